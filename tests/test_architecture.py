@@ -26,7 +26,6 @@ SHORTEST: Final = 40
 SHORT: Final = {
     "check/log/bridges.py": "checks and repair know bridges by the same rule",
     "findings/registry.py": "the only place that knows all registries",
-    "machine/arrays.py": "names of arrays, for every kernel",
     "machine/intrinsics.py": "loaded by every kernel; what makes the code only by the compiler",
     "machine/pieces.py": "compiler, stamp and kernels know pieces without knowing each other",
     "memory.py": "memory of the process, for commands of every room",

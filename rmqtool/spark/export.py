@@ -228,7 +228,7 @@ def _plan(options: ExportOptions, numbered: list[NumberedTask]) -> dict[str, Any
     cuts = hashlib.sha256()
     for one in numbered:
         for task in one.tasks:
-            cuts.update(repr(_cut(task)).encode())
+            cuts.update(repr(_cut(task, is_settled=options.is_settled)).encode())
     return {
         "rmqtool": __version__,
         "store": _said(source),
@@ -254,12 +254,14 @@ def _said(source: SourceOptions) -> str | list[str]:
     return [*named, *([source.stores_file] if source.stores_file else [])]
 
 
-def _cut(task: AnyTask) -> tuple[object, ...]:
+def _cut(task: AnyTask, *, is_settled: bool) -> tuple[object, ...]:
     """Say which bytes a task reads, and what tells that they are still the same."""
     if isinstance(task, FleetTask):
-        return task.store.name, task.store.broker, *_cut(task.task)
+        return task.store.name, task.store.broker, *_cut(task.task, is_settled=is_settled)
     if isinstance(task, LogTask):
         part = task.part
+        if is_settled:
+            return part.segment.path, part.begin, part.end
         return part.segment.path, part.segment.size, part.segment.mtime_ms, part.begin, part.end
     if isinstance(task, FilesTask):
         found = [(file.path, file.place.stat()) for file in task.files]

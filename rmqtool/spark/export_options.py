@@ -62,6 +62,8 @@ class ExportOptions:
         by: partition columns.
         cell: how a value is written in CSV; picklable.
         target_file_size: bytes from which on a file is closed and another one begun.
+        is_settled: the log between the offsets of the selection is known to be what it was: files
+            that have grown since, behind them, are the same.
     """
 
     source: SourceOptions
@@ -70,6 +72,7 @@ class ExportOptions:
     by: tuple[str, ...] = ()
     cell: Callable[[object], str] = str
     target_file_size: int = TARGET_FILE_SIZE
+    is_settled: bool = False
 
     def __post_init__(self) -> None:
         """Refuse what cannot be meant, before anything is started."""

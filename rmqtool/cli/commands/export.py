@@ -27,6 +27,8 @@ class Export(Command):
     complete; _SUCCESS appears when all of them are there. A run that was stopped is completed by
     the same command; another one into the same directory is refused. Damage is rows, as in dump.
     What cannot be read makes the exit code 3, and there is no _SUCCESS then.
+    With --since-last, the same command each night exports each message once: what is new goes to
+    DIR/batch=N. It is refused where the log was cut or has expired since.
     A pattern in quotes such as '/backups/*/store', and --stores-file, export many stores as one
     table: columns store and broker come first, and a store that cannot be read stops no other.
     """
@@ -64,6 +66,14 @@ class Export(Command):
     choosing: Choosing = Choosing()
     bodies: Bodies = Bodies()
     fillers: Fillers = False
+    since_last: Annotated[
+        bool,
+        Option(
+            "--since-last",
+            "Only messages that the log has got since the last run with this option into DIR; "
+            "each run makes a directory batch=N in DIR.",
+        ),
+    ] = False
     split: Annotated[
         str | None,
         Option(
@@ -90,6 +100,15 @@ class Export(Command):
         clock = self.delivery.clock
         options = self._options(clock)
         self.delivery.note(clock.said)
+        if self.since_last:
+            from rmqtool.spark.export_batches import next_batch
+
+            batch = next_batch(options)
+            if batch is None:
+                self.delivery.note("the log has nothing new since the last batch")
+                return DONE
+            self.delivery.note(f"the messages since the last batch go to {batch.directory}")
+            options = batch.options(options)
         result = self._export(options)
         row = {name: getattr(result, name) for name in EXPORT.names}
         replace(self.delivery, columns=None).emit(EXPORT.rows([[row]]))

@@ -92,6 +92,13 @@ _SUCCESS appears when all is there and everything could be read, and holds the c
 _export.json says what is exported and _receipts what is done: the same command goes on from there.
 Files of an unfinished export are complete, each by itself.
 
+With --since-last, DIR has a directory batch=000001 for the first run, and one more for each run
+that finds something new. _places says where each begins and ends in the log. Each batch is an
+export of its own, with its own _SUCCESS. Readers that know partitions read DIR as one table, with
+the column batch. A last record that a broker is still writing is left for the next batch. A run is
+refused where the log no longer has the last record that was exported. It is refused, too, where
+files expired before their messages were exported. Let one run end before another one begins.
+
 Damage is rows with an extent or a code, as in dump. The times of Parquet are microseconds in UTC,
 keys a list, properties a map.
 """

@@ -113,21 +113,20 @@ are slower than that: count bytes first. Spark starts in 5 to 12 seconds, and ea
 loads the kernels once, in a second; on a machine that has never run this rmqtool it compiles them
 first, in some ten seconds for each command.
 
-Beside this process, a store of 2 GiB on local[2], warm, start of Spark apart: validate takes 1.3
-times as long, rebuild-cq 1.7 times; 0.1 and 0.3 seconds of it are the start of their jobs, which a
-log of 128 KiB costs as well. Without that, which is fixed, both take 1.2 times as long. So on one
-machine Spark saves nothing; it is for many machines, and for stores that are not on one. export of
-all columns reads 0.7 GB/s on two cores, of seven columns 2.4 GB/s: 1.8 and 3.9 times what dump
-reads to write JSON lines. The driver of validate takes 245 MB and that of rebuild-cq 137 MB, the
-same for 2 and 8 GiB.
+Beside this process, a store of 2 GiB on local[2], warm, start of Spark apart: validate takes 1.13
+times as long, rebuild-cq 1.07 times. Of that, 0.1 to 0.2 seconds are the start of their jobs, which
+a log of 128 KiB costs as well. So on one machine Spark saves nothing; it is for many machines, and
+for stores that are not on one. export of all columns reads 0.7 GB/s on two cores, of seven columns
+2.4 GB/s: 1.8 and 3.9 times what dump reads to write JSON lines. The driver of validate takes 231 MB
+and that of rebuild-cq 149 MB, the same for 2 and 8 GiB.
 
 Each record makes 20 bytes of queue: 4.3 % of the log. rebuild-cq shuffles them in one compressed
 blob for each writer and part of 64 MiB: a quarter of that where messages are alike, at most all of
-it. The driver gets some hundred bytes a part. Results of validate, 13 % of the log, go through the
-driver, as do those of dump and rebuild-index. On a cluster they come in waves of at most 128 MiB,
-two at a time. On one machine they are temporary files, of 1 GiB and twice that at most. So its
-memory does not grow with the store; its network and the one core that compares limit it. The table
-takes 200 MB/s for that, which is an assumption.
+it. Tasks of validate compare queues and index themselves, and send what differs: the driver gets
+200 bytes for each MiB of a sound log, from rebuild-cq 27. It reads the index files once more, for
+their chains. Results of dump and rebuild-index go through the driver. On a cluster they come in
+waves of at most 128 MiB, two at a time. On one machine they are temporary files, of 1 GiB and twice
+that at most. So its memory does not grow with the store.
 """
 ROWS: Final = """
                              1 TiB          100 TiB
@@ -140,14 +139,15 @@ reading at 50 GB/s           22 s           35 min
 records of 470 bytes         2.3e9          2.3e11
 shuffle of rebuild-cq, most  47 GB          4.7 TB
 queue files of 6 MB          7,800          780,000
-results of validate          142 GB         14 TB
-... through one driver       12 min         20 h
+results of validate          0.2 GB         21 GB
+index entries, two a record  94 GB          9.4 TB
 """
 LIMITS: Final = """
 These are computed from the figures above, not measured. 100 executors of 4 cores validate 1 TiB as
-fast as storage gives it. What limits first: the bandwidth of the storage; then, for validate, dump
-and rebuild-index, the one driver, from some 10 TiB on; for rebuild-cq nothing of ours before the
-shuffle's disks, as no unit goes through the driver; for the table messages only cores. A
+fast as storage gives it. What limits first is the bandwidth of the storage. Then, for validate, it
+is the one driver that walks the chains of the index. For dump and rebuild-index it is the one
+driver that takes all results, from some 10 TiB on. For rebuild-cq it is nothing of ours before the
+disks of the shuffle, as no unit goes through the driver; for the table messages only cores. A
 store is one broker's, and no broker has 100 TiB: run one driver a store, as many as there are, and
 each is in the left column. One queue is written by one task: a topic with a single queue is written
 at the speed of one disk.

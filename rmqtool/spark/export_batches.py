@@ -1,0 +1,211 @@
+"""A directory of exports, each of what the log has got since the one before it.
+
+1. `_places/N.json` says what batch N has: from which place of the log to which. A place names
+   records by what they are, as that of a stream does, see `stream_place`.
+2. `batch=N` is an export like any other. Until it has `_SUCCESS`, a run goes on with it; then the
+   next batch begins where it ended. So each record is in exactly one batch.
+3. Where the log no longer has what was exported last, or its files expired before they were, there
+   is no next batch: nobody would see that records are missing.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Final
+
+import orjson
+
+from rmqtool.errors import OutputExists, RepairError, StoreError, Trouble, UsageError
+from rmqtool.spark.export import LARGEST_PLAN, PLAN, SUCCESS
+from rmqtool.spark.options import TableName
+from rmqtool.spark.stream_end import end_of
+from rmqtool.spark.stream_place import LogLoss, LossKind, StreamPlace, loss_of, place_at
+from rmqtool.store.record_heads import LogReader
+from rmqtool.tables.inputs import store_of
+from rmqtool.tables.selection import EVERYTHING
+from rmqtool.writing.dataset import STAGING, Dataset
+
+if TYPE_CHECKING:
+    from rmqtool.spark.export_options import ExportOptions
+    from rmqtool.spark.stream_end import End
+    from rmqtool.store.tree import Store
+
+PLACES: Final = "_places"
+PLACE_FILE: Final = re.compile(r"(\d{6,})\.json")
+OPTION: Final = "--since-last"
+_BEGIN, _END, _ASKED = "begin", "end", "asked"
+
+
+class ExportLoss(StoreError):
+    """What was to be exported next is gone, or what was exported last is no longer in the log."""
+
+    @property
+    def next_step(self) -> str:
+        """A new directory."""
+        return "export all that is there now into a new directory"
+
+
+@dataclass(frozen=True, slots=True)
+class ExportBatch:
+    """One of the exports of a directory.
+
+    Attributes:
+        number: from 1 on.
+        begin: where the log is read from.
+        end: where the first record lies that is left for the next batch.
+        asked: what was exported, and how.
+    """
+
+    number: int
+    begin: StreamPlace
+    end: StreamPlace
+    asked: dict[str, Any]
+
+    @property
+    def directory(self) -> str:
+        """Its name: Spark makes a column of it."""
+        return f"batch={self.number:06}"
+
+    def options(self, options: ExportOptions) -> ExportOptions:
+        """Give the options of its export."""
+        offsets = self.begin.physical_offset, self.end.physical_offset
+        source = options.source
+        return replace(
+            options,
+            source=replace(source, selection=replace(source.selection, offsets=offsets)),
+            output=f"{options.output.rstrip('/')}/{self.directory}",
+            is_settled=True,
+        )
+
+
+def next_batch(options: ExportOptions) -> ExportBatch | None:
+    """Give the batch that is to be exported; None when the log has nothing new.
+
+    Args:
+        options: of all batches: their directory, and no physical offsets.
+
+    Raises:
+        UsageError: several stores, another table, or a limit that says where to begin.
+        OutputExists: the directory holds something else.
+        ExportLoss: records are missing.
+        StoreError: the store cannot be opened.
+        WriteFailed: the system refused.
+    """
+    source = options.source
+    if source.is_fleet or source.table is not TableName.MESSAGES:
+        raise UsageError(option=OPTION, reason="is for the messages of one store")
+    if source.selection.offsets != EVERYTHING:
+        raise UsageError(option=OPTION, reason="says itself which offsets are wanted")
+    top = Dataset.of(options.output)
+    asked = _asked(options)
+    last = _last(top, asked)
+    store = store_of(source.path, source.broker_conf, None)
+    log = store.commitlog
+    end = end_of(store)
+    with LogReader(log) as reader:
+        if last is not None:
+            is_done = _is_done(top, last, options)
+            _refuse_loss(store, reader, last, end, is_done=is_done)
+            if not is_done:
+                return last
+        begin = StreamPlace(log.start) if last is None else last.end
+        if end.physical_offset <= begin.physical_offset:
+            return None
+        place = place_at(log, reader, *end, begin, begin.physical_offset)
+    found = ExportBatch(1 if last is None else last.number + 1, begin, place, asked)
+    top.make()
+    said = {_ASKED: asked, _BEGIN: begin.given(), _END: place.given()}
+    top.write(_name(found.number), orjson.dumps(said, option=orjson.OPT_INDENT_2) + b"\n")
+    return found
+
+
+def _asked(options: ExportOptions) -> dict[str, Any]:
+    """Say what all batches have in common: else they are no one table."""
+    source = options.source
+    return {
+        "columns": list(options.names),
+        "format": str(options.form),
+        "partition_by": list(options.by),
+        "limits": repr(source.selection),
+        "body": repr(source.body),
+        "fillers": source.fillers,
+    }
+
+
+def _last(top: Dataset, asked: dict[str, Any]) -> ExportBatch | None:
+    """Give the newest batch.
+
+    Raises:
+        OutputExists: the directory holds something else.
+    """
+    names = top.names()
+    known = Dataset(top.place.child(PLACES)).names() if PLACES in names else []
+    numbers = [int(found[1]) for found in map(PLACE_FILE.fullmatch, known) if found]
+    if not numbers:
+        if set(names) - {STAGING, PLACES}:
+            reason = "exists and holds no batches of an export: choose a new directory"
+            raise OutputExists(path=str(top), reason=reason, trouble=Trouble.TOLD)
+        return None
+    number = max(numbers)
+    raw = top.read(_name(number), LARGEST_PLAN)
+    try:
+        said = orjson.loads(raw or b"")
+        begin, end = StreamPlace.of(said[_BEGIN]), StreamPlace.of(said[_END])
+        before = dict(said[_ASKED])
+    except (orjson.JSONDecodeError, KeyError, TypeError, ValueError, AttributeError) as error:
+        reason = "is not what an export has written"
+        raise RepairError(path=f"{top}/{_name(number)}", reason=reason) from error
+    if differing := next((name for name in asked if before.get(name) != asked[name]), ""):
+        reason = f"holds batches of another export ({differing} differs): choose a new directory"
+        raise OutputExists(path=str(top), reason=reason, trouble=Trouble.TOLD)
+    return ExportBatch(number, begin, end, before)
+
+
+def _is_done(top: Dataset, batch: ExportBatch, options: ExportOptions) -> bool:
+    """Tell whether a batch is exported to its end.
+
+    Raises:
+        OutputExists: it has other bytes than its place says: two runs began it at once.
+    """
+    there = Dataset(top.place.child(batch.directory))
+    if SUCCESS not in there.names():
+        return False
+    plan = orjson.loads(there.read(PLAN, LARGEST_PLAN) or b"{}")
+    if plan.get("limits") != repr(batch.options(options).source.selection):
+        reason = "has other offsets than its place says: two runs began it at once. Remove both"
+        raise OutputExists(path=str(there), reason=reason, trouble=Trouble.TOLD)
+    return True
+
+
+def _refuse_loss(
+    store: Store, reader: LogReader, last: ExportBatch, end: End, *, is_done: bool
+) -> None:
+    """Refuse to go on where the log has no longer what was exported, or is to be exported.
+
+    Raises:
+        ExportLoss: that is so.
+    """
+    log, path = store.commitlog, str(store.root)
+    if not log:
+        raise ExportLoss(path=path, reason="has no commitlog any more")
+    begin, log_end = last.begin.physical_offset, end.physical_offset
+    loss = loss_of(last.end, log, reader, log_end=log_end, is_dledger=store.is_dledger)
+    if not is_done and begin < log.start:
+        loss = LogLoss(LossKind.EXPIRED, begin, log.start, log.start)
+    if loss is not None:
+        raise ExportLoss(path=path, reason=_reason(loss))
+
+
+def _name(number: int) -> str:
+    return f"{PLACES}/{number:06}.json"
+
+
+def _reason(loss: LogLoss) -> str:
+    size = f"{loss.end - loss.begin:,} bytes, physical offsets {loss.begin} to {loss.end}"
+    if loss.kind is LossKind.EXPIRED:
+        return f"commitlog files were deleted before they were exported: {size}, are missing"
+    return (
+        f"the commitlog was cut after it was exported. It differs in {size}: records there that "
+        "were exported may be gone, and other ones may be in their place"
+    )
