@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import orjson
 
-from rmqtool.errors import OutputExists, RepairError, StoreError, Trouble, UsageError
+from rmqtool.errors import NotAStore, OutputExists, RepairError, StoreError, Trouble, UsageError
 from rmqtool.spark.export import LARGEST_PLAN, PLAN, SUCCESS
 from rmqtool.spark.options import TableName
 from rmqtool.spark.stream_end import end_of
@@ -102,6 +102,9 @@ def next_batch(options: ExportOptions) -> ExportBatch | None:
     last = _last(top, asked)
     store = store_of(source.path, source.broker_conf, None)
     log = store.commitlog
+    if not log:
+        nothing = NotAStore if last is None else ExportLoss
+        raise nothing(path=source.path, reason="has no commitlog")
     end = end_of(store)
     with LogReader(log) as reader:
         if last is not None:
@@ -117,6 +120,7 @@ def next_batch(options: ExportOptions) -> ExportBatch | None:
     top.make()
     said = {_ASKED: asked, _BEGIN: begin.given(), _END: place.given()}
     top.write(_name(found.number), orjson.dumps(said, option=orjson.OPT_INDENT_2) + b"\n")
+    top.remove(STAGING)
     return found
 
 
@@ -187,8 +191,6 @@ def _refuse_loss(
         ExportLoss: that is so.
     """
     log, path = store.commitlog, str(store.root)
-    if not log:
-        raise ExportLoss(path=path, reason="has no commitlog any more")
     begin, log_end = last.begin.physical_offset, end.physical_offset
     loss = loss_of(last.end, log, reader, log_end=log_end, is_dledger=store.is_dledger)
     if not is_done and begin < log.start:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import base64
-from functools import cached_property
+from functools import cache, cached_property
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 import numpy as np
@@ -39,11 +39,7 @@ if TYPE_CHECKING:
 
 SCHEMA: Final = MESSAGES.arrow
 EVERYTHING: Final = frozenset(MESSAGES.names)
-_SOURCES: Final = [
-    (one.name, one.source, field.type.to_pandas_dtype())
-    for one, field in zip(MESSAGES.columns, SCHEMA, strict=True)
-    if one.source is not None
-]
+_SOURCES: Final = [(one.name, one.source) for one in MESSAGES.columns if one.source is not None]
 # Properties whose place the scan has found already: the row in which it begins.
 _FOUND: Final = {names.TAGS: row.TAGS_START, names.UNIQ_KEY: row.UNIQUE_KEY_START}
 
@@ -69,14 +65,21 @@ def message_columns(
     """
     records = RecordColumns(batch, columns, bodies)
     found = {}
-    for name, source, kind in _SOURCES:
+    for name, source in _SOURCES:
         if name in wanted:
             values = source.read(records)
             if isinstance(values, np.ndarray):
-                values = pa.array(values.astype(kind))
+                values = pa.array(values.astype(_kind(name)))
             if values is not None:
                 found[name] = values
     return found
+
+
+@cache
+def _kind(name: str) -> npt.DTypeLike:
+    """Give the type of a column as numpy has it; of times, that would load pandas."""
+    kind: npt.DTypeLike = SCHEMA.field(name).type.to_pandas_dtype()
+    return kind
 
 
 class RecordColumns:

@@ -10,7 +10,7 @@ from typing import Any
 import pyarrow.dataset as ds
 import pytest
 
-from rmqtool.errors import OutputExists, RepairError, UsageError
+from rmqtool.errors import NotAStore, OutputExists, RepairError, UsageError
 from rmqtool.spark.export import PLAN, SUCCESS, ExportRun
 from rmqtool.spark.export_batches import PLACES, ExportLoss, next_batch
 from rmqtool.spark.export_options import ExportOptions
@@ -86,6 +86,9 @@ def test_each_once(name: str, tmp_path: Path) -> None:
         growing.grow(end)
         numbers.append(batch(growing.store, output))
         assert offsets(records(growing.store)) == exported(output)
+    assert {PLACES, *(f"batch={one:06}" for one in numbers)} == {
+        path.name for path in output.iterdir()
+    }
     assert [*range(1, len(numbers) + 1)] == numbers
     assert batch(growing.store, output) is None
 
@@ -146,7 +149,10 @@ def test_cut(whole: Path, tmp_path: Path) -> None:
         batch(whole, output)
     shutil.rmtree(whole / "commitlog")
     (whole / "commitlog").mkdir()
-    with pytest.raises(ExportLoss, match="no commitlog any more"):
+    with pytest.raises(NotAStore, match="has no commitlog"):
+        batch(whole, tmp_path / "other")
+    assert not (tmp_path / "other").exists()
+    with pytest.raises(ExportLoss, match="has no commitlog"):
         batch(whole, output)
 
 
@@ -218,7 +224,7 @@ def test_command(whole: Path, tmp_path: Path) -> None:
     with held_by_another(growing.store):
         done = rmqtool(*command)
         assert 0 == done.code
-        assert "the messages since the last batch go to batch=000001" in done.err
+        assert "new messages go to batch=000001" in done.err
         growing.grow(found[70]["physical_offset"])
         assert "batch=000002" in rmqtool(*command).err
         again = rmqtool(*command)

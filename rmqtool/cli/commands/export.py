@@ -107,7 +107,7 @@ class Export(Command):
             if batch is None:
                 self.delivery.note("the log has nothing new since the last batch")
                 return DONE
-            self.delivery.note(f"the messages since the last batch go to {batch.directory}")
+            self.delivery.note(f"new messages go to {batch.directory}")
             options = batch.options(options)
         result = self._export(options)
         row = {name: getattr(result, name) for name in EXPORT.names}
