@@ -9,7 +9,7 @@ Spark's Python data sources have no metrics of their own. What workers log, a se
 from __future__ import annotations
 
 import logging
-import os
+import sys
 from itertools import count
 from typing import TYPE_CHECKING, Final
 
@@ -34,7 +34,6 @@ SHARE: Final = 8  # of what a task has read before; the rest is told at its end,
 # (PythonWorkerLogCapture#read, Spark 4.1 to 4.3). After some 13,000 its thread was gone, and
 # workers waited for it without end. So a space comes now and then; executors have it on stderr.
 LINES_BEFORE_SPACE: Final = 50
-STDOUT: Final = 1
 _lines = count()
 
 
@@ -63,8 +62,9 @@ def _tell(logger: logging.Logger, read: int, table: str) -> None:
     logger.info(
         "read %d bytes of the store", read, extra={"context": {COUNT: str(read), "table": table}}
     )
-    if next(_lines) % LINES_BEFORE_SPACE == 0:
-        os.write(STDOUT, b" ")
+    if next(_lines) % LINES_BEFORE_SPACE == 0 and sys.__stdout__ is not None:
+        sys.__stdout__.write(" ")  # what Java reads; sys.stdout is another one in a worker
+        sys.__stdout__.flush()
 
 
 class BytesRead:
