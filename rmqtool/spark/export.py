@@ -37,6 +37,7 @@ if TYPE_CHECKING:
 
 SUCCESS: Final = "_SUCCESS"
 PLAN: Final = "_export.json"
+NOT_OURS: Final = "is not what an export has written"
 LARGEST_PLAN: Final = 1 << 20
 LARGEST_RECEIPT: Final = 16 << 20
 OURS: Final = re.compile(r"part-\d{6,}-\d{4,}\.(parquet|csv|jsonl)")
@@ -126,7 +127,7 @@ class ExportRun:
         if said is None:
             return None
         self._clear()  # it may have been killed after the mark
-        return ExportResult(**{**_fields(said), "was_complete": True})
+        return ExportResult(**{**fields_of(said), "was_complete": True})
 
     def run(self, engine: Engine, advance: Callable[[int], None] = lambda _: None) -> ExportResult:
         """Do what is left to do.
@@ -184,7 +185,7 @@ class ExportRun:
             raw = None
             if name.rpartition("/")[2] in there:
                 raw = self._target.read(name, LARGEST_RECEIPT)
-            receipt = None if raw is None else Receipt(**_fields(raw))
+            receipt = None if raw is None else Receipt(**fields_of(raw))
             if receipt is None or receipt.unread:
                 yield one
                 continue
@@ -272,14 +273,18 @@ def _cut(task: AnyTask, *, is_settled: bool) -> tuple[object, ...]:
 def _difference(there: bytes, wanted: bytes) -> str:
     """Name the first thing in which two plans differ."""
     try:
-        before, now = _fields(there), _fields(wanted)
+        before, now = fields_of(there), fields_of(wanted)
     except RepairError:
         return "its description"
     return next((name for name in now if before.get(name) != now[name]), "its description")
 
 
-def _fields(raw: bytes) -> dict[str, Any]:
+def fields_of(raw: bytes, path: str = PLAN) -> dict[str, Any]:
     """Read what an earlier run wrote.
+
+    Args:
+        raw: of a file.
+        path: of the file.
 
     Raises:
         RepairError: somebody else has written it.
@@ -289,7 +294,7 @@ def _fields(raw: bytes) -> dict[str, Any]:
     except orjson.JSONDecodeError:
         found = None
     if not isinstance(found, dict):
-        raise RepairError(path=PLAN, reason="is not what an export has written")
+        raise RepairError(path=path, reason=NOT_OURS)
     return found
 
 

@@ -17,14 +17,16 @@ from typing import TYPE_CHECKING, Any, Final
 import orjson
 
 from rmqtool.errors import NotAStore, OutputExists, RepairError, StoreError, Trouble, UsageError
-from rmqtool.spark.export import LARGEST_PLAN, PLAN, SUCCESS
+from rmqtool.spark.export import LARGEST_PLAN, NOT_OURS, PLAN, SUCCESS, fields_of
 from rmqtool.spark.options import TableName
 from rmqtool.spark.stream_end import end_of
 from rmqtool.spark.stream_place import LogLoss, LossKind, StreamPlace, loss_of, place_at
+from rmqtool.store.address import place_of
 from rmqtool.store.record_heads import LogReader
 from rmqtool.tables.inputs import store_of
 from rmqtool.tables.selection import EVERYTHING
 from rmqtool.writing.dataset import STAGING, Dataset
+from rmqtool.writing.output import refuse_within
 
 if TYPE_CHECKING:
     from rmqtool.spark.export_options import ExportOptions
@@ -88,6 +90,7 @@ def next_batch(options: ExportOptions) -> ExportBatch | None:
     Raises:
         UsageError: several stores, another table, or a limit that says where to begin.
         OutputExists: the directory holds something else.
+        RepairError: it lies in the store.
         ExportLoss: records are missing.
         StoreError: the store cannot be opened.
         WriteFailed: the system refused.
@@ -96,7 +99,7 @@ def next_batch(options: ExportOptions) -> ExportBatch | None:
     if source.is_fleet or source.table is not TableName.MESSAGES:
         raise UsageError(option=OPTION, reason="is for the messages of one store")
     if source.selection.offsets != EVERYTHING:
-        raise UsageError(option=OPTION, reason="says itself which offsets are wanted")
+        raise UsageError(option=OPTION, reason="chooses the offsets itself: leave --offsets out")
     top = Dataset.of(options.output)
     asked = _asked(options)
     last = _last(top, asked)
@@ -117,6 +120,7 @@ def next_batch(options: ExportOptions) -> ExportBatch | None:
             return None
         place = place_at(log, reader, *end, begin, begin.physical_offset)
     found = ExportBatch(1 if last is None else last.number + 1, begin, place, asked)
+    refuse_within(place_of(source.path), options.output)
     top.make()
     said = {_ASKED: asked, _BEGIN: begin.given(), _END: place.given()}
     top.write(_name(found.number), orjson.dumps(said, option=orjson.OPT_INDENT_2) + b"\n")
@@ -152,14 +156,16 @@ def _last(top: Dataset, asked: dict[str, Any]) -> ExportBatch | None:
             raise OutputExists(path=str(top), reason=reason, trouble=Trouble.TOLD)
         return None
     number = max(numbers)
-    raw = top.read(_name(number), LARGEST_PLAN)
+    path = f"{top}/{_name(number)}"
+    said = fields_of(top.read(_name(number), LARGEST_PLAN) or b"", path)
     try:
-        said = orjson.loads(raw or b"")
         begin, end = StreamPlace.of(said[_BEGIN]), StreamPlace.of(said[_END])
         before = dict(said[_ASKED])
-    except (orjson.JSONDecodeError, KeyError, TypeError, ValueError, AttributeError) as error:
-        reason = "is not what an export has written"
-        raise RepairError(path=f"{top}/{_name(number)}", reason=reason) from error
+        offsets = range(begin.physical_offset, end.physical_offset)  # no texts, and not backward
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise RepairError(path=path, reason=NOT_OURS) from error
+    if not offsets:
+        raise RepairError(path=path, reason=NOT_OURS)
     if differing := next((name for name in asked if before.get(name) != asked[name]), ""):
         reason = f"holds batches of another export ({differing} differs): choose a new directory"
         raise OutputExists(path=str(top), reason=reason, trouble=Trouble.TOLD)
@@ -175,7 +181,7 @@ def _is_done(top: Dataset, batch: ExportBatch, options: ExportOptions) -> bool:
     there = Dataset(top.place.child(batch.directory))
     if SUCCESS not in there.names():
         return False
-    plan = orjson.loads(there.read(PLAN, LARGEST_PLAN) or b"{}")
+    plan = fields_of(there.read(PLAN, LARGEST_PLAN) or b"", f"{there}/{PLAN}")
     if plan.get("limits") != repr(batch.options(options).source.selection):
         reason = "has other offsets than its place says: two runs began it at once. Remove both"
         raise OutputExists(path=str(there), reason=reason, trouble=Trouble.TOLD)

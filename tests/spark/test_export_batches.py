@@ -18,6 +18,7 @@ from rmqtool.spark.options import SourceOptions, TableName
 from rmqtool.store.tree import open_store
 from rmqtool.tables.selection import Selection
 from tests.cli.run import rmqtool
+from tests.evidence import Evidence
 from tests.spark.test_export import Here
 from tests.spark.test_stream import cut_and_write_on, first_segments, offsets, records
 from tests.stores import fixture_store, held_by_another
@@ -195,11 +196,29 @@ def test_other_directories(whole: Path, tmp_path: Path) -> None:
     plan.write_text(json.dumps({**said, "limits": "Selection()"}))
     with pytest.raises(OutputExists, match="two runs began it at once"):
         batch(whole, output)
+    for text in ("", "[]", "{"):
+        plan.write_text(text)
+        with pytest.raises(RepairError, match=f"{PLAN}: is not what an export has written"):
+            batch(whole, output)
     place = output / PLACES / "000001.json"
-    for text in ("", "[]", "{", '{"begin": {}}', '{"begin": 1, "end": 2, "asked": {}}'):
+    known = json.loads(place.read_bytes())
+    for text in (
+        *("", "[]", "{", '{"begin": {}}', '{"begin": 1, "end": 2, "asked": {}}'),
+        json.dumps({**known, "end": {**known["end"], "physical_offset": "1"}}),
+        json.dumps({**known, "end": {**known["end"], "physical_offset": -1}}),
+        json.dumps({**known, "end": {**known["end"], "records": []}}),
+    ):
         place.write_text(text)
         with pytest.raises(RepairError, match="is not what an export has written"):
             batch(whole, output)
+
+
+def test_within_the_store(whole: Path, evidence: Evidence) -> None:
+    """Nothing is written into the store, not even where a batch begins."""
+    evidence.keep(whole)
+    with pytest.raises(RepairError, match="lies in the store, where nothing is written"):
+        batch(whole, whole / "nightly")
+    assert not (whole / "nightly").exists()
 
 
 def test_usage(whole: Path, tmp_path: Path) -> None:

@@ -19,6 +19,7 @@ from rmqtool.spark import readers
 from rmqtool.spark.options import SourceOptions
 from rmqtool.spark.plan import LogTask, packs, tasks
 from rmqtool.spark.readers import batches
+from rmqtool.spark.source import ROWS_TOGETHER, together
 from rmqtool.spark.tables import SCHEMAS, chosen
 from rmqtool.store.segment import SegmentPart
 from rmqtool.tables.selection import Selection
@@ -275,3 +276,25 @@ def test_tasks_are_small(tmp_path: Path) -> None:
     for task in tasks(SourceOptions.of({"path": str(store)})):
         assert isinstance(task, LogTask)
         assert len(pickle.dumps(task)) < 1000
+
+
+@pytest.mark.parametrize("each", [1, 100, 4096, 8192, 20_000])
+def test_together(each: int) -> None:
+    """Small batches come in fewer, of the same rows; large ones as they are, and at once."""
+    count = 40_000
+    whole = pa.RecordBatch.from_pydict({"row": range(count), "text": ["x" * 9] * count})
+    given = [whole.slice(start, each) for start in range(0, count, each)]
+    asked: list[int] = []
+
+    def giving() -> Iterator[pa.RecordBatch]:
+        for one in given:
+            asked.append(one.num_rows)
+            yield one
+
+    found = together(giving())
+    first = next(found)
+    assert ROWS_TOGETHER <= sum(asked) < ROWS_TOGETHER + each
+    rest = [first, *found]
+    assert pa.Table.from_batches(given) == pa.Table.from_batches(rest)
+    assert len(rest) == -(-count // (each * -(-ROWS_TOGETHER // each)))
+    assert [] == list(together([]))
