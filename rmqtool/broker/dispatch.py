@@ -187,8 +187,8 @@ class DispatchRules(NamedTuple):
             if number is None:
                 reason = f"no queue offset: {text!r}"
                 raise DispatchThrows(reason)
-            is_light = self.lmq and topic.startswith(names.LMQ_PREFIX)
-            yield QueuePlace(topic, names.LMQ_QUEUE_ID if is_light else record.queue_id, number)
+            queue_id = names.further_queue_id(topic, record.queue_id, has_lmq=self.lmq)
+            yield QueuePlace(topic, queue_id, number)
 
 
 def has_bad_delay(topic: str, values: Mapping[str, str]) -> bool:

@@ -67,6 +67,19 @@ def is_made_by_brokers(topic: str) -> bool:
     return topic in _OWN_TOPICS or topic.startswith(_OWN_PREFIXES)
 
 
+def further_queue_id(topic: str, queue_id: int, *, has_lmq: bool) -> int:
+    """Give the number of a further queue that a record goes to, which its own queue has otherwise.
+
+    Source: ConsumeQueue#multiDispatchLmqQueue, 4.9.3 to 5.5.0.
+
+    Args:
+        topic: of the further queue.
+        queue_id: of the record.
+        has_lmq: enableLmq, with which light queues have one number only.
+    """
+    return LMQ_QUEUE_ID if has_lmq and topic.startswith(LMQ_PREFIX) else queue_id
+
+
 def is_deleted_when_idle(light_queue: str, configuration: Document | None) -> bool:
     """Tell whether brokers may have deleted a light queue that is not there.
 

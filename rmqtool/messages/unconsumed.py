@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 import numpy as np
 
 from rmqtool.broker import names
+from rmqtool.broker.dispatch import light_queues
 from rmqtool.errors import UsageError
 from rmqtool.formats import java, properties
 from rmqtool.machine.arrays import is_in
@@ -85,13 +86,11 @@ class Unconsumed:
         marked = columns[row.MARKS] & row.MARK_MULTI_DISPATCH != 0
         stored = stretches(batch, columns, row.PROPERTIES_START)
         for number in np.flatnonzero(marked).tolist():
-            texts = properties.decode(stored.raw(number))
-            queues = texts.get(properties.INNER_MULTI_DISPATCH, "").split(",")
-            offsets = texts.get(properties.INNER_MULTI_QUEUE_OFFSET, "").split(",")
+            queues = light_queues(properties.decode(stored.raw(number)))
             mask[number] = any(
                 (offset := java.parse_long(text)) is not None
                 and self.is_wanted((name, names.LMQ_QUEUE_ID), offset)
-                for name, text in zip(queues, offsets, strict=False)
+                for name, text in zip(*queues, strict=True)
                 if name in lights
             )
         return mask

@@ -33,7 +33,8 @@ class _BatchFile(NamedTuple):
 
     Attributes:
         bases: queue offset of the first message of each: int64, shape (n,).
-        counts: messages of each, none of an empty one, likewise.
+        steps: messages that each says it has, likewise; a pull goes on past them.
+        counts: messages that each hands out, none of one that is no real unit, likewise.
         offsets: physical offsets, likewise.
         sizes: of the records, likewise.
         there: whether the record of each can be handed out: bool, shape (n,).
@@ -42,6 +43,7 @@ class _BatchFile(NamedTuple):
     """
 
     bases: NDArray[np.int64]
+    steps: NDArray[np.int64]
     counts: NDArray[np.int64]
     offsets: NDArray[np.int64]
     sizes: NDArray[np.int64]
@@ -103,22 +105,22 @@ def _one_pull(
     """
     total, taken, following, skip_below = 0, 0, wanted, None
     for row in range(found, len(file.bases)):
-        base, count = int(file.bases[row]), int(file.counts[row])
+        base, step = int(file.bases[row]), int(file.steps[row])
         distance = to_int64((base - wanted) * BATCH_CQ_UNIT_SIZE)  # Java's wraps around
         if following >= maximum or distance >= _FILTERED_BYTES:
             break
         size = int(file.sizes[row])
-        is_full = total >= MESSAGES_OF_A_PULL or total + count > MESSAGES_OF_A_PULL
+        is_full = total >= MESSAGES_OF_A_PULL or total + step > MESSAGES_OF_A_PULL
         is_full |= BYTES_OF_A_PULL < taken + size <= JAVA_INT_MAX
         if is_full and total and taken:
             break
-        following, offset = to_int64(base + count), int(file.offsets[row])
+        following, offset = to_int64(base + step), int(file.offsets[row])
         if skip_below is not None and offset < skip_below:
             continue
         if file.refused[row]:
             return 0, wanted
         if file.there[row]:
-            total, taken, skip_below = total + count, taken + size, None
+            total, taken, skip_below = total + int(file.counts[row]), taken + size, None
         else:
             skip_below = offset + log_file_length - java_remainder(offset, log_file_length)
     return total, following
@@ -130,12 +132,13 @@ def _read(file: ModelFile, log: LogExtent) -> _BatchFile:
     bases, there = units["msg_base_offset"].astype(np.int64), log.holds(units)
     offsets, sizes = units["physical_offset"].astype(np.int64), units["size"].astype(np.int64)
     refused = log.refuses(units)
-    counts = units["batch_size"].astype(np.int64) * are_real(units).astype(np.int64)
+    steps = units["batch_size"].astype(np.int64)
+    counts = steps * are_real(units).astype(np.int64)
     follows = np.ones(len(units), np.bool_)
     follows[1:] = bases[1:] == bases[:-1] + counts[:-1]
     sound = follows & there & (counts > 0) & ~refused
     broken = len(units) if sound.all() else int(sound.argmin())
-    return _BatchFile(bases, counts, offsets, sizes, there, refused, broken)
+    return _BatchFile(bases, steps, counts, offsets, sizes, there, refused, broken)
 
 
 def _has_units(file: ModelFile) -> bool:

@@ -114,11 +114,20 @@ class Pull:
         if there.all() and not refused.any():
             self.delivered += int(counts.sum())
             return
-        columns = (units["physical_offset"], units["size"], there, refused, counts)
-        rows = [_Row(*row) for row in zip(*(one.tolist() for one in columns), strict=True)]
+        rows = self._rows(units, there, refused, counts)
         first = 0
         while first < len(rows) and not self.fails:
             first += self._pull(rows[first : first + self.reads])
+
+    def once(self, units: NDArray[Any]) -> int:
+        """Pull once from the first of some units on; give how many of them were looked at."""
+        there, counts = self.log.holds(units), _messages(units)
+        return self._pull(self._rows(units, there, self.log.refuses(units), counts))
+
+    @staticmethod
+    def _rows(units: NDArray[Any], *more: NDArray[Any]) -> list[_Row]:
+        columns = (units["physical_offset"], units["size"], *more)
+        return [_Row(*row) for row in zip(*(one.tolist() for one in columns), strict=True)]
 
     def _pull(self, rows: list[_Row]) -> int:
         """Pull once; give how many units were looked at."""
@@ -192,17 +201,18 @@ def pull_misnamed(queue: ConsumeQueue, log: LogExtent, *, by_place: bool) -> int
             continue
         first = (file.start + position) // CQ_UNIT_SIZE if by_place else number
         whole, torn = divmod(file.wrote_position - position, CQ_UNIT_SIZE)
-        if torn and whole <= MESSAGES_OF_A_PULL and not by_place:
-            break  # 4.9 reads on into the torn unit, and throws each time that it is asked
-        count = min(whole, MESSAGES_OF_A_PULL)
+        count = min(whole, pull.reads + number - first)
         if by_place:
             count = max(min(count, queue.maximum - first), 1)
         with file.open() as reader:
             raw = reader.read_at(position, count * CQ_UNIT_SIZE)
-        pull.add(as_units(raw, CQ_UNIT))
-        if first + count <= number:
+        before = pull.delivered
+        looked_at = pull.once(as_units(raw, CQ_UNIT))
+        if torn and looked_at == whole and not by_place:
+            return before  # 4.9 reads on into the torn unit, and throws each time that it is asked
+        if pull.fails or first + looked_at <= number:
             break
-        number = first + count
+        number = first + looked_at
     return pull.delivered
 
 

@@ -280,6 +280,29 @@ def test_disputed(store: Path, replica: Path) -> None:
     assert note.endswith(f"kept as they are, at {doubtful.physical_offset}")
 
 
+@pytest.mark.parametrize("name", [b"TAGS", b"KEYS", b"UNIQ_KEY"])
+@pytest.mark.parametrize("part", ["name", "value"])
+def test_disputed_property(name: bytes, part: str, store: Path, replica: Path) -> None:
+    """Tags are judged by the unit's tags code, keys by the index: one flipped bit is convicted."""
+    marked = name + b"\x01"
+    one = next(one for one in plain_store.records(store)[60:] if marked in one.raw)
+    position = one.position + one.raw.index(marked) + (len(marked) if part == "value" else 0)
+    flip_bits(one.path, position, 1)
+    plan = planned(store, replica)
+    assert ([one.position], []) == ([edit.position for edit in plan.edits], plan.notes)
+    repair.apply(plan, in_place=True)
+    assert [] == different(store, replica)
+
+
+@pytest.mark.parametrize("name", [b"TAGS", b"KEYS"])
+def test_disputed_property_of_the_replica(name: bytes, store: Path, replica: Path) -> None:
+    """Where the replica's record is the damaged one, the store keeps its own."""
+    one = next(one for one in plain_store.records(replica)[60:] if name + b"\x01" in one.raw)
+    flip_bits(one.path, one.position + one.raw.index(name) + len(name) + 1, 1)
+    plan = planned(store, replica)
+    assert ([], []) == (plan.edits, plan.notes)
+
+
 def test_disputed_further_queue(tmp_path: Path) -> None:
     """A name of a further queue that no unit knows is the damaged one."""
     name = "rocketmq-5.5.0-lmq"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 from typing import Final
 
@@ -50,3 +51,24 @@ def test_torn_unit(version: str, units: int, readable: int, tmp_path: Path) -> N
     settings = {**manifest(name)["settings"], **ALWAYS}
     fates = {(fate.topic, fate.queue_id): fate for fate in foretell(root, version, settings).queues}
     assert (units, readable) == (fates[TOPIC, 1].maximum, fates[TOPIC, 1].readable)
+
+
+@pytest.mark.parametrize(("version", "readable"), [("4.9.3", 102), ("5.3.3", 10), ("5.5.0", 10)])
+def test_between_others(version: str, readable: int, tmp_path: Path) -> None:
+    """A pull looks at all units of a file until it has 32 messages; so real stores handed out.
+
+    From 5.0 on units count from where their file begins: a consumer is sent back by those of a file
+    that is found too late, and gets no further.
+    """
+    name = f"rocketmq-{version}-expired"
+    root = fixture_store(name, tmp_path)
+    queues = root / "consumequeue" / "expired-orders"
+    first = min((queues / "2").iterdir())
+    shutil.copyfile(first, queues / "1" / f"{int(first.name) + 7:020}")
+    settings = {**manifest(name)["settings"], **ALWAYS}
+    (fate,) = (
+        fate
+        for fate in foretell(root, version, settings).queues
+        if (fate.topic, fate.queue_id) == ("expired-orders", 1)
+    )
+    assert readable == fate.readable

@@ -22,7 +22,7 @@ from rmqtool.errors import UnreadablePath
 from rmqtool.findings.registry_commitlog import CL_FIELD, CL_TAIL, CL_TRANTYPE
 from rmqtool.findings.registry_layout import FS_GAP, FS_LEN
 from rmqtool.formats.message import BLANK, BLANK_MAGIC_CODE
-from rmqtool.repair.log.disputed import DisputeJudge, differing
+from rmqtool.repair.log.disputed import DisputeJudge, Witness, differing
 from rmqtool.scan.batch import Extent, ScanOptions
 from rmqtool.store.record_heads import LogReader
 from rmqtool.store.segment import SegmentPart
@@ -130,7 +130,7 @@ class Borrower:
         own: the log that is repaired.
         other: the log that lends.
         records: how records are judged.
-        queues: of both stores, the repaired one first.
+        witnesses: both stores, the repaired one first.
         ask_queues: tells what the queues say of a log, where no record beside a stretch can.
         jobs: threads; None is one for each processor.
         refused: why nothing was taken where something is damaged, a sentence each.
@@ -141,7 +141,7 @@ class Borrower:
     own: MappedFiles
     other: MappedFiles
     records: RecordOptions
-    queues: tuple[Queues, Queues]
+    witnesses: tuple[Witness, Witness]
     ask_queues: Callable[[Queues, LogReader], Vouch]
     jobs: int | None = None
     refused: list[str] = field(default_factory=list)
@@ -238,7 +238,7 @@ class Borrower:
         self, stretches: list[OpenStretch], own: LogReader, other: LogReader
     ) -> Iterator[Loan]:
         """Give the records that differ in both logs and are the damaged ones here."""
-        judge = DisputeJudge(own, other, self.queues)
+        judge = DisputeJudge(own, other, self.witnesses)
         starts = [one.start for one in stretches]
         for head in differing(self.own, own, other):
             number = bisect_right(starts, head.physical_offset) - 1
@@ -259,7 +259,7 @@ class Borrower:
 
     def _do_queues_vouch(self, other: LogReader) -> bool:
         if self._asked is None:
-            self._asked = self.ask_queues(self.queues[0], other)
+            self._asked = self.ask_queues(self.witnesses[0].queues, other)
         return self._asked is Vouch.SAME
 
     def _before(self, physical_offset: int, own: LogReader, other: LogReader) -> Vouch:

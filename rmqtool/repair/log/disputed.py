@@ -2,27 +2,33 @@
 
 A checksum covers the body of a record, and not its header, topic and properties. What else is
 known of them tells which record is the damaged one: the deep checks of a validation, and what the
-queues of both stores say about the place. Where neither tells, the store keeps its own.
+queues and the key indexes of both stores say of the place, its tags and its keys: they were written
+when the record was sound. Where nothing tells, the store keeps its own.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 from itertools import islice
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
-from rmqtool.broker.dispatch import light_queues
-from rmqtool.broker.names import LMQ_PREFIX, LMQ_QUEUE_ID
+from rmqtool.broker.dispatch import index_keys
+from rmqtool.broker.release import RELEASES
+from rmqtool.broker.rules import Rules
 from rmqtool.check.log.message import RecordOptions
 from rmqtool.check.log.part import PartOptions, inspect_part
 from rmqtool.errors import DecodeError, UnreadablePath
+from rmqtool.formats import java, properties
 from rmqtool.formats.message import decode
+from rmqtool.query.consume_queue import places_of
 from rmqtool.scan.batch import ScanOptions
 from rmqtool.store.segment import SegmentPart
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+    from rmqtool.formats.message import Message
+    from rmqtool.query.index import KeyIndex
     from rmqtool.queues.discovery import Queues
     from rmqtool.store.record_heads import LogReader, RecordHead
     from rmqtool.store.segment import MappedFiles, Segment
@@ -35,6 +41,7 @@ GAP: Final = 1000
 DEEP: Final = PartOptions(
     ScanOptions(property_crc=True, well_formed=True), None, RecordOptions(content=True), -1
 )
+ALL_KEYS: Final = Rules(RELEASES[-1])  # it indexes tags, too; earlier ones have no such entry
 
 
 def differing(log: MappedFiles, own: LogReader, other: LogReader) -> Iterator[RecordHead]:
@@ -71,6 +78,46 @@ def _is_other(head: RecordHead, own: LogReader, other: LogReader) -> bool:
     )
 
 
+class Witness(NamedTuple):
+    """What one store has derived from its log.
+
+    Attributes:
+        queues: of the store.
+        keys: its index files.
+    """
+
+    queues: Queues
+    keys: KeyIndex
+
+    def agrees(self, message: Message, physical_offset: int) -> int:
+        """Count what bears a record out: units in its queues, their tags codes, index entries."""
+        tags_code = java.string_hash(message.properties.get(properties.TAGS, ""))
+        units = (
+            self._unit_agrees((topic, queue_id, queue_offset), physical_offset, tags_code)
+            for topic, queue_id, queue_offset, _ in places_of(message)
+        )
+        entries = (
+            physical_offset in chain.offsets
+            for key in index_keys(ALL_KEYS, message)
+            for chain in self.keys.chains(java.key_hash(message.topic, key))
+        )
+        return sum(units) + sum(entries)
+
+    def _unit_agrees(self, name: tuple[str, int, int], place: int, tags_code: int) -> int:
+        topic, queue_id, queue_offset = name
+        try:
+            queue = self.queues.queue(topic, queue_id)
+            seen = queue.find(queue_offset) if queue is not None else None
+            if queue is None or seen is None or seen.unit is None:
+                return 0
+            if seen.unit.physical_offset != place:
+                return 0
+            codes = queue.read(seen.unit.number, 1)["tags_code"]
+        except (UnreadablePath, ValueError):
+            return 0
+        return 1 + int(codes[0] == tags_code)
+
+
 @dataclass(slots=True)
 class DisputeJudge:
     """Tells which of two records is the damaged one.
@@ -78,20 +125,20 @@ class DisputeJudge:
     Attributes:
         own: the log that is repaired.
         other: the log that lends.
-        queues: of both stores.
+        witnesses: both stores.
         undecided: places of records of which neither is known to be damaged.
     """
 
     own: LogReader
     other: LogReader
-    queues: Sequence[Queues]
+    witnesses: Sequence[Witness]
     undecided: list[int] = field(default_factory=list)
 
     def is_own_damaged(self, head: RecordHead) -> bool:
         """Tell whether the other log's record is to be taken; note it where nothing tells."""
         marks = [self._mark(head, log) for log in (self.own, self.other)]
         if marks[0] == marks[1]:
-            marks = [-self._units_of(head, log) for log in (self.own, self.other)]
+            marks = [-self._agreeing(head, log) for log in (self.own, self.other)]
         if marks[0] == marks[1]:
             self.undecided.append(head.physical_offset)
         return marks[0] > marks[1]
@@ -124,38 +171,10 @@ class DisputeJudge:
         is_none = any(one.position <= at < one.position + one.length for one in report.stretches)
         return sum(marks) + GAP * is_none
 
-    def _units_of(self, head: RecordHead, log: LogReader) -> int:
-        """Count the units of this place in both stores, in the queues that a record names."""
-        said = log.head_at(head.physical_offset)
-        if said is None:
-            return 0
-        names = [(log.topic_of(said), said.queue_id, said.queue_offset), *_further(said, log)]
-        return sum(
-            self._has_unit(queues, name, head.physical_offset)
-            for queues in self.queues
-            for name in names
-        )
-
-    def _has_unit(self, queues: Queues, name: tuple[str, int, int], place: int) -> bool:
-        topic, queue_id, queue_offset = name
+    def _agreeing(self, head: RecordHead, log: LogReader) -> int:
+        """Count what in both stores bears out what a log has at a place."""
         try:
-            queue = queues.queue(topic, queue_id)
-            seen = queue.find(queue_offset) if queue is not None else None
-        except (UnreadablePath, ValueError):
-            return False
-        return seen is not None and seen.unit is not None and seen.unit.physical_offset == place
-
-
-def _further(said: RecordHead, log: LogReader) -> Iterator[tuple[str, int, int]]:
-    """Yield topic, queue id and queue offset of the further queues that a record names.
-
-    Source: ConsumeQueue#multiDispatchLmqQueue, 4.9.3 to 5.5.0.
-    """
-    try:
-        message = decode(log.read_at(said.physical_offset, said.size))
-    except DecodeError:
-        return
-    for name, number in zip(*light_queues(message.properties), strict=True):
-        if number.isdecimal():
-            queue_id = LMQ_QUEUE_ID if name.startswith(LMQ_PREFIX) else said.queue_id
-            yield name, queue_id, int(number)
+            message = decode(log.read_at(head.physical_offset, head.size))
+        except DecodeError:
+            return 0
+        return sum(one.agrees(message, head.physical_offset) for one in self.witnesses)

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from rmqtool.broker.names import LMQ_PREFIX, LMQ_QUEUE_ID
+from rmqtool.broker.names import further_queue_id
 from rmqtool.derive.settings import rules_of
 from rmqtool.errors import DecodeError, UnreadablePath
 from rmqtool.findings.registry_commitlog import CL_LMQ, CL_QOFF_GAP
@@ -120,8 +120,8 @@ def read(log: LogReader, place: tuple[int, int], *, has_lmq: bool) -> Misnumbere
         return None
     start = place[1] - len(message.properties_bytes) + numbers.position + len(FURTHER) + 1
     queues = [
-        (topic, LMQ_QUEUE_ID if has_lmq and topic.startswith(LMQ_PREFIX.raw) else message.queue_id)
-        for topic in topics
+        (one, further_queue_id(one.decode("latin-1"), message.queue_id, has_lmq=has_lmq))
+        for one in topics
     ]
     known = [parse_long(text.decode("latin-1")) for text in texts]
     return Misnumbered(place[0], message, start, texts, queues, known)

@@ -9,9 +9,11 @@ from rmqtool.broker.conf import FORCES_PROPERTY_CRC
 from rmqtool.check.log.message import RecordOptions
 from rmqtool.errors import NotAStore, UnsupportedStore, UsageError
 from rmqtool.findings.registry_layout import FS_LEN
+from rmqtool.query.index import KeyIndex
 from rmqtool.queues.discovery import Queues
 from rmqtool.repair.log.borrowed import Borrower
 from rmqtool.repair.log.content import Content, LentBytes
+from rmqtool.repair.log.disputed import Witness
 from rmqtool.repair.replica.files import lend_files
 from rmqtool.repair.replica.folding import Lent
 from rmqtool.repair.replica.queues import lend_queues
@@ -50,9 +52,15 @@ def borrow(options: RepairOptions, replica: str) -> Lent:
     _refuse(store, other)
     records = RecordOptions(force_property_crc=FORCES_PROPERTY_CRC.of(store.broker_conf))
     own_log, other_log = store.commitlog.well_named(), other.commitlog.well_named()
-    with Queues(store) as own_queues, Queues(other) as other_queues:
+    with (
+        Queues(store) as own_queues,
+        Queues(other) as other_queues,
+        KeyIndex(store) as own_index,
+        KeyIndex(other) as other_index,
+    ):
         queues = (own_queues, other_queues)
-        borrower = Borrower(own_log, other_log, records, queues, ask_queues, options.jobs)
+        witnesses = (Witness(own_queues, own_index), Witness(other_queues, other_index))
+        borrower = Borrower(own_log, other_log, records, witnesses, ask_queues, options.jobs)
         loans = borrower.loans()
         if not borrower.is_replica:
             reason = f"{other.root} is no replica of {store.root}: no record is in both logs"
