@@ -75,7 +75,11 @@ class PushConsumer(Client):
         self._client.registerMessageListener(self._listener)
 
     def wait(self, count: int, seconds: float = 600) -> list[Received]:
-        """Wait until so many messages were consumed, retries counted; return all so far."""
+        """Wait until so many messages were consumed, retries counted; return all so far.
+
+        Raises:
+            TimeoutError: for so many seconds none came.
+        """
         return self._listener.wait(count, seconds)
 
 
@@ -105,11 +109,12 @@ class _Listener:
         return self._later if any(self._refuse(message) for message in batch) else self._done
 
     def wait(self, count: int, seconds: float) -> list[Received]:
-        """Wait for so many messages."""
+        """Wait for so many messages, for as long as they come."""
         with self._arrived:
-            if not self._arrived.wait_for(lambda: len(self._messages) >= count, seconds):
-                reason = f"{len(self._messages)} of {count} messages within {seconds} s"
-                raise TimeoutError(reason)
+            while (there := len(self._messages)) < count:
+                if not self._arrived.wait_for(lambda: len(self._messages) > there, seconds):  # noqa: B023
+                    reason = f"{there} of {count} messages, and no other for {seconds} s"
+                    raise TimeoutError(reason)
             return list(self._messages)
 
 

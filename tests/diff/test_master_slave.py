@@ -112,7 +112,7 @@ def kill_in_the_middle(pairing: Pairing, producer: Producer, copy: Broker) -> No
 
     with ThreadPoolExecutor(1) as pool:
         further = pool.submit(go_on)
-        assert killed.wait(120)
+        assert killed.wait(600)
         copy.crash()
         pairing.sent += further.result()
 

@@ -36,7 +36,7 @@ def play(stage: Stage) -> None:
     old = time.time() - _OLD_SECONDS
     for segment in aged:
         os.utime(segment, (old, old))
-    wait_until(lambda: not any(path.exists() for path in aged), "expiry", 180)
+    wait_until(lambda: not any(path.exists() for path in aged), "expiry")
     time.sleep(2)
     for queue_id in range(3):
         stage.broker.store.getMinOffsetInQueue(_TOPIC, queue_id)

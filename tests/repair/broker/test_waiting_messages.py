@@ -89,7 +89,7 @@ def test_waiting(
         # Until it has sent something, the broker does not know whom to ask.
         producer.send(Outgoing(_TOPIC, b"first"), "committed")
         expected = {b"first"} | {b"%d" % number for number in range(_COUNT) if number != _LOST}
-        wait_until(lambda: expected <= bodies(consumer), "all that waited", 300)
+        wait_until(lambda: expected <= bodies(consumer), "all that waited")
         assert expected == bodies(consumer)
         broker.crash()
 
