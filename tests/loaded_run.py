@@ -1,17 +1,20 @@
 """Run tests again and again while the machine has far more to do than it has processors.
 
-    python -m tests.loaded_run [--load 20] [--times 3] [PYTEST ARGUMENTS]
+    python -m tests.loaded_run [--load 20] [--nice 0] [--times 3] [PYTEST ARGUMENTS]
 
 Without arguments: the test files that wait for something, kill something, or drive a process with a
-clock of its own, such as a broker. What passes here does not depend on how fast a machine is.
+clock of its own, such as a broker. What passes here does not depend on how fast a machine is. After
+each run it says how long that took and what the load of the machine was, each minute.
 """
 
 from __future__ import annotations
 
 import argparse
+import os
 import re
 import subprocess
 import sys
+import threading
 import time
 from contextlib import ExitStack
 from pathlib import Path
@@ -35,22 +38,37 @@ def files_that_wait() -> list[str]:
     ]
 
 
+def watch(ended: threading.Event, loads: list[float]) -> None:
+    """Note the load of each minute until something has ended."""
+    while not ended.wait(60):
+        loads.append(os.getloadavg()[0])
+
+
 def main() -> int:
     """Run them; the exit code is that of the first run that fails."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--load", type=int, default=20, help="processes that are always busy")
+    parser.add_argument("--nice", type=int, default=0, help="of these")
     parser.add_argument("--times", type=int, default=3)
     asked, wanted = parser.parse_known_args()
     words = [sys.executable, "-m", "pytest", "-q", *(wanted or files_that_wait())]
     with ExitStack() as stack:
         for _ in range(asked.load):
-            busy = subprocess.Popen(BUSY)  # noqa: S603 - ourselves
+            words_of_one = ("nice", "-n", str(asked.nice), *BUSY)
+            busy = subprocess.Popen(words_of_one)  # noqa: S603 - ourselves
             stack.callback(busy.wait)
             stack.callback(busy.kill)
         for number in range(1, asked.times + 1):
             began = time.monotonic()
+            ended, loads = threading.Event(), [float(asked.load)]
+            watching = threading.Thread(target=watch, args=(ended, loads))
+            watching.start()
             code = subprocess.run(words, cwd=ROOT, check=False).returncode  # noqa: S603 - likewise
-            print(f"run {number}: exit code {code}, {time.monotonic() - began:.0f} s")  # noqa: T201
+            ended.set()
+            watching.join()
+            took = f"{time.monotonic() - began:.0f} s"
+            load = f"load {min(loads):.0f} to {max(loads):.0f}"
+            print(f"run {number}: exit code {code}, {took}, {load}")  # noqa: T201
             if code:
                 return code
     return 0

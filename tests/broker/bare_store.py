@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
 _DISPATCH_SECONDS: Final = 600
 _PULL_COUNT: Final = 32
+YEARS_IN_HOURS: Final = 500_000  # fileReservedTime: or what was written long ago is deleted
 _QUIET: Final = {"diskMaxUsedSpaceRatio": 99, "warmMapedFileEnable": False}
 
 

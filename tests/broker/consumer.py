@@ -112,7 +112,7 @@ class _Listener:
         """Wait for so many messages, for as long as they come."""
         with self._arrived:
             while (there := len(self._messages)) < count:
-                if not self._arrived.wait_for(lambda: len(self._messages) > there, seconds):  # noqa: B023
+                if not self._arrived.wait_for(lambda: len(self._messages) > there, seconds):
                     reason = f"{there} of {count} messages, and no other for {seconds} s"
                     raise TimeoutError(reason)
             return list(self._messages)

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 import pytest
 
-from tests.broker.bare_store import BareStore
+from tests.broker.bare_store import YEARS_IN_HOURS, BareStore
 from tests.broker.broker import running_broker
 from tests.broker.client import Admin
 from tests.broker.consumer import PullConsumer
@@ -20,7 +20,6 @@ from tests.stores import fixture_store, manifest, sent
 
 pytestmark = pytest.mark.broker
 
-_YEARS_IN_HOURS: Final = 500000  # or a broker deletes what was written long ago
 _QUEUE: Final = itemgetter("topic", "queue_id")
 
 
@@ -29,7 +28,7 @@ def test_broker_reads_back(version: str, tmp_path: Path) -> None:
     """A broker recovers the store of its killed predecessor and delivers all that was sent."""
     name = f"rocketmq-{version}-crash"
     fixture_store(name, tmp_path)
-    settings = {**manifest(name)["settings"], "fileReservedTime": _YEARS_IN_HOURS}
+    settings = {**manifest(name)["settings"], "fileReservedTime": YEARS_IN_HOURS}
     lines = sorted(sent(name), key=_QUEUE)
     with running_broker(version, tmp_path, settings) as broker:
         with PullConsumer(broker, "oracle") as consumer, Admin(broker) as admin:

@@ -14,7 +14,7 @@ from rmqtool.query import Boundary, ById, ByKey, ByOffset, ByTime, Lookup
 from rmqtool.query.broker_time import BrokerSearch
 from rmqtool.queues.files import PlainUnits
 from rmqtool.store.tree import open_store
-from tests.broker.bare_store import BareStore
+from tests.broker.bare_store import YEARS_IN_HOURS, BareStore
 from tests.broker.jvm import Jvm
 from tests.query.expected import offsets
 from tests.stores import broker_conf, fixture_names, fixture_store, manifest, sent
@@ -39,7 +39,7 @@ def test_search_offset(version: str, scenario: str, tmp_path: Path) -> None:
         Jvm(version, tmp_path / "home") as jvm,
         Lookup(open_store(root, broker_conf(name))) as lookup,
     ):
-        store = BareStore(jvm, theirs, manifest(name)["settings"])
+        store = BareStore(jvm, theirs, _settings(name))
         assert store.load()
         store.start()
         queues = [queue for queue in lookup.queues.files.queues() if queue.files]
@@ -56,6 +56,10 @@ def test_search_offset(version: str, scenario: str, tmp_path: Path) -> None:
                         assert said == ours, (files.path, time, boundary)
         finally:
             store.stop()
+
+
+def _settings(name: str) -> dict[str, object]:
+    return {**manifest(name)["settings"], "fileReservedTime": YEARS_IN_HOURS}
 
 
 def _times(lookup: Lookup, topic: str, queue_id: int) -> list[int]:
@@ -100,7 +104,7 @@ def test_records(version: str, tmp_path: Path) -> None:
         Jvm(version, tmp_path / "home") as jvm,
         Lookup(open_store(root, broker_conf(name))) as lookup,
     ):
-        store = BareStore(jvm, theirs, manifest(name)["settings"])
+        store = BareStore(jvm, theirs, _settings(name))
         assert store.load()
         store.start()
         try:

@@ -29,6 +29,7 @@ from rmqtool.query.log import LogRecord
 from rmqtool.query.match import SUPERFICIAL
 from rmqtool.queues.files import PlainUnits
 from rmqtool.store.tree import open_store
+from tests.broker.bare_store import YEARS_IN_HOURS
 from tests.broker.broker import Broker, running_broker
 from tests.broker.client import Admin
 from tests.broker.consumer import PullConsumer
@@ -40,7 +41,6 @@ from tests.truth.plain_reader import Record
 
 pytestmark = pytest.mark.broker
 
-YEARS_IN_HOURS = 500_000  # or a broker deletes what was written long ago
 MOST = 64  # messages in one answer to a query: the broker's own bound, newest first
 TIMES = 200
 SOME_QUEUES = 8

@@ -15,7 +15,7 @@ import pytest
 from rmqtool import rebuild
 from rmqtool.formats.index import INDEX_ENTRY, INDEX_HEADER, entry_position
 from tests import inflict
-from tests.broker.bare_store import BareStore
+from tests.broker.bare_store import YEARS_IN_HOURS, BareStore
 from tests.broker.broker import SMALL_GEOMETRY, running_broker
 from tests.broker.client import Admin
 from tests.broker.consumer import PullConsumer, PushConsumer
@@ -31,7 +31,6 @@ from tests.truth.sql_filters import EXPRESSIONS
 
 pytestmark = pytest.mark.broker
 
-_YEARS_IN_HOURS: Final = 500000  # or a broker deletes what was written long ago
 _QUEUE: Final = itemgetter("topic", "queue_id")
 _KINDS: Final = ("normal", "compressed", "batch")
 _MOST: Final = 20  # messages with one key, so that retries and the like are in the answer, too
@@ -64,7 +63,7 @@ def test_broker_starts_on_rebuilt(version: str, tmp_path: Path) -> None:
     result = rebuild.all(root, in_place=True, broker_conf=str(broker_conf(name)))
     before = contents(root)
     following = {(queue.topic, queue.queue_id): queue.next_queue_offset for queue in result.queues}
-    settings = {**manifest(name)["settings"], "fileReservedTime": _YEARS_IN_HOURS}
+    settings = {**manifest(name)["settings"], "fileReservedTime": YEARS_IN_HOURS}
     lines = sorted((line for line in sent(name) if line["kind"] in _KINDS), key=_QUEUE)
     with running_broker(version, tmp_path, settings) as broker:
         broker.wait_dispatched()
@@ -104,7 +103,7 @@ def test_filters_on_rebuilt(tmp_path: Path) -> None:
         path.unlink()  # so that they begin with the first message
     rebuild.consume_queues(root, in_place=True, ext=True, broker_conf=str(broker_conf(name)))
     lines = [line for line in sent(name) if line["topic"] == "ext-orders"]
-    settings = {**manifest(name)["settings"], "fileReservedTime": _YEARS_IN_HOURS}
+    settings = {**manifest(name)["settings"], "fileReservedTime": YEARS_IN_HOURS}
     groups = {one.group: one.expression for one in Fixture(name, root).filters}
     with running_broker("5.3.3", tmp_path, settings) as broker, ExitStack() as clients:
         consumers = {
@@ -151,7 +150,8 @@ def test_broker_leaves_rebuilt(version: str, scenario: str, tmp_path: Path) -> N
     result = rebuild.all(root, in_place=True, broker_conf=str(broker_conf(name)))
     before = contents(root)
     with Jvm(version, tmp_path) as jvm:
-        store = BareStore(jvm, root, manifest(name)["settings"])
+        settings = {**manifest(name)["settings"], "fileReservedTime": YEARS_IN_HOURS}
+        store = BareStore(jvm, root, settings)
         assert store.load()
         store.start()
         after = contents(root)
@@ -205,7 +205,11 @@ def by_broker(version: str, name: str, root: Path, home: Path) -> dict[str, byte
     """Let a broker rebuild a store without queues and index; give the bytes of what it wrote."""
     (root / "checkpoint").unlink()
     (root / "abort").unlink(missing_ok=True)
-    settings = {**manifest(name)["settings"], "commitLogRecoverMaxNum": _ALL_FILES}
+    settings = {
+        **manifest(name)["settings"],
+        "commitLogRecoverMaxNum": _ALL_FILES,
+        "fileReservedTime": YEARS_IN_HOURS,
+    }
     with Jvm(version, home) as jvm:
         store = BareStore(jvm, root, settings)
         assert store.load()

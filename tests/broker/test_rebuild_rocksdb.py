@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final
 import pytest
 
 from rmqtool import rebuild
+from tests.broker.bare_store import YEARS_IN_HOURS
 from tests.broker.broker import running_broker
 from tests.broker.client import Admin
 from tests.broker.consumer import PullConsumer
@@ -22,7 +23,6 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.broker
 
-_YEARS_IN_HOURS: Final = 500000
 _QUEUE: Final = itemgetter("topic", "queue_id")
 _TAGGED: Final = "TagA"
 
@@ -45,7 +45,7 @@ def test_every_message(version: str, tmp_path: Path, *, is_clean: bool) -> None:
     if is_clean:
         (root / "abort").unlink()
     lines = sorted((line for line in sent(name) if line["kind"] == "normal"), key=_QUEUE)
-    settings = {**manifest(name)["settings"], "fileReservedTime": _YEARS_IN_HOURS}
+    settings = {**manifest(name)["settings"], "fileReservedTime": YEARS_IN_HOURS}
     with running_broker(version, tmp_path, settings) as broker:
         broker.wait_dispatched()
         with PullConsumer(broker, "rebuilt") as consumer, Admin(broker) as admin:

@@ -14,7 +14,7 @@ from rmqtool.formats.rocksdb_store import LAST_OFFSET
 from rmqtool.rebuild.options import StoreType
 from rmqtool.repair import undo
 from tests import inflict
-from tests.broker.bare_store import BareStore
+from tests.broker.bare_store import YEARS_IN_HOURS, BareStore
 from tests.broker.jvm import Jvm
 from tests.check.validation import run
 from tests.damage_rocksdb import DAMAGES, STORE, table_of
@@ -28,7 +28,6 @@ INDEX: Final = "rocksdbstore"
 CONF: Final = str(broker_conf(STORE))
 MOST: Final = 64
 ASKED: Final = 6
-YEARS_IN_HOURS: Final = 500000
 HURT: Final = ("delete entry", "redate entry", "shorten index")
 
 

@@ -15,7 +15,7 @@ from rmqtool.messages.options import ExtractOptions
 from rmqtool.relog.options import LogOptions, Positions, QueueOffsets
 from rmqtool.relog.work import LogRun
 from rmqtool.tables.selection import Selection
-from tests.broker.bare_store import BareStore
+from tests.broker.bare_store import YEARS_IN_HOURS, BareStore
 from tests.broker.broker import running_broker
 from tests.broker.consumer import PullConsumer
 from tests.broker.jars import VERSIONS, missing_tools
@@ -30,7 +30,6 @@ pytestmark = [
     pytest.mark.broker,
     pytest.mark.skipif(bool(missing_tools() and not os.environ.get("CI")), reason="needs Java"),
 ]
-YEARS_IN_HOURS: Final = 500_000  # or a broker deletes what was written long ago
 OWN: Final = ("RMQ_SYS", "rmq_sys", "SCHEDULE", "TRANS_CHECK", "TBW102", "rmqtool")
 TOPIC: Final = "traffic-orders"
 Queues = dict[tuple[str, int], list[Record]]

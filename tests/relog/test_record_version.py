@@ -13,12 +13,12 @@ from rmqtool.formats.message import decode, encode, sealed
 from rmqtool.relog.chunk import Reason
 from rmqtool.relog.options import LogOptions, Positions, RecordVersion
 from rmqtool.relog.report import sentences
-from tests.broker.bare_store import BareStore
+from tests.broker.bare_store import YEARS_IN_HOURS, BareStore
 from tests.broker.jars import missing_tools
 from tests.broker.jvm import Jvm
 from tests.plain_store import MAGICS, records
 from tests.relog.rebuilt import damages, rebuilt, unplaced
-from tests.relog.test_broker import YEARS_IN_HOURS, assert_delivered, queues_of
+from tests.relog.test_broker import assert_delivered, queues_of
 from tests.stores import fixture_store, manifest
 
 TRAFFIC: Final = "rocketmq-5.3.3-traffic"

@@ -17,6 +17,7 @@ from rmqtool.startup import predict
 from rmqtool.startup.report import steps
 from rmqtool.startup.rocksdb.fates import READ_AT_ONCE
 from rmqtool.store.tree import open_store
+from tests.broker.bare_store import YEARS_IN_HOURS
 from tests.broker.broker import running_broker
 from tests.rocksdb import edit, rows_of
 from tests.stores import broker_conf, fixture_store, manifest, sent
@@ -25,7 +26,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 NAME = "rocketmq-5.5.0-rocksdb-store"
-YEARS_IN_HOURS: Final = 500000
 MOST_SECONDS: Final = 600  # on a busy machine
 MARKS: Final = frozenset({LAST_OFFSET, LAST_TIME})
 

@@ -16,12 +16,12 @@ from typing import Final
 from rmqtool import repair
 from rmqtool.broker.names import is_made_by_brokers
 from tests import inflict, plain_store
+from tests.broker.bare_store import YEARS_IN_HOURS
 from tests.broker.jvm import Jvm
 from tests.plain_store import Record
 from tests.repair.broker.reading import OpenStore
 from tests.stores import broker_conf, fixture_store, manifest
 
-YEARS_IN_HOURS: Final = 500000  # or a store deletes what was written long ago
 QueueKey = tuple[str, int]
 
 

@@ -11,6 +11,7 @@ from typing import Final
 import pytest
 
 from rmqtool import repair
+from tests.broker.bare_store import YEARS_IN_HOURS
 from tests.broker.broker import Broker, conf_text, running_broker
 from tests.broker.client import Admin
 from tests.broker.consumer import PullConsumer, PushConsumer
@@ -24,7 +25,7 @@ from tests.startup.small_store import SETTINGS
 
 pytestmark = pytest.mark.broker
 
-_KEPT: Final = {"fileReservedTime": 500000, "timerWheelEnable": False}  # hours: nothing expires
+_KEPT: Final = {"fileReservedTime": YEARS_IN_HOURS, "timerWheelEnable": False}
 
 Place = tuple[str, int]  # topic, physical offset
 
