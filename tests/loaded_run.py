@@ -60,13 +60,14 @@ def main() -> int:
             stack.callback(busy.kill)
         for number in range(1, asked.times + 1):
             began = time.monotonic()
-            ended, loads = threading.Event(), [float(asked.load)]
+            ended, loads = threading.Event(), list[float]()
             watching = threading.Thread(target=watch, args=(ended, loads))
             watching.start()
             code = subprocess.run(words, cwd=ROOT, check=False).returncode  # noqa: S603 - likewise
             ended.set()
             watching.join()
             took = f"{time.monotonic() - began:.0f} s"
+            loads = loads or [os.getloadavg()[0]]
             load = f"load {min(loads):.0f} to {max(loads):.0f}"
             print(f"run {number}: exit code {code}, {took}, {load}")  # noqa: T201
             if code:
