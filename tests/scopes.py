@@ -1,8 +1,8 @@
 """Which tests a worker of pytest-xdist runs in one go, and in which order that is handed out.
 
 As with `--dist loadscope` the tests of a file stay together, since they share what is costly. Here
-the files that share a Spark session are one scope; there are two such, so that two workers start a
-session. What takes longest is handed out first: no worker is left alone with it at the end.
+the files that ask for the Spark session are one scope, so that one worker starts one. What takes
+longest is handed out first: no worker is left alone with it at the end.
 """
 
 from __future__ import annotations
@@ -14,14 +14,20 @@ from xdist.workermanage import WorkerController
 
 from rmqtool.engine import default_jobs
 
-SPARK: Final = ("spark", "spark, further")
-_FURTHER: Final = "tests/spark/test_f"  # files from here on are in the second one
-# Files of tests/spark that start processes of their own.
-_APART: Final = ("test_interrupt", "test_missing", "test_session", "test_sql_command")
+SPARK: Final = "spark"
+# Files of tests/spark that ask for the session; others need none, or start processes of their own.
+_SHARE: Final = tuple(
+    f"tests/spark/test_{name}.py"
+    for name in ("engine", "export", "fleet", "hostile", "rocksdb", "source", "sql")
+)
 _WITH_SPARK: Final = "tests/cli/test_manual.py::test_examples[sql]"
 # From what takes longest in one piece.
 _FIRST: Final = (
-    SPARK[0],  # and what begins so
+    SPARK,
+    "tests/spark/test_cluster.py",
+    "tests/spark/test_bytes_read.py",
+    "tests/spark/test_connect.py",
+    "tests/spark/test_executors.py",
     "tests/messages/test_broker.py",
     "tests/diff/test_master_slave.py",
     "tests/diff/test_controller.py",
@@ -53,10 +59,7 @@ class LongestFirst(LoadScopeScheduling):  # type: ignore[misc]  # published with
 
     def _split_scope(self, nodeid: str) -> str:
         scope = nodeid.split("::", 1)[0]
-        shares = scope.startswith("tests/spark/") and not any(name in scope for name in _APART)
-        if shares or nodeid == _WITH_SPARK:
-            return SPARK[shares and scope >= _FURTHER]
-        return scope
+        return SPARK if scope in _SHARE or nodeid == _WITH_SPARK else scope
 
     def _assign_work_unit(self, node: WorkerController) -> None:
         first = min(self.workqueue, key=_rank)  # of equal ones that with the most tests

@@ -14,13 +14,12 @@ import pytest
 from tests.cli.run import CLEAN
 from tests.stores import fixture_store
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.usefixtures("has_spark")]
 ROOT = Path(__file__).parents[2]
 
 
-def test_ctrl_c(spark: object, tmp_path: Path) -> None:
+def test_ctrl_c(tmp_path: Path) -> None:
     """Ctrl-C, which all processes of a terminal get, cancels the job: 130, one line, no process."""
-    assert spark is not None  # else there is no Java, and this is skipped
     store = fixture_store("rocketmq-5.3.3-lmq", tmp_path)
     marker, temporary, state = (tmp_path / name for name in ("marker", "temporary", "state"))
     temporary.mkdir()
