@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tracemalloc
 from typing import TYPE_CHECKING
 
 import pytest
@@ -22,6 +21,7 @@ from rmqtool.formats import (
 )
 from rmqtool.formats.registry import LAYOUTS
 from tests.formats.vectors import RECORD_V1, RECORD_V1_WITH_CRC
+from tests.memory import peak
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -142,11 +142,11 @@ HUGE = (b"\x7f\xff\xff\xff", b"\x80\x00\x00\x00", b"\xff\xff\xff\xff", b"\x40\x0
 def test_huge_lengths(name: str) -> None:
     """Huge numbers in any place allocate nothing of their size."""
     read, samples = READERS[name]
-    tracemalloc.start()
-    for raw in samples:
-        for position in range(len(raw)):
-            for number in HUGE:
-                assert survives(read, raw[:position] + number + raw[position + 4 :])
-    peak = tracemalloc.get_traced_memory()[1]
-    tracemalloc.stop()
-    assert peak < 4 << 20
+
+    def read_all() -> None:
+        for raw in samples:
+            for position in range(len(raw)):
+                for number in HUGE:
+                    assert survives(read, raw[:position] + number + raw[position + 4 :])
+
+    assert peak(read_all) < 4 << 20

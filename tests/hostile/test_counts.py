@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import sys
-import tracemalloc
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from time import process_time
@@ -25,6 +24,7 @@ from rmqtool.store.config_files import LARGEST_CONFIG
 from rmqtool.store.segment import LARGEST_LONG
 from tests.carve.images import record
 from tests.hostile.many import MANY
+from tests.memory import peak
 from tests.scan.segments import MESSAGE, extents, segment_bytes, whole, written
 from tests.spark.test_export import exported
 from tests.stores import fixture_store
@@ -91,28 +91,22 @@ def test_rebuild_in_place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
 def test_memory_of_a_queue(tmp_path: Path) -> None:
     """A repair keeps little of each queue: 200,000 of them need less than 1 GiB."""
     few, many = FEW, 7 * FEW
-    peaks = []
-    for count in (1, few, many):  # the first one loads what the command needs
+    for count in (1, few, many):
         MANY["queues"](tmp_path / str(count), count)
-        tracemalloc.start()
-        try:
-            assert len(plan(str(tmp_path / str(count))).edits) >= count
-            peaks.append(tracemalloc.get_traced_memory()[1])
-        finally:
-            tracemalloc.stop()
-    assert (peaks[2] - peaks[1]) / (many - few) < 3000  # bytes; it was 3,400
+
+    def plan_of(count: int) -> None:
+        assert len(plan(str(tmp_path / str(count))).edits) >= count
+
+    plan_of(1)  # loads what a repair needs
+    more = peak(lambda: plan_of(many)) - peak(lambda: plan_of(few))
+    assert more / (many - few) < 3000  # bytes; it was 3,400
 
 
 def test_memory_of_a_file(tmp_path: Path) -> None:
     """A scan takes no more than its file needs: of megabytes, each file has a huge page cleared."""
     part = whole(written(tmp_path, segment_bytes([MESSAGE] * 3, size=4096)))
-    assert extents(part)  # the first one loads what a scan needs
-    tracemalloc.start()
-    try:
-        assert extents(part)
-        assert tracemalloc.get_traced_memory()[1] < 256 << 10  # bytes; it was 8.0 MiB
-    finally:
-        tracemalloc.stop()
+    assert extents(part)  # loads what a scan needs
+    assert peak(lambda: extents(part)) < 256 << 10  # bytes; it was 8.0 MiB
 
 
 def test_bridges_without_times(tmp_path: Path) -> None:
@@ -202,14 +196,13 @@ def test_hole_of_a_terabyte_is_read(tmp_path: Path, command: str) -> None:
     os.truncate(max((store / "commitlog").iterdir()), 1 << 40)
     words = command.replace("NEW", str(tmp_path / "new")).replace("OTHER", str(other))
     name, *options = words.split()
-    before = process_time()
-    tracemalloc.start()
-    try:
+
+    def read() -> None:
+        before = process_time()
         assert main([name, str(store), *options, "--quiet"]) in {0, 1, 3}
-        assert tracemalloc.get_traced_memory()[1] < 300 << 20
-    finally:
-        tracemalloc.stop()
-    assert process_time() - before < 20
+        assert process_time() - before < 20
+
+    assert peak(read) < 300 << 20
 
 
 def test_index_of_zeros(tmp_path: Path) -> None:
