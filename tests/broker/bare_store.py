@@ -126,7 +126,7 @@ class BareStore:
             if result is None:
                 return
             for buffer in result.getMessageBufferList():
-                yield received(decoder.decode(buffer))
+                yield received(self.jvm, decoder.decode(buffer))
             result.release()
             if result.getNextBeginOffset() <= position:
                 return

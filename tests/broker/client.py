@@ -108,7 +108,7 @@ class Admin(Client):
             if _NO_MESSAGE in str(error.java_exception.getMessage()):
                 return []
             raise
-        return [received(message) for message in messages]
+        return [received(self.jvm, message) for message in messages]
 
     def view(self, topic: str, physical_offset: int) -> Received:
         """Read the message at a physical offset.
@@ -120,7 +120,7 @@ class Admin(Client):
         address = self.jvm.java("java.net.InetSocketAddress")
         host, _, port = self.broker.address.rpartition(":")
         identifier = decoder.createMessageId(address(host, int(port)), physical_offset)
-        return received(self._client.viewMessage(topic, identifier))
+        return received(self.jvm, self._client.viewMessage(topic, identifier))
 
     def search_offset(self, topic: str, queue_id: int, timestamp_ms: int) -> int:
         """Return the queue offset that the broker finds for a store time."""

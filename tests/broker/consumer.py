@@ -13,6 +13,8 @@ from tests.broker.message import Received, received
 if TYPE_CHECKING:
     from py4j.java_gateway import JavaObject
 
+    from tests.broker.jvm import Jvm
+
 _PULL_COUNT: Final = 32
 _PATIENCE_MS: Final = 600_000  # on a busy machine
 
@@ -67,11 +69,11 @@ class PushConsumer(Client):
         if orderly:
             answers = self.jvm.rocketmq(f"{listener}OrderlyStatus")
             again = answers.SUSPEND_CURRENT_QUEUE_A_MOMENT
-            self._listener: _Listener = _OrderlyListener(refused, answers.SUCCESS, again)
+            self._listener: _Listener = _OrderlyListener(self.jvm, refused, answers.SUCCESS, again)
         else:
             answers = self.jvm.rocketmq(f"{listener}ConcurrentlyStatus")
             again = answers.RECONSUME_LATER
-            self._listener = _Listener(refused, answers.CONSUME_SUCCESS, again)
+            self._listener = _Listener(self.jvm, refused, answers.CONSUME_SUCCESS, again)
         self._client.registerMessageListener(self._listener)
 
     def wait(self, count: int, seconds: float = 600) -> list[Received]:
@@ -94,15 +96,16 @@ class _Listener:
         ]
 
     def __init__(
-        self, refuse: Callable[[Received], bool], done: JavaObject, later: JavaObject
+        self, jvm: Jvm, refuse: Callable[[Received], bool], done: JavaObject, later: JavaObject
     ) -> None:
+        self._jvm = jvm
         self._refuse, self._done, self._later = refuse, done, later
         self._messages: list[Received] = []
         self._arrived = threading.Condition()
 
     def consumeMessage(self, messages: JavaObject, context: JavaObject) -> JavaObject:  # noqa: N802, ARG002
         """Consume one message (the client's default batch); Java's name."""
-        batch = [received(message) for message in messages]
+        batch = [received(self._jvm, message) for message in messages]
         with self._arrived:
             self._messages.extend(batch)
             self._arrived.notify_all()
@@ -149,7 +152,7 @@ class PullConsumer(Client):
             result = self._client.pull(queue, tags, start, _PULL_COUNT)
             found = result.getMsgFoundList()
             for message in found if found is not None else ():
-                yield received(message)
+                yield received(self.jvm, message)
             following = result.getNextBeginOffset()
             if following <= start:
                 return

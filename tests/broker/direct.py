@@ -55,7 +55,7 @@ def put_direct(
     inner.setBornHost(address(born_host, _PORT + 1))
     inner.setStoreHost(address(store_host, _PORT))
     inner.setReconsumeTimes(reconsume_times)
-    properties = client_properties(message)
+    properties = client_properties(jvm, message)
     result = broker.store.putMessage(inner)
     status = str(result.getPutMessageStatus())
     assert status == "PUT_OK", status

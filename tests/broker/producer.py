@@ -43,7 +43,7 @@ class Producer(Client):
             result = self._client.send(message, self.queue(outgoing.topic, queue_id))
         self._last = result
         natural = "delay" if outgoing.delay_level else self._kind
-        return sent_message(outgoing, message, result, kind or natural)
+        return sent_message(self.jvm, outgoing, message, result, kind or natural)
 
     def recall(self, topic: str) -> None:
         """Take back the timer message that was sent last (5.3.2 on)."""
@@ -59,7 +59,7 @@ class Producer(Client):
         return [
             answered(
                 outgoing,
-                client_properties(message),
+                client_properties(self.jvm, message),
                 (queue_id, first + at, identifier, status),
                 "batch",
             )
@@ -86,7 +86,7 @@ class Producer(Client):
         return [
             answered(
                 outgoing,
-                client_properties(message),
+                client_properties(self.jvm, message),
                 (queue_id, result.getQueueOffset() + at, *answer),
                 "inner-batch",
             )
@@ -129,7 +129,7 @@ class TransactionProducer(Client):
         self._listener.later[decision] = later
         self._client.sendMessageInTransaction(message, None)
         outcome = first if first != "undecided" else later
-        return sent_message(marked, message, self._answers.last, "half", outcome)
+        return sent_message(self.jvm, marked, message, self._answers.last, "half", outcome)
 
 
 class _Answers:

@@ -16,6 +16,7 @@ from rmqtool.queues.files import PlainUnits
 from rmqtool.store.tree import open_store
 from tests.broker.bare_store import YEARS_IN_HOURS, BareStore
 from tests.broker.jvm import Jvm
+from tests.broker.message import properties_of
 from tests.query.expected import offsets
 from tests.stores import broker_conf, fixture_names, fixture_store, manifest, sent
 
@@ -120,7 +121,7 @@ def _compare(jvm: Jvm, store: BareStore, lookup: Lookup, physical_offset: int) -
     theirs = store.store.lookMessageByOffset(physical_offset)
     assert physical_offset == theirs.getCommitLogOffset()
     assert found.message.message_id == theirs.getMsgId()
-    assert found.message.properties == {str(k): str(v) for k, v in theirs.getProperties().items()}
+    assert found.message.properties == properties_of(jvm, theirs)
     topic = found.message.topic
     assert [physical_offset] == offsets(lookup.find(ById(found.message.message_id)))
     for key in {found.message.unique_key or "", *found.message.keys} - {""}:
