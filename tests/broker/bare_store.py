@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from tests.broker.jvm import Jvm
-from tests.broker.message import Received, received
+from tests.broker.message import Received, all_received
 from tests.broker.ports import free_ports
 
 if TYPE_CHECKING:
@@ -125,9 +125,11 @@ class BareStore:
             result = self.store.getMessage("bare", topic, queue_id, position, _PULL_COUNT, None)
             if result is None:
                 return
+            messages = self.jvm.java("java.util.ArrayList")()
             for buffer in result.getMessageBufferList():
-                yield received(self.jvm, decoder.decode(buffer))
+                messages.add(decoder.decode(buffer))
             result.release()
+            yield from all_received(self.jvm, messages)
             if result.getNextBeginOffset() <= position:
                 return
             position = result.getNextBeginOffset()

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final, Self
 from py4j.protocol import Py4JJavaError
 
 from tests.broker.broker import Broker
-from tests.broker.message import Received, received
+from tests.broker.message import Received, all_received, received
 
 if TYPE_CHECKING:
     from py4j.java_gateway import JavaObject
@@ -108,7 +108,7 @@ class Admin(Client):
             if _NO_MESSAGE in str(error.java_exception.getMessage()):
                 return []
             raise
-        return [received(self.jvm, message) for message in messages]
+        return all_received(self.jvm, messages)
 
     def view(self, topic: str, physical_offset: int) -> Received:
         """Read the message at a physical offset.

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, ClassVar, Final
 
 from tests.broker.broker import Broker
 from tests.broker.client import Client
-from tests.broker.message import Received, received
+from tests.broker.message import Received, all_received
 
 if TYPE_CHECKING:
     from py4j.java_gateway import JavaObject
@@ -105,7 +105,7 @@ class _Listener:
 
     def consumeMessage(self, messages: JavaObject, context: JavaObject) -> JavaObject:  # noqa: N802, ARG002
         """Consume one message (the client's default batch); Java's name."""
-        batch = [received(self._jvm, message) for message in messages]
+        batch = all_received(self._jvm, messages)
         with self._arrived:
             self._messages.extend(batch)
             self._arrived.notify_all()
@@ -151,8 +151,8 @@ class PullConsumer(Client):
         while True:
             result = self._client.pull(queue, tags, start, _PULL_COUNT)
             found = result.getMsgFoundList()
-            for message in found if found is not None else ():
-                yield received(self.jvm, message)
+            if found is not None:
+                yield from all_received(self.jvm, found)
             following = result.getNextBeginOffset()
             if following <= start:
                 return

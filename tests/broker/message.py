@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import base64
+import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any, Final
+from weakref import WeakKeyDictionary
 
 if TYPE_CHECKING:
     from py4j.java_gateway import JavaObject
@@ -14,6 +16,11 @@ if TYPE_CHECKING:
 
 UNIQUE_KEY: Final = "UNIQ_KEY"
 _NOT_STORED: Final = {"WAIT"}  # between client and broker only
+_ASKED: Final = (
+    *("topic", "queueId", "queueOffset", "commitLogOffset", "storeSize", "properties", "body"),
+    *("flag", "reconsumeTimes", "storeTimestamp", "msgId"),
+)
+_WRITERS: Final[WeakKeyDictionary[Jvm, tuple[JavaObject, ...]]] = WeakKeyDictionary()
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,20 +200,42 @@ class Received:
 
 def received(jvm: Jvm, message: JavaObject) -> Received:
     """Return Java's `MessageExt` as a plain value."""
-    properties = properties_of(jvm, message)
-    body = message.getBody()
+    return _plain(json.loads(_json(jvm, message)))
+
+
+def all_received(jvm: Jvm, messages: JavaObject) -> list[Received]:
+    """Return a Java list of `MessageExt` as plain values: by one call, whatever it holds."""
+    return [_plain(one) for one in json.loads(_json(jvm, messages))]
+
+
+def _json(jvm: Jvm, found: JavaObject) -> str:
+    if jvm not in _WRITERS:
+        package = "com.alibaba.fastjson"  # which each release of RocketMQ brings along
+        features = jvm.java(f"{package}.serializer.SerializerFeature")
+        wanted = jvm.gateway.new_array(features, 1)
+        wanted[0] = features.DisableCircularReferenceDetect
+        # Others are not asked for: the name of a host would be looked up in the network.
+        kind = jvm.java("java.lang.Class").forName("org.apache.rocketmq.common.message.MessageExt")
+        asked = jvm.java(f"{package}.serializer.SimplePropertyPreFilter")(kind, jvm.strings(_ASKED))
+        _WRITERS[jvm] = jvm.java(f"{package}.JSON"), asked, wanted
+    writer, asked, wanted = _WRITERS[jvm]
+    return str(writer.toJSONString(found, asked, wanted))
+
+
+def _plain(found: Mapping[str, Any]) -> Received:
+    properties: dict[str, str] = found.get("properties", {})
     return Received(
-        topic=message.getTopic(),
-        queue_id=message.getQueueId(),
-        queue_offset=message.getQueueOffset(),
-        physical_offset=message.getCommitLogOffset(),
-        size=message.getStoreSize(),
+        topic=found["topic"],
+        queue_id=found["queueId"],
+        queue_offset=found["queueOffset"],
+        physical_offset=found["commitLogOffset"],
+        size=found["storeSize"],
         tags=properties.get("TAGS"),
         keys=tuple(key for key in properties.get("KEYS", "").split(" ") if key),
         properties=properties,
-        body=bytes(body) if body is not None else b"",
-        flag=message.getFlag(),
-        reconsume_times=message.getReconsumeTimes(),
-        store_timestamp=message.getStoreTimestamp(),
-        message_id=message.getMsgId(),
+        body=base64.b64decode(found.get("body", ""), validate=True),
+        flag=found["flag"],
+        reconsume_times=found["reconsumeTimes"],
+        store_timestamp=found["storeTimestamp"],
+        message_id=found["msgId"],
     )
