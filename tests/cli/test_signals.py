@@ -13,6 +13,15 @@ from rmqtool.cli import signals
 from rmqtool.cli.signals import Terminated, stoppable, whole_chunks
 
 
+@pytest.fixture
+def hears_hangup() -> Iterator[None]:
+    """Let SIGHUP end the process, even where `nohup` has started the tests."""
+    before = signal.signal(signal.SIGHUP, signal.SIG_DFL)
+    yield
+    signal.signal(signal.SIGHUP, before)
+
+
+@pytest.mark.usefixtures("hears_hangup")
 @pytest.mark.parametrize(
     ("number", "kind"),
     [
