@@ -10,13 +10,14 @@ import pytest
 from rmqtool.errors import EngineMissing
 from rmqtool.spark.available import check_spark
 from rmqtool.spark.session import session
+from tests.spark.cluster import MODEST
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 # Each question is asked once: what is compiled well, or in many parts, costs more than it saves.
 QUICK: Final = {
-    "spark.driver.defaultJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
+    "spark.driver.defaultJavaOptions": MODEST,
     "spark.sql.shuffle.partitions": "2",
 }
 

@@ -24,11 +24,12 @@ from rmqtool.spark.session import session
 from rmqtool.store.place import Place
 from rmqtool.store.segment import SegmentPart
 from tests.spark import results
+from tests.spark.cluster import MODEST
 from tests.spark.test_engine import SMALL, WHOLE, everything, wrapping
 from tests.spark.variants import task_bytes
 
 ASKED, FOUND = "asked", "found"  # files in the directory: stores by name, results
-QUICK = {"spark.executor.defaultJavaOptions": "-XX:TieredStopAtLevel=1"}
+QUICK = {f"spark.{one}.defaultJavaOptions": MODEST for one in ("driver", "executor")}
 
 
 @dataclass(frozen=True)

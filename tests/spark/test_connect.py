@@ -16,7 +16,7 @@ import pytest
 from rmqtool.cli.main import main
 from rmqtool.spark.export import PLAN, SUCCESS
 from tests.spark import on_connect
-from tests.spark.cluster import daemon, environment, wait_for
+from tests.spark.cluster import MODEST, daemon, environment, wait_for
 from tests.spark.on_cluster import ASKED, FOUND
 from tests.spark.test_engine import WHOLE, everything
 from tests.spark.test_export import content
@@ -33,7 +33,7 @@ SETTINGS = {
     "spark.connect.grpc.binding.port": "0",
     "spark.ui.enabled": "false",
     "spark.sql.shuffle.partitions": "2",
-    "spark.driver.defaultJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
+    "spark.driver.defaultJavaOptions": MODEST,
 }
 NAMES = ("rocketmq-5.3.3-traffic", "rocketmq-4.9.3-dledger")
 

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from rmqtool.spark.shipping import NEEDED
-from tests.spark.cluster import cluster, environment
+from tests.spark.cluster import MODEST, cluster, environment
 from tests.spark.on_cluster import QUICK
 from tests.spark.test_readers import read
 from tests.stores import fixture_store
@@ -76,7 +76,7 @@ def submitted(master: str, store: Path, python: Path) -> subprocess.CompletedPro
         "PYSPARK_PYTHON": str(python),
         "PYSPARK_DRIVER_PYTHON": sys.executable,
         "PYTHONPATH": str(ROOT),
-        "SPARK_SUBMIT_OPTS": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
+        "SPARK_SUBMIT_OPTS": MODEST,
     }
     confs = {**QUICK, "spark.ui.enabled": "false", "spark.sql.shuffle.partitions": "1"}
     return subprocess.run(  # noqa: S603 - pyspark's own program
