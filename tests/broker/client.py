@@ -33,6 +33,7 @@ class Client:
         self.broker = broker
         self.jvm = broker.jvm
         self._client = client
+        self._queues: dict[tuple[str, int], JavaObject] = {}
         client.setNamesrvAddr(broker.names.address)
         client.setInstanceName(f"client-{next(_INSTANCES)}")
         client.setVipChannelEnabled(False)
@@ -53,8 +54,11 @@ class Client:
 
     def queue(self, topic: str, queue_id: int) -> JavaObject:
         """Return Java's `MessageQueue` of this broker."""
-        queue = self.jvm.rocketmq("common.message.MessageQueue")
-        return queue(topic, self.broker.settings["brokerName"], queue_id)
+        if (topic, queue_id) not in self._queues:
+            queue = self.jvm.rocketmq("common.message.MessageQueue")
+            made = queue(topic, self.broker.settings["brokerName"], queue_id)
+            self._queues[topic, queue_id] = made
+        return self._queues[topic, queue_id]
 
 
 class Admin(Client):

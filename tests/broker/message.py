@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
+import re
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any, Final
@@ -16,6 +17,10 @@ if TYPE_CHECKING:
 
 UNIQUE_KEY: Final = "UNIQ_KEY"
 _NOT_STORED: Final = {"WAIT"}  # between client and broker only
+_ANSWER: Final = re.compile(
+    r"SendResult \[sendStatus=(\w+), msgId=.*, offsetMsgId=(\w+), "
+    r"messageQueue=MessageQueue \[.*, queueId=(\d+)\], queueOffset=(\d+)"
+)
 _ASKED: Final = (
     *("topic", "queueId", "queueOffset", "commitLogOffset", "storeSize", "properties", "body"),
     *("flag", "reconsumeTimes", "storeTimestamp", "msgId"),
@@ -46,7 +51,8 @@ class Outgoing:
             message.setTags(self.tags)
         if self.keys:
             message.setKeys(" ".join(self.keys))
-        message.setFlag(self.flag)
+        if self.flag:
+            message.setFlag(self.flag)
         if self.delay_level:
             message.setDelayTimeLevel(self.delay_level)
         for name, value in self.properties.items():
@@ -122,16 +128,13 @@ def sent_message(
         kind: see `Sent`.
         outcome: of a transaction.
     """
-    offset_message_id = str(result.getOffsetMsgId())
+    found = _ANSWER.match(str(result))  # one call, where each field takes one or two
+    assert found is not None, str(result)
+    status, offset_message_id, queue_id, queue_offset = found.groups()
     return answered(
         outgoing,
         client_properties(jvm, message),
-        (
-            result.getMessageQueue().getQueueId(),
-            result.getQueueOffset(),
-            offset_message_id,
-            str(result.getSendStatus()),
-        ),
+        (int(queue_id), int(queue_offset), offset_message_id, status),
         kind,
         outcome,
     )

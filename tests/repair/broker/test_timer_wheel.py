@@ -25,7 +25,7 @@ pytestmark = pytest.mark.broker
 
 _TOPIC: Final = "timers"
 _COUNT: Final = 70  # 19 to a file of the timer log
-_DELAYS: Final = (20, 60, 180, 600)  # seconds; a longer one where the machine is too busy for it
+_DELAYS: Final = (30, 90, 200, 600)  # seconds; a longer one where the machine is too busy for it
 _PATIENCE: Final = 600 + _DELAYS[-1]
 _FIVE: Final = [one for one in sampled("5.3.3") if one.values[0] != "4.9.3"]  # it has no timers
 _SETTINGS: Final = {
