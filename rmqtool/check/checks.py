@@ -10,7 +10,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
 from rmqtool.broker.conf import DOUBLE_WRITE, ROCKSDB_KEYS
-from rmqtool.broker.names import LMQ_PREFIX
+from rmqtool.broker.rules import Rules
 from rmqtool.check import access, layout
 from rmqtool.check.index.index_header import Opened, index_files
 from rmqtool.check.index.index_set import IndexComparer
@@ -23,6 +23,7 @@ from rmqtool.check.queues.batch_queue import BatchComparer
 from rmqtool.check.queues.consume_queue import QueueComparer
 from rmqtool.check.queues.ranges import QueueFacts, QueueRanges
 from rmqtool.check.state import broker_conf, checkpoint, compaction, config, offsets, timer
+from rmqtool.derive.settings import light_queues_in_rocksdb_only
 from rmqtool.errors import UnreadablePath
 from rmqtool.queues.discovery import Queues
 from rmqtool.store.branch import BranchKind
@@ -209,14 +210,15 @@ def _scope(
         compares_queues &= bool(topics) or DOUBLE_WRITE.of(store.broker_conf)
     can_read = rocksdb is not None and rocksdb.can_read_queues
     has_index = bool(store.branches_of(BranchKind.INDEX))
+    version = options.version or written_by(store).version
     return CheckScope(
-        version=options.version or written_by(store).version,
+        version=version,
         has_crashed=store.abort is not None,
         compares_queues=compares_queues,
         compares_index=reads and has_index and options.wants("index"),
         has_rocksdb_queues=in_rocksdb,
         compares_rocksdb=in_rocksdb and can_read and reads and options.wants("consumequeue"),
-        light_in_rocksdb=in_rocksdb and not any(one.startswith(LMQ_PREFIX) for one in topics),
+        light_in_rocksdb=in_rocksdb and light_queues_in_rocksdb_only(store, Rules(version), topics),
         has_metadata_2=rocksdb is not None and rocksdb.has_metadata_2,
         taken_over=taken_over,
     )

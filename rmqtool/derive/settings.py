@@ -19,6 +19,8 @@ from rmqtool.queues.discovery import Queues
 from rmqtool.store.rocksdb import is_queue_database
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from rmqtool.broker.release import Version
     from rmqtool.queues.rocks import RocksQueues
     from rmqtool.store.tree import Store
@@ -40,11 +42,7 @@ def rules_of(store: Store, version: Version) -> DispatchRules:
     if told is None:
         multi_dispatch = lmq = has_lmq_queues(store)
     else:
-        in_rocksdb = (
-            release.may_keep_light_queues_in_rocksdb
-            and conf.DOUBLE_WRITE.of(told)
-            and conf.LIGHT_QUEUES_IN_ROCKSDB.of(told)
-        )
+        in_rocksdb = light_queues_in_rocksdb_only(store, release, ())
         multi_dispatch = conf.MULTI_DISPATCH.of(told) and not in_rocksdb
         lmq = conf.LMQ.of(told)
     return DispatchRules(
@@ -116,6 +114,25 @@ def _stored_delays(queues: RocksQueues, levels: tuple[int, ...]) -> tuple[int, .
         if delays:
             found[queue_id] = delays.most_common(1)[0][0]
     return tuple(found)
+
+
+def light_queues_in_rocksdb_only(store: Store, release: Rules, topics: Iterable[str]) -> bool:
+    """Tell whether a store with queues in files and in RocksDB keeps light queues in RocksDB alone.
+
+    The configuration decides; without one, that no light queue is in files.
+
+    Args:
+        store: one that has queues in RocksDB, or is to have them.
+        release: of the broker.
+        topics: those with queues in files.
+    """
+    if store.broker_conf is None:
+        return not any(topic.startswith(LMQ_PREFIX) for topic in topics)
+    return (
+        release.may_keep_light_queues_in_rocksdb
+        and conf.DOUBLE_WRITE.of(store.broker_conf)
+        and conf.LIGHT_QUEUES_IN_ROCKSDB.of(store.broker_conf)
+    )
 
 
 def run_units(store: Store) -> int:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from rmqtool.broker import conf
-from rmqtool.broker.names import LMQ_PREFIX
 from rmqtool.broker.release import Version
-from rmqtool.derive.settings import rocksdb_rules, rules_of
+from rmqtool.broker.rules import Rules
+from rmqtool.derive.settings import light_queues_in_rocksdb_only, rocksdb_rules, rules_of
 from rmqtool.errors import UnreadablePath
 from rmqtool.queues.discovery import Queues
 from rmqtool.rebuild.options import StoreType
@@ -88,9 +88,8 @@ def _topics_in_files(store: Store) -> list[str]:
 
 def is_light_only(store: Store) -> bool:
     """Tell whether a combined store keeps light queues in RocksDB alone."""
-    if store.broker_conf is not None:
-        return conf.LIGHT_QUEUES_IN_ROCKSDB.of(store.broker_conf)
-    return not any(topic.startswith(LMQ_PREFIX) for topic in _topics_in_files(store))
+    release = Rules(written_by(store).version)
+    return light_queues_in_rocksdb_only(store, release, _topics_in_files(store))
 
 
 def rules_for(store: Store, options: RebuildOptions) -> tuple[DispatchRules, str]:

@@ -72,6 +72,28 @@ def without_body(file: Readable, position: int, entry_header: int) -> bytes | No
     return bytes(entry + prefix + middle + tail)
 
 
+def body_of(file: Readable, position: int) -> tuple[int, int, int]:
+    """Give the checksum, the start and the length that a record states of its body.
+
+    Nothing of it is judged; a header that the file does not hold states an empty body.
+
+    Args:
+        file: an open segment.
+        position: first byte of the record.
+
+    Raises:
+        UnreadablePath: the disk refused.
+    """
+    prefix = _read(file, position, MESSAGE_PREFIX.size)
+    if len(prefix) < MESSAGE_PREFIX.size:
+        return 0, position, 0
+    layout = middle_of(MESSAGE_PREFIX["sys_flag"].of(prefix))
+    start = position + len(prefix) + layout.size
+    middle = _read(file, position + len(prefix), layout.size)
+    length = layout["body_length"].of(middle) if len(middle) == layout.size else 0
+    return MESSAGE_PREFIX["body_crc"].of(prefix), start, max(length, 0)
+
+
 def crc_of(file: Readable, position: int, length: int) -> int:
     """Give the checksum of a stretch of a file, read piece by piece; -1 if it ends too early.
 

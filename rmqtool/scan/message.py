@@ -21,13 +21,18 @@ from rmqtool.findings.registry_commitlog import (
     DL_ENTRY,
 )
 from rmqtool.formats.dledger import DLEDGER_BLANK, DLEDGER_BODY_OFFSET
-from rmqtool.formats.message import BLANK, MESSAGE_PREFIX, SMALLEST_RECORD
+from rmqtool.formats.message import (
+    BLANK,
+    MESSAGE_PREFIX,
+    SMALLEST_RECORD,
+    TOPIC_LENGTH_BYTES,
+)
 from rmqtool.scan import columns as row
 from rmqtool.scan import crc, kernels_properties, kernels_text, kernels_walk
 from rmqtool.scan.batch import Batch, Extent, ScanOptions
 from rmqtool.scan.kernels_text import RESERVED_FOR_CRC
 from rmqtool.scan.kernels_walk import SHORT
-from rmqtool.scan.long_record import crc_of, without_body
+from rmqtool.scan.long_record import body_of, crc_of, without_body
 from rmqtool.scan.topics import TopicTable
 from rmqtool.scan.window import Window
 
@@ -53,6 +58,7 @@ CODES: Final = {
     kernels_walk.BAD_TOPIC: CL_TOPIC,
     kernels_walk.BAD_ENTRY: DL_ENTRY,
 }
+MAGIC: Final = MESSAGE_PREFIX["magic_code"]
 LEADING_ZEROS: Final = 3  # bytes of a record's size that may be zero, and so lie in a hole
 TAIL: Final = CL_TAIL  # nothing but zeros, or nothing, follows
 CHAIN: Final = CL_CHAIN  # records follow a blank
@@ -99,6 +105,7 @@ class SegmentScanner:
         self.topics = TopicTable()
         self.entry_header = DLEDGER_BODY_OFFSET if options.is_dledger else 0
         self.pauses = [*PAUSES] if part.segment.grows else []
+        self.body_bytes = self.size  # bytes of bodies of damaged records that may still be summed
 
     def batches(self, start: int | None) -> Iterator[Batch]:
         """Yield batches from `start` on, or from the first record in the part."""
@@ -318,12 +325,52 @@ class SegmentScanner:
             position: where a record should have been.
             first: first byte there that is not zero.
         """
+        begin = max(position + 1, first - LEADING_ZEROS)
         at = position - self.window.position + self.entry_header
-        if first == position and at + BLANK.size <= self.window.size:
-            after = position + self.entry_header + kernels_walk.total_size(self.window.bytes, at)
-            if position < after < self.size and self._is_record(after):
-                return after  # its length is true: nothing in its body misleads us
-        return self._next_record(max(position + 1, first - LEADING_ZEROS), self.size)
+        if first != position or at + BLANK.size > self.window.size:
+            return self._next_record(begin, self.size)
+        claimed = position + self.entry_header + kernels_walk.total_size(self.window.bytes, at)
+        # Many a wrong length ends where a record begins. So the length alone proves nothing, and
+        # what lies before that place is searched, too.
+        if not (position < claimed < self.size and self._is_record(claimed)):
+            return self._record_after(position, begin, self.size)
+        if self._lengths_agree(position):
+            return claimed  # only the magic is wrong: nothing in its body misleads us
+        inside = self._record_after(position, begin, claimed)
+        return claimed if inside is None else inside
+
+    def _record_after(self, position: int, begin: int, end: int) -> int | None:
+        """Find the first record in [begin, end) that is no part of the body of a damaged one.
+
+        Args:
+            position: where the damaged record begins.
+            begin: the first candidate.
+            end: past the last one.
+        """
+        candidate = self._next_record(begin, end)
+        if candidate is None:
+            return None
+        body = position + self.entry_header
+        stated_crc, start, length = body_of(self.file, body)
+        if not start <= candidate < start + length or length > self.body_bytes:
+            return candidate
+        self.body_bytes -= length
+        if crc_of(self.file, start, length) != stated_crc:
+            return candidate
+        return self._next_record(start + length, end)
+
+    def _lengths_agree(self, position: int) -> bool:
+        """Tell whether the lengths of what lies here are those of a record with another magic."""
+        raw = without_body(self.file, position, self.entry_header)
+        if raw is None:
+            return False
+        at = self.entry_header + kernels_walk.MAGIC_CODE
+        for magic in TOPIC_LENGTH_BYTES:
+            whole = raw[:at] + MAGIC.build(magic) + raw[at + MAGIC.size :]
+            held = Window.holding(whole, position)
+            if self.walk(held, position, position + 1)[0]:
+                return True
+        return False
 
     def _next_record(self, begin: int, end: int) -> int | None:
         """Find the first record in [begin, end) that says of itself that it lies there."""

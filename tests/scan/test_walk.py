@@ -32,6 +32,8 @@ from tests.scan.segments import (
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from typing_extensions import Buffer
+
 SIZE = 6000
 START = 3 * SIZE
 FIELDS = {
@@ -219,9 +221,75 @@ def test_true_copy_in_a_body(tmp_path: Path) -> None:
     inside = SegmentPart(segment, starts[1] + 20, SIZE)
     assert starts[1] + 88 == extents(inside)[0][1]  # alone, it takes the bait
     assert starts[2] == extents(inside, start=starts[2])[0][1]
+
+
+@pytest.mark.parametrize(
+    ("position", "mask"),
+    [(4, 0x01), (3, 0x01), (2, 0x01), (-35, 0x01), (-24, 0x40)],
+    ids=["magic", "size", "size-high", "topic-length", "properties-length"],
+)
+def test_body_of_a_damaged_record(position: int, mask: int, tmp_path: Path) -> None:
+    """A body that its checksum proves holds no record, whatever is wrong around it."""
+    trap = encode(placed([MESSAGE], sizes([MESSAGE])[1] + 88)[0])
+    drawn = [MESSAGE, MESSAGE._replace(body=trap), MESSAGE]
+    starts = sizes(drawn)
     raw = bytearray(segment_bytes(drawn, size=SIZE))
-    raw[starts[1] + 4] ^= 1  # and the size of the record is still true
-    assert starts[2] == extents(whole(written(tmp_path, bytes(raw))))[2][1]
+    raw[(starts[1] if position >= 0 else starts[2]) + position] ^= mask
+    found = extents(whole(written(tmp_path, bytes(raw))))
+    assert starts[2] == found[2][1]
+    assert ("gap", starts[1], starts[2] - starts[1]) == found[1][:3]
+
+
+def test_size_that_ends_at_a_later_record(tmp_path: Path) -> None:
+    """A wrong size is not believed, though a record begins where it ends."""
+    drawn = [MESSAGE._replace(body=bytes([number]) * 40) for number in range(12)]
+    starts = sizes(drawn)
+    for later in range(3, 12):
+        raw = bytearray(segment_bytes(drawn, size=SIZE))
+        raw[starts[1] : starts[1] + 4] = (starts[later] - starts[1]).to_bytes(4, "big")
+        found = extents(whole(written(tmp_path, bytes(raw))))
+        assert ("gap", starts[1], starts[2] - starts[1], "CL-SIZE") == found[1]
+        assert starts[2:12] == [start for kind, start, *_ in found[2:] if kind == "record"]
+
+
+class Counting:
+    """A file that counts the bytes that are read."""
+
+    def __init__(self, raw: bytes) -> None:
+        self.raw, self.size, self.bytes_read = raw, len(raw), 0
+
+    def read_into(self, buffer: Buffer, position: int) -> int:
+        """Copy bytes, and count them."""
+        view = memoryview(buffer).cast("B")
+        part = self.raw[position : position + len(view)]
+        view[: len(part)] = part
+        self.bytes_read += len(part)
+        return len(part)
+
+    def next_data(self, position: int) -> int:
+        """Give the position back: there are no holes."""
+        return position
+
+
+def test_bodies_that_are_not_theirs(tmp_path: Path) -> None:
+    """Headers that state bodies up to the end of the file, before records: work stays linear."""
+    costs = []
+    for count in (200, 400, 800):
+        pair = segment_bytes([MESSAGE._replace(body=bytes(100)), MESSAGE], blank=False)
+        raw = bytearray()
+        for number in range(count):
+            start = number * len(pair)
+            raw += segment_bytes(
+                [MESSAGE._replace(body=bytes(100)), MESSAGE], start=start, blank=False
+            )
+            left = count * len(pair) - start - kernels_walk.BODY
+            raw[start + kernels_walk.BODY_LENGTH : start + kernels_walk.BODY] = left.to_bytes(4)
+        file = Counting(bytes(raw))
+        part = whole(written(tmp_path, bytes(raw)))
+        search = scanner.SegmentScanner(file, part, ScanOptions(window_bytes=1 << 16))
+        assert count == sum(batch.count for batch in search.batches(0))
+        costs.append(file.bytes_read / len(raw))
+    assert max(costs) < 1.5 * min(costs)
 
 
 @pytest.mark.parametrize("blank", [True, False])

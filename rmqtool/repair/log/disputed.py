@@ -18,7 +18,7 @@ from rmqtool.broker.rules import Rules
 from rmqtool.check.log.message import RecordOptions
 from rmqtool.check.log.part import PartOptions, inspect_part
 from rmqtool.errors import DecodeError, UnreadablePath
-from rmqtool.formats import java, properties
+from rmqtool.formats import java
 from rmqtool.formats.message import decode
 from rmqtool.query.consume_queue import places_of
 from rmqtool.scan.batch import ScanOptions
@@ -27,6 +27,7 @@ from rmqtool.store.segment import SegmentPart
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+    from rmqtool.broker.dispatch import DispatchRules
     from rmqtool.formats.message import Message
     from rmqtool.query.index import KeyIndex
     from rmqtool.queues.discovery import Queues
@@ -84,14 +85,16 @@ class Witness(NamedTuple):
     Attributes:
         queues: of the store.
         keys: its index files.
+        rules: how its broker dispatches.
     """
 
     queues: Queues
     keys: KeyIndex
+    rules: DispatchRules
 
     def agrees(self, message: Message, physical_offset: int) -> int:
         """Count what bears a record out: units in its queues, their tags codes, index entries."""
-        tags_code = java.string_hash(message.properties.get(properties.TAGS, ""))
+        tags_code = self.rules.tags_code(message)
         units = (
             self._unit_agrees((topic, queue_id, queue_offset), physical_offset, tags_code)
             for topic, queue_id, queue_offset, _ in places_of(message)

@@ -22,7 +22,7 @@ from rmqtool.errors import DecodeError, UnreadablePath
 from rmqtool.findings.registry_commitlog import CL_LMQ, CL_QOFF_GAP
 from rmqtool.findings.registry_consume_queue import CQ_LMQ
 from rmqtool.formats.consume_queue import CQ_UNIT
-from rmqtool.formats.java import parse_long, string_hash
+from rmqtool.formats.java import parse_long
 from rmqtool.formats.message import decode
 from rmqtool.formats.properties import (
     INNER_MULTI_DISPATCH,
@@ -34,6 +34,7 @@ from rmqtool.repair.log.content import Content
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
+    from rmqtool.broker.dispatch import DispatchRules
     from rmqtool.check.inspection import Inspection
     from rmqtool.findings.finding import Finding
     from rmqtool.formats.message import Message
@@ -65,6 +66,7 @@ class Misnumbered:
         texts: the numbers as they are.
         queues: topic and queue id of each.
         found: what the numbers are, as far as that is known.
+        unit: its unit in each of its queues.
     """
 
     physical_offset: int
@@ -73,6 +75,7 @@ class Misnumbered:
     texts: list[bytes]
     queues: list[Queue]
     found: list[int | None]
+    unit: bytes
 
     @property
     def raw(self) -> bytes:
@@ -91,20 +94,14 @@ class Misnumbered:
         """Whether all numbers are put back."""
         return bool(self.raw.strip())
 
-    def unit(self) -> bytes:
-        """Give its unit in further queues: always with the plain tags code."""
-        tags = self.message.tags
-        code = string_hash(tags) if tags else 0
-        return CQ_UNIT.packer.pack(self.physical_offset, self.message.size, code)
 
-
-def read(log: LogReader, place: tuple[int, int], *, has_lmq: bool) -> Misnumbered | None:
+def read(log: LogReader, place: tuple[int, int], rules: DispatchRules) -> Misnumbered | None:
     """Read a record that says of its further queues what is no number.
 
     Args:
         log: that it lies in.
         place: physical offset and bytes.
-        has_lmq: names with the LMQ prefix have queue 0 only.
+        rules: how the broker dispatches it.
     """
     try:
         message = decode(log.read_at(*place))
@@ -120,11 +117,12 @@ def read(log: LogReader, place: tuple[int, int], *, has_lmq: bool) -> Misnumbere
         return None
     start = place[1] - len(message.properties_bytes) + numbers.position + len(FURTHER) + 1
     queues = [
-        (one, further_queue_id(one.decode("latin-1"), message.queue_id, has_lmq=has_lmq))
+        (one, further_queue_id(one.decode("latin-1"), message.queue_id, has_lmq=rules.lmq))
         for one in topics
     ]
     known = [parse_long(text.decode("latin-1")) for text in texts]
-    return Misnumbered(place[0], message, start, texts, queues, known)
+    unit = CQ_UNIT.packer.pack(place[0], message.size, rules.tags_code(message))
+    return Misnumbered(place[0], message, start, texts, queues, known, unit)
 
 
 class FurtherNumbers:
@@ -158,7 +156,7 @@ class FurtherNumbers:
         if not self.places:
             return
         rules = rules_of(self._inspection.store, self._inspection.scope.version)
-        read_ones = (read(log, place, has_lmq=rules.lmq) for place in sorted(self.places))
+        read_ones = (read(log, place, rules) for place in sorted(self.places))
         self.records = [
             one for one in read_ones if one and not judge.damaged_at(one.physical_offset, 0)
         ]

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from rmqtool.broker.names import LMQ_PREFIX
 from rmqtool.check.queues.consume_queue_ext import is_whole as ext_file_is_whole
 from rmqtool.check.queues.ext_units import ExtUnits
 from rmqtool.check.queues.queue_state import UNIT
@@ -117,6 +118,8 @@ class QueueRepair:
         """Take runs; note those that are as they should be."""
         for run in runs:
             name = (run.topic, run.queue_id)
+            if not self._is_in_files(run.topic):
+                continue
             queue = self.queues.get(name) or self._open(*name)
             try:
                 is_same = self._take(queue, run)
@@ -169,6 +172,9 @@ class QueueRepair:
                 queue.patches.clear()
                 queue.is_unread = True
 
+    def _is_in_files(self, topic: bytes) -> bool:
+        return not (self._inspection.scope.light_in_rocksdb and topic.startswith(LMQ_PREFIX.raw))
+
     def _finish_placements(self) -> None:
         for queue in self.queues.values():
             try:
@@ -179,12 +185,14 @@ class QueueRepair:
 
     def _put_back(self, name: tuple[bytes, int], number: int, record: Misnumbered) -> None:
         """Want the unit of a record in a further queue, in place of what would fill its hole."""
+        if not self._is_in_files(name[0]):
+            return
         queue = self.queues.get(name) or self._open(*name)
         queue.patches = [
             part for patch in queue.patches for part in patch.without(number, number + 1)
         ]
         time_ms = record.message.store_timestamp
-        self._compare(queue, queue.placement.put_back(number, record.unit(), time_ms))
+        self._compare(queue, queue.placement.put_back(number, record.unit, time_ms))
 
     def _others(self, unwanted: UnwantedUnits) -> None:
         """Look at queues of which the log has no message at all."""

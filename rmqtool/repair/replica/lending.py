@@ -6,7 +6,9 @@ from itertools import groupby
 from typing import TYPE_CHECKING, Final
 
 from rmqtool.broker.conf import FORCES_PROPERTY_CRC
+from rmqtool.broker.release import RELEASES
 from rmqtool.check.log.message import RecordOptions
+from rmqtool.derive.settings import rules_of
 from rmqtool.errors import NotAStore, UnsupportedStore, UsageError
 from rmqtool.findings.registry_layout import FS_LEN
 from rmqtool.query.index import KeyIndex
@@ -59,7 +61,11 @@ def borrow(options: RepairOptions, replica: str) -> Lent:
         KeyIndex(other) as other_index,
     ):
         queues = (own_queues, other_queues)
-        witnesses = (Witness(own_queues, own_index), Witness(other_queues, other_index))
+        newest = RELEASES[-1]  # tags codes are the same in all
+        witnesses = (
+            Witness(own_queues, own_index, rules_of(store, newest)),
+            Witness(other_queues, other_index, rules_of(other, newest)),
+        )
         borrower = Borrower(own_log, other_log, records, witnesses, ask_queues, options.jobs)
         loans = borrower.loans()
         if not borrower.is_replica:
