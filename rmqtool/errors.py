@@ -278,6 +278,23 @@ class OutputExists(RepairError):
         return "" if self.trouble is Trouble.TOLD else "another name"
 
 
+class NotSound(RepairError):
+    """What would be written is damaged, so it is not written.
+
+    Attributes:
+        instead: what to do instead.
+    """
+
+    def __init__(self, *, path: str, defects: str, instead: str) -> None:
+        super().__init__(path=path, reason=f"not written: it would be damaged: {defects}")
+        self.instead = instead
+
+    @property
+    def next_step(self) -> str:
+        """The option, or the command, that writes a sound store."""
+        return self.instead
+
+
 class PlanMismatch(RepairError):
     """The store is no longer the one that the plan was made for."""
 

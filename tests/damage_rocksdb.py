@@ -239,6 +239,14 @@ def _no_max(store: Path) -> None:
     rocksdb.edit(store / QUEUES, "offset", delete=(offset_key(TOPIC, 0, MAX),))
 
 
+def _delete_topic_with_queues(store: Path) -> None:
+    """Delete a topic as a broker does when it is asked to: rows of its queues, and its own."""
+    ends = tuple(key for key in _ends(store) if TOPIC in key)
+    rocksdb.edit(store / QUEUES, delete=tuple(key for key in _units(store) if TOPIC in key))
+    rocksdb.edit(store / QUEUES, "offset", delete=ends)
+    rocksdb.edit(store / "config" / "topics", delete=(TOPIC,))
+
+
 def _shorten(store: Path) -> None:
     """Take the last unit of a queue away, and lower its max row: the file beside has it."""
     last = QUEUE_END.parse(_ends(store)[offset_key(PAIRED, 0, MAX)])["queue_offset"]
@@ -503,3 +511,6 @@ DAMAGES: Final = {
     )
 }
 EXPIRE: Final = RocksDamage("expire segment", CRASH, _no_first_segment, (), ("RQ-EXPIRED",))
+DELETE_TOPIC: Final = RocksDamage(
+    "delete topic and its queues", CLEAN, _delete_topic_with_queues, (), ("RQ-RANGE",)
+)

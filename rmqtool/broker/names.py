@@ -8,6 +8,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
+    from collections.abc import Collection
+
     from rmqtool.formats.config_shapes import Document
 
 
@@ -60,6 +62,23 @@ _OWN_PREFIXES: Final = (SYSTEM_PREFIX, OLD_SYSTEM_PREFIX, LMQ_PREFIX, RETRY_PREF
 def is_system_topic(topic: str) -> bool:
     """Tell whether brokers never delete this topic. Source: TopicValidator#isSystemTopic."""
     return topic in _OWN_TOPICS or topic.startswith((SYSTEM_PREFIX, OLD_SYSTEM_PREFIX))
+
+
+def is_deleted(topic: str, configured: Collection[str] | None, left: Collection[str]) -> bool:
+    """Tell whether brokers have deleted the queues of a topic: it is not configured any more.
+
+    They delete all queues of such a topic: where one is left, the configuration was lost. Light
+    queues are never deleted so; see `is_deleted_when_idle`.
+    Source: DefaultMessageStore#cleanUnusedTopic, #deleteTopics, 4.9.3 to 5.5.0.
+
+    Args:
+        topic: of a queue that is not there.
+        configured: the topics of the configuration; None or empty where nothing says them.
+        left: the topics that have a queue.
+    """
+    if not configured or topic in configured or topic in left:
+        return False
+    return not (is_system_topic(topic) or topic.startswith(LMQ_PREFIX))
 
 
 def is_made_by_brokers(topic: str) -> bool:

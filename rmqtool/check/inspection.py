@@ -185,6 +185,12 @@ class Inspection:
             self._name_links(kind)
         return self._units[name]
 
+    def queue_topics(self, family: UnitFamily) -> frozenset[str]:
+        """Give the topics that have a queue of one family."""
+        if family not in self._names:
+            self._names[family] = frozenset(topic for topic, _ in self.units(family))
+        return self._names[family]
+
     def queue(self, family: UnitFamily, name: QueueName) -> QueueUnits:
         """Give one queue; one without units where it is not there, or cannot be listed."""
         found = self.units(family).get(name)

@@ -180,9 +180,25 @@ def rebuild(
         delivery.emit(rows_of(options, result))
         for sentence in sentences(options, result):
             delivery.note(sentence)
+    is_sound = not options.in_place or _is_sound(options, delivery)
     if not result.is_complete:
         return IN_PART
-    return NO if result.differences else DONE
+    return DONE if is_sound and not result.differences else NO
+
+
+def _is_sound(options: RebuildOptions, delivery: Delivery) -> bool:
+    """Validate the store that was changed, and say what is left."""
+    from rmqtool.check.written import checked_again, defects_of
+
+    found = defects_of(
+        options.store,
+        broker_version=options.broker_version,
+        broker_conf=options.broker_conf,
+        jobs=options.jobs,
+    )
+    for sentence in checked_again(options.store, found):
+        delivery.note(sentence)
+    return not found
 
 
 def _each(

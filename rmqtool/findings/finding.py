@@ -135,6 +135,20 @@ def in_passing(found: Finding) -> Finding:
     return found._replace(repair=f"none: look again when the broker has written it; {VALIDATE}")
 
 
+def of_deleted(found: Finding) -> Finding:
+    """Give a finding about a queue that brokers have deleted: a rebuild would bring it back."""
+    return found._replace(repair="none needed: brokers delete the queues of a topic with it")
+
+
+def rebuild_hides(found: Finding, messages: int) -> Finding:
+    """Give a finding about units that a rebuild from queue offsets would write over each other."""
+    count = "a message" if messages == 1 else f"{messages:,} messages"
+    return found._replace(
+        repair=f"by hand: consumers can read all messages as it is; do not rebuild this queue, as "
+        f"{count} would be out of reach"
+    )
+
+
 def of_queue(found: Iterable[Finding], topic: str, queue_id: int) -> Iterator[Finding]:
     """Name the queue in findings about its files."""
     for one in found:

@@ -154,6 +154,8 @@ CL_QOFF_GAP: Final = Code(
     "CL-QOFF-GAP",
     WARNING,
     Owner.PLACES,
+    also=(NOTE,),
+    when="a note where a rebuild has put units that brokers pass over",
     meaning="queueOffset jumps forward inside a queue",
     consequence="a broker that dispatches this range again shifts all later units",
     remedy="none: a record was lost, or the queue was recreated",

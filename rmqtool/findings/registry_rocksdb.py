@@ -101,6 +101,8 @@ RQ_RANGE: Final = Code(
     "RQ-RANGE",
     DAMAGE,
     Owner.QUEUES,
+    also=(NOTE,),
+    when="a note for a topic that is not configured and that no record of another topic names",
     meaning="a unit is missing between the first and the last unit of a queue",
     consequence="5.3: a consumer that comes to it is sent back to queue offset 0, over and over; "
     "5.5: every pull that reaches it fails with an exception",

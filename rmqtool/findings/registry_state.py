@@ -224,7 +224,7 @@ DO_RANGE: Final = Code(
     Owner.OFFSETS,
     meaning="a delay offset lies outside its queue of the schedule topic",
     consequence="delayed messages of this level are skipped or delivered again",
-    remedy="clamp it to the queue",
+    remedy="set it to the first message that has no delivered copy",
     command=REPAIR_OFFSETS,
 )
 BF_PARAM: Final = Code(

@@ -50,7 +50,7 @@ TIMER_BLANK: Final = Layout(
 TIMER_CHECK: Final = Layout(
     "timer_check",
     Struct(
-        "last_read_time_ms" / Int64sb * "delivered up to, ms since 1970",  #  0
+        "last_read_time_ms" / Int64sb * "time of the slot that is read next, ms since 1970",  #  0
         "last_timer_log_flush_pos" / Int64sb * "flushed bytes of timerlog",  #  8
         "last_timer_queue_offset" / Int64sb * "next unit of rmq_sys_wheel_timer",  # 16
         "master_timer_queue_offset" / Int64sb * "the same on the master",  # 24

@@ -98,11 +98,15 @@ class KeptNumbers:
 
     Args:
         topics: numbers of topics.
+        thinned: topics whose messages are numbered from 0 on all the same.
         is_needed: whether there are several sources.
     """
 
-    def __init__(self, topics: Mapping[bytes, int], *, is_needed: bool) -> None:
-        self._topics, self._is_needed = topics, is_needed
+    def __init__(
+        self, topics: Mapping[bytes, int], thinned: frozenset[bytes], *, is_needed: bool
+    ) -> None:
+        self._topics, self._thinned, self._is_needed = topics, thinned, is_needed
+        self._anew = QueueNumbers(topics)
         self._next: dict[Queue, int] = {}
 
     def number(self, chunk: Chunk) -> None:
@@ -111,13 +115,22 @@ class KeptNumbers:
         Raises:
             UsageError: there is one.
         """
-        if not self._is_needed:
-            return
-        found = by_queue(chunk.fields)
+        fields = chunk.fields
+        numbers = [self._topics[topic] for topic in self._thinned if topic in self._topics]
+        thinned = np.isin(fields[at.TOPIC], np.array(numbers, np.int64))
+        if thinned.any():
+            part = np.ascontiguousarray(fields[:, thinned])
+            self._anew.number_fields(part)
+            fields[at.QUEUE_OFFSET, thinned] = part[at.QUEUE_OFFSET]
+        if self._is_needed:
+            self._refuse_taken(fields[:, ~thinned])
+
+    def _refuse_taken(self, fields: Int64s) -> None:
+        found = by_queue(fields)
         if not found.order.size:
             return
-        offsets = chunk.fields[at.QUEUE_OFFSET, found.order]
-        following = offsets + chunk.fields[at.UNITS, found.order]
+        offsets = fields[at.QUEUE_OFFSET, found.order]
+        following = offsets + fields[at.UNITS, found.order]
         least = np.concatenate([[0], following[:-1]])
         for number, queue in found.firsts():
             least[number] = self._next.get(queue, 0)
@@ -158,6 +171,14 @@ class QueueNumbers:
                 "whose queue offsets lie in properties, too: they can only be kept"
             )
             raise UsageError(option="--queue-offsets", reason=reason)
+        self.number_fields(fields)
+
+    def number_fields(self, fields: Int64s) -> None:
+        """Set QUEUE_OFFSET of the next records.
+
+        Args:
+            fields: int64, shape (ROWS, n); of records that name no queue offsets elsewhere.
+        """
         found = by_queue(fields)
         if not found.order.size:
             return

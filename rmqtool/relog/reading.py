@@ -52,6 +52,7 @@ class RecordStream:
     Attributes:
         topics: numbers of the topics of all records.
         blanks: physical offsets of blank records; who takes note of them clears it.
+        thinned: topics of the broker of which only what waits is taken.
     """
 
     def __init__(
@@ -63,6 +64,7 @@ class RecordStream:
     ) -> None:
         self.topics: dict[bytes, int] = {}
         self.blanks: list[int] = []
+        self.thinned: frozenset[bytes] = frozenset()
         self._sources, self._options, self._result = sources, options, result
         self._expired = expired
         self._packs = options.positions is Positions.PACK
@@ -113,6 +115,7 @@ class RecordStream:
         if options.keeps_all:
             return taken
         waiting = waiting_of(source.store, moves=self._packs, renumbers=renumbers)
+        self.thinned |= waiting.thinned
         return replace(taken, waiting=waiting)
 
     def _keys(

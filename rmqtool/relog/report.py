@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import shlex
 from typing import TYPE_CHECKING, Final
 
+from rmqtool.check.written import checked_again
 from rmqtool.relog.chunk import Reason
 from rmqtool.relog.options import Positions, QueueOffsets
 from rmqtool.store.unread import expired_sentences
@@ -97,7 +97,7 @@ def sentences(options: LogOptions, result: LogResult) -> Iterator[str]:
         yield "nothing was written; next: the same command with --output DIR"
     else:
         yield f"written to {options.output}"
-        yield f"next: rmqtool validate {shlex.quote(options.output)}"
+        yield from checked_again(options.output, result.defects)
 
 
 def _left_out(result: LogResult) -> Iterator[str]:

@@ -11,6 +11,7 @@ from rmqtool.relog.segments import LogTally
 
 if TYPE_CHECKING:
     from rmqtool.errors import StoreError
+    from rmqtool.findings.finding import Finding
     from rmqtool.rebuild.options import RebuildResult
     from rmqtool.relog.chunk import Gap
 
@@ -33,6 +34,7 @@ class LogResult:
         lone_commits: committed messages whose half message is not in the new log.
         offsets: of consumers, that were carried along.
         built: queues and index; None when nothing was written.
+        defects: what a validation of the new store found that is worse than a note.
         knows_release: whether a store was read, whose files tell who wrote it.
         unread: what could not be read.
         expired: files that a running broker deleted before they were read.
@@ -50,6 +52,7 @@ class LogResult:
     lone_commits: int = 0
     offsets: int = 0
     built: RebuildResult | None = None
+    defects: list[Finding] = field(default_factory=list)
     knows_release: bool = False
     unread: list[StoreError] = field(default_factory=list)
     expired: set[str] = field(default_factory=set)
@@ -66,4 +69,5 @@ class LogResult:
     def is_damaged(self) -> bool:
         """Whether a source has damage, or a message of the new log cannot be dispatched."""
         lost = self.gaps or any(self.left_out[one] for one in LOST)
-        return bool(lost or self.unreadable or (self.built and self.built.undispatched))
+        undispatched = self.built is not None and self.built.undispatched
+        return bool(lost or self.unreadable or undispatched or self.defects)

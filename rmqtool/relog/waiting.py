@@ -59,6 +59,17 @@ class Waiting:
     left_out: frozenset[bytes] = frozenset()
     revives: bool = True
 
+    @property
+    def thinned(self) -> frozenset[bytes]:
+        """Topics of the broker of which only what waits is taken; nobody else reads them.
+
+        Where their messages kept their queue offsets, the units that fill the holes would be read
+        as messages: one timer would be delivered once for each timer that was left out before it.
+        Source: TimerMessageStore#enqueue, 5.3.3.
+        """
+        topics = set() if self.timers is None else {names.TIMER_TOPIC.raw}
+        return frozenset(topics if self.halves is None else topics | self.half_topics)
+
     def is_done(self, batch: Batch) -> Bools:
         """Mark the records that are done with: bool, shape (count,)."""
         columns = batch.columns

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import time
 from dataclasses import replace
 from itertools import chain
@@ -10,6 +11,9 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from rmqtool.broker.conf import RESERVED_HOURS
+from rmqtool.check.written import counted_codes, defects_of
+from rmqtool.errors import NotSound
+from rmqtool.findings.catalogue import Severity
 from rmqtool.formats.message import MESSAGE_MAGIC_BYTES, MESSAGE_PREFIX
 from rmqtool.rebuild.options import RebuildOptions
 from rmqtool.rebuild.sinks import WritingSink
@@ -36,6 +40,7 @@ from rmqtool.writing.remote_output import output_directory
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
+    from rmqtool.findings.finding import Finding
     from rmqtool.rebuild.options import RebuildResult
     from rmqtool.relog.numbers import Numbers
     from rmqtool.relog.places import LogPlaces
@@ -102,6 +107,7 @@ class LogRun:
                 )
                 if self.options.keeps_all and self._stores:
                     write_timers(tree, self._stores[0])
+                result.defects = self._validated(tree)
             result.fsync_seconds = tree.fsync_seconds
         result.seconds = time.perf_counter() - began
         return result
@@ -136,7 +142,8 @@ class LogRun:
         result.log = files.tally
         numbers: Numbers = QueueNumbers(reading.topics)
         if options.queue_offsets is QueueOffsets.KEEP:
-            numbers = KeptNumbers(reading.topics, is_needed=len(self._sources) > 1)
+            several = len(self._sources) > 1
+            numbers = KeptNumbers(reading.topics, reading.thinned, is_needed=several)
         halves, checksum = HalfPlaces(reading.topics), crc.checksum()
         for chunk in chunks:
             files.note(reading.blanks)
@@ -158,6 +165,30 @@ class LogRun:
             result.bytes += int(fields[at.SIZE].sum())
         files.finish()
         result.lone_commits = halves.lone
+
+    def _validated(self, tree: OutputTree) -> list[Finding]:
+        """Validate the new store before it appears.
+
+        Raises:
+            NotSound: it is damaged.
+        """
+        options = self.options
+        found = defects_of(
+            tree.location,
+            broker_version=options.broker_version,
+            broker_conf=options.broker_conf,
+            jobs=options.jobs,
+        )
+        damage = [one for one in found if one.severity is Severity.DAMAGE]
+        if not damage:
+            return found
+        instead = f"repair the source first: rmqtool repair {shlex.quote(options.sources[0])}"
+        if options.queue_offsets is QueueOffsets.KEEP:
+            instead = (
+                "--queue-offsets renumber, which gives messages new queue offsets without gaps"
+            )
+        defects = counted_codes(damage)
+        raise NotSound(path=str(options.output), defects=defects, instead=instead)
 
     def _build(self, tree: OutputTree) -> RebuildResult:
         """Derive queues and index from the new log."""

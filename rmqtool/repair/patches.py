@@ -78,12 +78,15 @@ class RepairedQueue(KnownQueue):
         patches: what differs, in the order in which it was found.
         times: store time of the last unit of each file, by the file's number, ms.
         is_unread: whether something of it cannot be read; then it stays as it is.
+        kept_messages: sound messages that its edits would have put out of reach, so that it stays
+            as it is; 0 where they put none.
     """
 
     placement: BridgedPlacement
     patches: list[Patch] = field(default_factory=list)
     times: dict[int, int] = field(default_factory=dict)
     is_unread: bool = False
+    kept_messages: int = 0
 
     def will_be(self, number: int) -> bytes:
         """Give the unit that will stand at a number; zeros for none."""

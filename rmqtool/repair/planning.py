@@ -29,7 +29,15 @@ from rmqtool.repair.queues import batch_numbers, ext, topic_names
 from rmqtool.repair.queues.misplaced import edit as edit_misplaced
 from rmqtool.repair.queues.misplaced import find as find_misplaced
 from rmqtool.repair.queues.queue_files import edit_batch_queues, edit_lengths, edit_queues
-from rmqtool.repair.remedies import DLEDGER, DUPLICATES, NO_LOG, is_repaired, misnamed, remedy
+from rmqtool.repair.remedies import (
+    DLEDGER,
+    DUPLICATES,
+    NO_LOG,
+    UNITS_KEPT,
+    is_repaired,
+    misnamed,
+    remedy,
+)
 from rmqtool.repair.replica.folding import NOTHING_LENT, folded, settle
 from rmqtool.repair.state import checkpoint, config, fast_start, handed_over, index, timer
 from rmqtool.repair.state.reset import missing_topics, restore_topics
@@ -229,20 +237,7 @@ def _decide(
     survey.queues.close()
     if any(one.given_up for one in survey.early):  # what points under such a blank has a bridge now
         found = [one for one in found if one.code not in {IX_KEY, CL_QOFF_GAP}]
-    away = writer.take_along()
-    rebuilds = any(edit.action is Action.REBUILD for edit in writer.edits)
-    for one in found:
-        if any(above in away for above in directories_above(one.path)):
-            continue
-        if _is_answered(one, survey, writer, rebuilds=rebuilds):
-            continue
-        is_kept = one.code == BQ_UNIT and survey.queues.batches.keeps(one)
-        if one.severity is not Severity.NOTE and (
-            is_kept or not is_repaired(one, writer, obstacle)
-        ):
-            writer.leave(
-                one.code, one.path, one.message, remedy(one, obstacle, inspection.account.unread)
-            )
+    _leave(writer, survey, found, obstacle)
     _name_new_index(writer)
     return Plan(
         store.root.location,
@@ -254,6 +249,24 @@ def _decide(
         places_elsewhere(store.root, store.broker_conf),
         broker_conf=options.broker_conf,
     )
+
+
+def _leave(writer: EditWriter, survey: LogSurvey, found: list[Finding], obstacle: str) -> None:
+    """Take note of the findings that no edit answers, each with what helps."""
+    away = writer.take_along()
+    rebuilds = any(edit.action is Action.REBUILD for edit in writer.edits)
+    unread = survey.inspection.account.unread
+    for one in found:
+        is_away = any(above in away for above in directories_above(one.path))
+        if is_away or _is_answered(one, survey, writer, rebuilds=rebuilds):
+            continue
+        if survey.queues.is_kept(one):
+            writer.leave(one.code, one.path, one.message, UNITS_KEPT)
+            continue
+        is_kept = one.code == BQ_UNIT and survey.queues.batches.keeps(one)
+        is_left = is_kept or not is_repaired(one, writer, obstacle)
+        if one.severity is not Severity.NOTE and is_left:
+            writer.leave(one.code, one.path, one.message, remedy(one, obstacle, unread))
 
 
 def _name_new_index(writer: EditWriter) -> None:

@@ -16,9 +16,10 @@ from rmqtool.findings.registry_commitlog import (
 )
 from rmqtool.findings.registry_consume_queue import CQ_LMQ
 from rmqtool.findings.registry_layout import FS_GAP, FS_READ
+from rmqtool.findings.registry_state import DO_RANGE
 from rmqtool.formats.message import MESSAGE_PREFIX
 from rmqtool.repair.plans import Action
-from rmqtool.repair.state.offsets import CLAMPED
+from rmqtool.repair.state.offsets import CLAMPED, WAITING
 from rmqtool.store.record_heads import MESSAGE_MAGIC_CODES
 from rmqtool.store.segment import NAME_DIGITS
 
@@ -48,6 +49,7 @@ NO_LOG: Final = (
     "first mount or restore the commitlog directory, or correct storePathCommitLog; without a "
     "commitlog nothing can be repaired"
 )
+CHUNK: Final = 4 << 20  # bytes of two files that are compared at once
 ASIDE: Final = "aside"  # a name in the store root that no broker knows
 _EXCHANGE: Final = re.compile(r"first exchange the names of (\S+) and (\S+): ")
 _RENAME: Final = re.compile(r"first rename (\S+) to (\d+): ")
@@ -59,6 +61,10 @@ UNREAD: Final = {
     Trouble.LINK: LINKED,
     Trouble.TOO_LARGE: "no file of a broker is so large: move it out of the store, then look again",
 }
+UNITS_KEPT: Final = (
+    "nothing now: the units of this queue lead to sound messages, and the queue offsets in the "
+    "records would put some of them out of reach; do not rebuild this queue"
+)
 ANEW: Final = (
     "a person decides: rmqtool dump STORE --topic TOPIC --queue ID shows the older messages, which "
     "no queue has any more; to be delivered they have to be sent again"
@@ -79,7 +85,9 @@ def misnamed(
     start = moved.get(segment.start)
     start = _first_place(segment) if start is None else start
     if start is None or start < 0:
-        return f"first move {segment.path} out of the store: no record begins it"
+        if segment.start in unused or not segment.size:
+            return f"first move {segment.path} out of the store: it holds no record"
+        return f"{_saved(segment)}: no record begins it"
     name = f"{start:0{NAME_DIGITS}}"
     there = next((one for one in files.segments if one.start == start), None)
     if there is None:
@@ -89,10 +97,27 @@ def misnamed(
             f"first exchange the names of {segment.path} and {there.path}: the records say that "
             "they lie in the other file"
         )
+    if _is_copy(segment, there):
+        return f"first move {segment.path} out of the store: it is a copy of {there.path}"
+    return f"{_saved(segment)}: its records belong into {there.path}, which holds others"
+
+
+def _saved(segment: Segment) -> str:
+    """Say how the records of a file stay, though no broker can have the file."""
     return (
-        f"first move {segment.path} out of the store: its records belong into {there.path}, "
-        "which is there"
+        f"first save the messages of {segment.path} (rmqtool carve FILE --output SAVED.rmq), then "
+        "move it out of the store"
     )
+
+
+def _is_copy(one: Segment, other: Segment) -> bool:
+    if one.size != other.size:
+        return False
+    with one.open() as file, other.open() as kept:
+        return all(
+            file.read_at(position, CHUNK) == kept.read_at(position, CHUNK)
+            for position in range(0, one.size, CHUNK)
+        )
 
 
 def renames(why: str) -> list[tuple[str, str]]:
@@ -171,7 +196,7 @@ def remedy(one: Finding, obstacle: str, unread: Mapping[str, UnreadablePath]) ->
     if obstacle and one.code.family.of_log:
         return obstacle
     if one.code.owner is Owner.OFFSETS:
-        return CLAMPED
+        return WAITING if one.code == DO_RANGE else CLAMPED
     if one.code == CL_QOFF_BACK:
         return ANEW
     if one.code == FS_READ and unread[one.path].trouble in UNREAD:

@@ -7,7 +7,6 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from rmqtool.errors import RmqtoolError
-from rmqtool.findings.catalogue import Severity
 from rmqtool.store.tree import open_store
 from rmqtool.table import Column, Table, Type
 from rmqtool.tables.lost_messages import LOST_MESSAGES
@@ -132,16 +131,12 @@ class Proof:
             store: the repaired store, as it was typed.
             options: of the repair.
         """
-        where = shlex.quote(store)
-        if self.findings:
-            codes = ", ".join(sorted({one.code for one in self.findings}))
-            yield f"validated: {counted(len(self.findings), 'finding')} above a note: {codes}"
-            yield f"next: rmqtool validate {where}"
-        else:
-            yield "validated: nothing above a note"
+        from rmqtool.check.written import checked_again  # a plan alone does not need it
+
+        yield from checked_again(store, self.findings)
         yield self.verdict
         if options.broker_version is None:
-            command = f"rmqtool startup {where} --broker-version V"
+            command = f"rmqtool startup {shlex.quote(store)} --broker-version V"
             yield f"next, if another release is to run on it: {command}"
 
 
@@ -153,18 +148,18 @@ def prove(store: str, options: RepairOptions, version: str) -> Proof:
         options: of the repair.
         version: of the broker.
     """
-    from rmqtool.check.options import ValidateOptions
-    from rmqtool.check.validate import validate
+    from rmqtool.check.written import defects_of
     from rmqtool.startup.start import predict  # a plan alone needs neither of them
     from rmqtool.startup.verdict import verdict
 
-    asked = ValidateOptions(
-        store,
-        broker_version=options.broker_version,
-        broker_conf=options.broker_conf,
-        jobs=options.jobs,
+    proof = Proof(
+        defects_of(
+            store,
+            broker_version=options.broker_version,
+            broker_conf=options.broker_conf,
+            jobs=options.jobs,
+        )
     )
-    proof = Proof([one for one in validate(asked) if one.severity is not Severity.NOTE])
     try:
         prediction = predict(open_store(store, options.broker_conf), version)
     except RmqtoolError as error:

@@ -11,7 +11,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from rmqtool.broker.conf import TIMER_WHEEL
-from rmqtool.broker.names import is_made_by_brokers
+from rmqtool.broker.names import is_deleted
 from rmqtool.startup.settings import lengths_of
 from rmqtool.store.access import held, user_named, usual_user
 from rmqtool.store.branch import BranchKind
@@ -86,14 +86,8 @@ def refuse_access(store: Store, loader: Loader, as_user: str | None) -> None:
 
 
 def is_known(store: Store, queue_topics: frozenset[str], topic: str) -> bool:
-    """Tell whether a topic is one that still ought to have queues.
-
-    Without a list of topics every topic is: nobody can say that it was deleted.
-    """
-    configured = _configured(store)
-    return (
-        not configured or topic in configured or topic in queue_topics or is_made_by_brokers(topic)
-    )
+    """Tell whether a topic is one that still ought to have queues: it was not deleted."""
+    return not is_deleted(topic, _configured(store), queue_topics)
 
 
 def _configured(store: Store) -> dict[str, object]:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import enum
 from collections import Counter
+from itertools import pairwise
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from rmqtool.broker import conf
@@ -152,17 +153,31 @@ def as_told(told: conf.BrokerConf, version: Version) -> Geometry:
     return geometry_of(configured_lengths(told, version), {})
 
 
-def refutes(lengths: list[int], told: int) -> bool:
-    """Tell whether files, by their lengths, show that another length was configured for them.
+def refutes(lengths: list[int], configured: int, distance: int = 0) -> bool:
+    """Tell whether files show that another length was configured for them.
 
-    Most of several files agree on one, and no file has the configured one; or a lone file is twice
-    as long, or longer: damage adds no such lengths. Then the configuration is wrong, not the files.
+    Their names are apart by another length, which some of them have. Or most of several files agree
+    on one, and no file has the configured one; or a lone file is twice as long, or longer: damage
+    adds no such lengths. Then the configuration is wrong, not the files.
+
+    Args:
+        lengths: bytes of each file, or items.
+        configured: the length that is judged.
+        distance: bytes between the names of two neighbours; 0 where neighbours differ.
     """
+    if distance and distance != configured:
+        return distance in lengths
     usual = usual_length(lengths)
-    if not usual or told in lengths:
+    if not usual or configured in lengths:
         return False
     count = lengths.count(usual)
-    return 2 * count > len(lengths) if count > 1 else len(lengths) == 1 and usual >= 2 * told
+    return 2 * count > len(lengths) if count > 1 else len(lengths) == 1 and usual >= 2 * configured
+
+
+def distance_of(starts: Iterable[int]) -> int:
+    """Give the distance of the names of neighbours, bytes; 0 where it is not the same for all."""
+    found = {after - before for before, after in pairwise(sorted(starts))}
+    return found.pop() if len(found) == 1 else 0
 
 
 def usual_length(lengths: Iterable[int]) -> int:

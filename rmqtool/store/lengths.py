@@ -73,6 +73,7 @@ def wrong_lengths(store: Store, version: Version) -> Iterator[WrongLength]:
         is_given = key.given(told, version) is not None
         # One file alone may have been cut.
         may_be_cut = name == "commitlog" and len(lengths[name]) == 1 and seen.value < wanted
-        if refutes(lengths[name], wanted) or not (is_given or may_be_cut):
+        distance = bare.name_distance(name)
+        if refutes(lengths[name], wanted, distance) or not (is_given or may_be_cut):
             line = told.lines.get(key.name, 0) if is_given else 0
             yield WrongLength(key.name, line, wanted, seen.value)

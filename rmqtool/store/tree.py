@@ -23,7 +23,13 @@ from rmqtool.store.artefacts import artefacts
 from rmqtool.store.branch import Artefact, Branch, BranchKind, FamilyDepth
 from rmqtool.store.broker_conf import read_broker_conf
 from rmqtool.store.config_files import PAUSES, ConfigDocument, read_config
-from rmqtool.store.geometry import configured_lengths, geometry_of, refutes, usual_length
+from rmqtool.store.geometry import (
+    configured_lengths,
+    distance_of,
+    geometry_of,
+    refutes,
+    usual_length,
+)
 from rmqtool.store.index_files import IndexFile, index_file, list_index_files, without_next
 from rmqtool.store.lock_state import lock_holder
 from rmqtool.store.place import Place
@@ -165,8 +171,24 @@ class Store:
         told = configured_lengths(self.broker_conf)
         if self.follows_conf or not told:
             return told
-        found = replace(self, broker_conf=None).file_lengths()
-        return {name: one for name, one in told.items() if not refutes(found.get(name, []), one)}
+        bare = replace(self, broker_conf=None)
+        lengths = bare.file_lengths()
+        return {
+            name: one
+            for name, one in told.items()
+            if not refutes(lengths.get(name, []), one, bare.name_distance(name))
+        }
+
+    def name_distance(self, name: str) -> int:
+        """Give the bytes between the names of neighbours; 0 where they differ, or are not known.
+
+        Args:
+            name: of the length, as `Geometry` has it; known is that of the commitlog.
+        """
+        with suppress(UnreadablePath):  # who reads it says so
+            if name == "commitlog":
+                return distance_of(segment.start for segment in self.commitlog)
+        return 0
 
     def file_lengths(self) -> dict[str, list[int]]:
         """Give the length that each file has of those looked at, by the names of `Geometry`."""

@@ -113,7 +113,7 @@ class WaitingMessages:
             records = records[: len(good) if good.all() else int(np.argmin(good))]
             due = records["curr_write_time"].astype(np.int64) + records["delayed_time"]
             is_delete = records["magic"] & MAGIC_DELETE != 0
-            for number in np.flatnonzero((due > read_until) & (is_delete == deletes)).tolist():
+            for number in np.flatnonzero((due >= read_until) & (is_delete == deletes)).tolist():
                 one = records[number]
                 yield int(due[number]), int(one["physical_offset"]), int(one["record_size"])
 

@@ -10,9 +10,12 @@ from typing import Final
 from rmqtool import repair
 from rmqtool.check.options import CheckLevel, ValidateOptions
 from rmqtool.check.validate import validate
+from rmqtool.errors import RmqtoolError
 from rmqtool.findings.catalogue import Severity
 from rmqtool.findings.finding import Finding
 from rmqtool.repair.plans import Plan
+from rmqtool.startup import predict
+from rmqtool.store.tree import open_store
 from rmqtool.writing.undo_directory import UNDO_PREFIX
 from tests.evidence import Trace, snapshot
 from tests.inflict import Damage, NotApplicable
@@ -63,6 +66,19 @@ class Broken:
             self.root, broker_conf=self.conf, broker_version=self.version, level=level
         )
         return [one for one in validate(options) if one.severity is not Severity.NOTE]
+
+
+def cost_of(store: Broken) -> tuple[bool, int] | None:
+    """Give what a start would cost: whether it is refused, and messages that consumers would lose.
+
+    None where no start can be predicted.
+    """
+    try:
+        seen = predict(open_store(store.root, store.conf), store.version)
+    except RmqtoolError:
+        return None
+    messages = seen.lost.messages + seen.unreachable + seen.light.messages + seen.timers_lost
+    return not seen.starts, messages
 
 
 def broken(fixture: str, damage: Damage | None, into: Path) -> Broken | None:

@@ -17,7 +17,7 @@ from rmqtool.startup import predict
 from rmqtool.store.tree import open_store
 from tests.damage import DAMAGES
 from tests.inflict import Damage
-from tests.repair.repaired import STAYS, Broken, broken, traces
+from tests.repair.repaired import STAYS, Broken, broken, cost_of, traces
 from tests.stores import fixture_names
 
 FIXTURES: Final = [
@@ -37,7 +37,7 @@ def sample() -> list[tuple[str, str]]:
 
 def prove(store: Broken, damage: Damage) -> None:
     """Prove all that a repair promises of one store."""
-    before = traces(store.root)
+    before, cost_before = traces(store.root), cost_of(store)
     plan = store.plan()
     assert before == traces(store.root), "a plan writes nothing"
     undo = repair.apply(plan, in_place=True)
@@ -48,6 +48,10 @@ def prove(store: Broken, damage: Damage) -> None:
     left = {one.code for one in plan.left}
     assert {one.code for one in found} <= left | {edit.code for edit in plan.edits}
     assert [] == store.plan().edits, "repaired twice"
+    cost_after = cost_of(store)
+    if cost_before is not None:
+        assert cost_after is not None
+        assert cost_after <= cost_before, "never worse"
     if undo:
         repair.undo(store.root)
     assert before == traces(store.root), "taken back, times included"

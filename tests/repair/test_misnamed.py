@@ -46,7 +46,7 @@ def test_exchanged_segments(store: Broken) -> None:
 
 
 def test_copied_segment(store: Broken) -> None:
-    """A file whose records belong into one that is there is moved out, never renamed to it."""
+    """A copy of a file that is there is moved out, never renamed to it."""
     first, second, third, *_ = plain_store.segments(store.root)
     shutil.copyfile(third, second)
     (left, *_) = store.plan().left
@@ -73,7 +73,7 @@ def test_copy_of_an_emptied_segment(store: Broken) -> None:
     assert left.why.startswith("first exchange the names of ")
     exchange(first, copy)
     (left, *_) = store.plan().left
-    assert left.why.startswith(f"first move commitlog/{copy.name} out of the store")
+    assert left.why == f"first move commitlog/{copy.name} out of the store: it holds no record"
     copy.unlink()
     repair.apply(store.plan(), in_place=True)
     assert whole == plain_store.records(store.root)
@@ -98,7 +98,8 @@ def test_topic_beside_a_stale_copy(place: int, store: Broken) -> None:
     position, _ = record.places()["topic"]
     flip_bits(first, record.position + position, 1)
     shutil.copyfile(first, copy)
-    assert store.plan().left[0].why.startswith(f"first move commitlog/{copy.name} out of the store")
+    why = store.plan().left[0].why
+    assert why.startswith(f"first save the messages of commitlog/{copy.name} ")
     copy.unlink()
     repair.apply(store.plan(), in_place=True)
     assert record.raw == first.read_bytes()[record.position : record.position + record.size]

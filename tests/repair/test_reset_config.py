@@ -120,6 +120,22 @@ def test_offset_below(tmp_path: Path, *, is_torn: bool) -> None:
     assert [] == repair.plan(store, clamp_offsets=True).edits
 
 
+@pytest.mark.parametrize("name", [*BROKERS_OWN, "rocketmq-5.3.3-redelivered"])
+def test_delay_offset_ahead(name: str, tmp_path: Path) -> None:
+    """A level goes on at the first message without a delivered copy: none that waits is skipped."""
+    store = fixture_store(name, tmp_path)
+    before = document(store, "delayOffset.json")["offsetTable"]
+    ahead = {level: offset + 1000 for level, offset in before.items()}
+    for path in store.glob("config/delayOffset.json*"):
+        path.write_text(json.dumps({"offsetTable": ahead}))
+    plan = repair.plan(store)
+    assert not plan.edits
+    assert {"DO-RANGE"} == {left.code for left in plan.left}
+    repair.apply(repair.plan(store, clamp_offsets=True), in_place=True)
+    assert before == document(store, "delayOffset.json")["offsetTable"]
+    assert [] == repair.plan(store, clamp_offsets=True).edits
+
+
 def test_sound(tmp_path: Path) -> None:
     """Of a sound store nothing is reset."""
     assert [] == repair.plan(fixture_store(BROKERS_OWN[0], tmp_path), reset_config=True).edits

@@ -21,11 +21,13 @@ from rmqtool.check.queues.queue_tails import Tails
 from rmqtool.check.queues.queue_units import UnitJudge
 from rmqtool.derive.run_pool import RunPool
 from rmqtool.errors import UnreadablePath
-from rmqtool.findings.finding import At, finding
+from rmqtool.findings.catalogue import Severity
+from rmqtool.findings.finding import At, finding, rebuild_hides
 from rmqtool.findings.registry_commitlog import CL_QOFF_BACK, CL_QOFF_DUP, CL_QOFF_GAP
 from rmqtool.findings.registry_consume_queue import CQ_EXPIRED, CQ_EXTRA, CQ_SHIFT
 from rmqtool.formats.consume_queue import CQ_UNIT, first_offset
 from rmqtool.queues.kinds import as_units
+from rmqtool.words import counted
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterator
@@ -225,7 +227,7 @@ class QueueComparer:
         )
 
     def _of_shifted(self, state: QueueState, outlier: Outlier, delta: int) -> Finding:
-        return finding(
+        found = finding(
             CQ_SHIFT,
             at_unit(state.units, outlier.number, None, outlier.physical_offset),
             f"from here on units stand {abs(delta)} {'before' if delta > 0 else 'behind'} the "
@@ -233,6 +235,8 @@ class QueueComparer:
             expected=f"queue offset {outlier.queue_offset}",
             actual=f"queue offset {outlier.number}",
         )
+        hidden = min(outlier.number - outlier.queue_offset, outlier.number - state.first)
+        return rebuild_hides(found, hidden) if hidden > 0 else found
 
     def _of_restart(self, state: QueueState, number: int, physical_offset: int) -> Finding:
         return finding(
@@ -354,14 +358,26 @@ class QueueComparer:
             return
         if self._facts.has_bridges(gap.before, gap.after) or self._is_moved(state, gap):
             return
+        count, queue = gap.end - gap.start, f"topic {state.topic} queue {state.queue_id}"
+        is_passed = self._is_passed(state, gap, judge)
         yield finding(
             CL_QOFF_GAP,
             self._record_at(state, gap.after, gap.start),
-            f"{gap.end - gap.start:,} queue offsets of topic {state.topic} queue {state.queue_id} "
-            "have no record",
+            f"{counted(count, 'queue offset')} of {queue} {'has' if count == 1 else 'have'} no "
+            f"record{'; brokers pass over their units' if is_passed else ''}",
             expected=gap.start,
             actual=gap.end,
+            severity=Severity.NOTE if is_passed else None,
         )
+
+    def _is_passed(self, state: QueueState, gap: Break, judge: UnitJudge) -> bool:
+        """Tell whether all units of a gap are those that a rebuild puts there."""
+        count = 0
+        for _, units in state.units.used(gap.start, gap.end):
+            if not judge.pass_over(units).all():
+                return False
+            count += len(units)
+        return count == gap.end - gap.start
 
     def _is_moved(self, state: QueueState, gap: Break) -> bool:
         """Tell whether units of a gap are those of records that do not lie where they say."""

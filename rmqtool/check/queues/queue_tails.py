@@ -6,12 +6,12 @@ from contextlib import suppress
 from functools import cached_property
 from typing import TYPE_CHECKING, Final
 
-from rmqtool.broker.names import LMQ_PREFIX, is_deleted_when_idle, is_system_topic
+from rmqtool.broker.names import LMQ_PREFIX, is_deleted, is_deleted_when_idle
 from rmqtool.broker.rules import AbnormalStart, Rules
 from rmqtool.check.queues.queue_state import UNIT, at_unit
 from rmqtool.errors import Truncated
 from rmqtool.findings.catalogue import Severity
-from rmqtool.findings.finding import finding
+from rmqtool.findings.finding import finding, of_deleted
 from rmqtool.findings.registry_consume_queue import CQ_GAP, CQ_LAG, CQ_LMQ
 from rmqtool.store.record_heads import LogReader
 
@@ -117,16 +117,11 @@ class Tails:
         return 0
 
     def _is_deleted(self, state: QueueState) -> bool:
-        """Tell whether brokers have deleted the queue: its topic is not configured any more.
-
-        Light queues never are, but for those of lite topics.
-        Source: DefaultMessageStore#cleanUnusedTopic, 4.9.3 to 5.5.0.
-        """
+        """Tell whether brokers have deleted the queue; of light queues, that of a lite topic."""
         if state.topic.startswith(LMQ_PREFIX):
             return is_deleted_when_idle(state.topic, self._inspection.document("topics.json"))
-        topics = self._inspection.topics
-        is_gone = topics is not None and state.topic not in topics
-        if not is_gone or is_system_topic(state.topic):
+        left = self._inspection.queue_topics("queues")
+        if not is_deleted(state.topic, self._inspection.topics, left):
             return False
         return not is_reached_by_name(self._log, state.last_physical_offset, state.topic)
 
@@ -153,4 +148,4 @@ class Tails:
             why = "brokers delete those of idle lite topics" if is_light else GONE
             message = f"{count:,} records have no queue; {why}"
             at = at_unit(state.units, start)._replace(position=None)
-            yield finding(CQ_GAP, at, message, severity=Severity.NOTE)
+            yield of_deleted(finding(CQ_GAP, at, message, severity=Severity.NOTE))

@@ -90,6 +90,7 @@ class UnitJudge:
             sizes = units["size"].astype(np.int64)
             kinds = kinds_of(units)
             blank, real = kinds == UnitKind.PRE_BLANK, kinds == UnitKind.REAL
+            real &= ~self.pass_over(units)
             yield from self._order(state, number, np.where(real, offsets, -1), last)
             if real.any():
                 last = int(offsets[real][-1])
@@ -97,6 +98,18 @@ class UnitJudge:
             is_first = is_first and not bool(real.any())
             yield from self._invalid(state, number, kinds == UnitKind.INVALID)
             yield from self._judge_real(state, number, (offsets, sizes), real)
+
+    def pass_over(self, units: npt.NDArray[np.void]) -> Mask:
+        """Tell which units let brokers pass a lost record: bool, shape (n,); so rebuilds write.
+
+        They name the last byte of a segment, where no record begins, and a segment's length.
+        """
+        length = self._inspection.store.commitlog.file_length
+        if not length:
+            return np.zeros(len(units), np.bool_)
+        starts = units["physical_offset"].astype(np.int64) + 1 - self._start
+        found: Mask = (units["size"] == length) & (starts > 0) & (starts % length == 0)
+        return found
 
     def _at(self, state: QueueState, number: int, count: int, physical_offset: int | None) -> At:
         return at_unit(state.units, number, count * UNIT, physical_offset)

@@ -14,10 +14,11 @@ import numpy as np
 
 from rmqtool.broker.conf import RECOVERED_FILES
 from rmqtool.broker.names import LMQ_PREFIX
+from rmqtool.check.queues.queue_tails import GONE, is_reached_by_name
 from rmqtool.check.rocksdb.queues import RocksComparer, missing_units, units_of
 from rmqtool.errors import DamagedDatabase, UnreadablePath
 from rmqtool.findings.catalogue import Severity
-from rmqtool.findings.finding import At, finding
+from rmqtool.findings.finding import At, finding, of_deleted
 from rmqtool.findings.registry_rocksdb import (
     RQ_ABOVE,
     RQ_BEHIND,
@@ -27,9 +28,11 @@ from rmqtool.findings.registry_rocksdb import (
     RQ_MAX,
     RQ_MIN,
     RQ_PAIR,
+    RQ_RANGE,
     RQ_UNIT,
 )
 from rmqtool.queues.rocks import RocksQueues
+from rmqtool.store.record_heads import LogReader
 from rmqtool.store.rocksdb import is_queue_database
 
 if TYPE_CHECKING:
@@ -90,6 +93,9 @@ class EndJudge:
             yield from self._dispatch()
 
     def _queue(self, seen: QueueSeen) -> Iterator[Finding]:
+        if seen.absent:
+            yield self._absent(seen)
+            return
         rest = self._rest(seen)
         at = At(self._path)
         if rest.expired:
@@ -102,6 +108,15 @@ class EndJudge:
         yield from self._holes(seen, rest)
         yield from self._max(seen, rest)
         yield from self._min(seen, rest)
+
+    def _absent(self, seen: QueueSeen) -> Finding:
+        """Say that a queue was deleted, or, where its records came from another topic, is lost."""
+        store = self._inspection.store
+        with LogReader(store.old_commitlog, store.commitlog) as log:
+            if is_reached_by_name(log, seen.absent_newest, seen.queue.topic):
+                return missing_units(seen, 0, seen.absent)
+        message = f"{seen.name}: {seen.absent:,} records have no queue; {GONE}"
+        return of_deleted(finding(RQ_RANGE, At(self._path), message, severity=Severity.NOTE))
 
     def _rest(self, seen: QueueSeen) -> UnexplainedUnits:
         """Sort out the units that the log does not imply.

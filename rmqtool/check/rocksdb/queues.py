@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
+from rmqtool.broker.names import is_deleted
 from rmqtool.check.rocksdb.unit_tables import UnitTables
 from rmqtool.derive.run_pool import RunPool
 from rmqtool.errors import DamagedDatabase, DecodeError
@@ -59,12 +60,16 @@ class QueueSeen:
         covered: stretches of numbers that the log implies below CHECKPOINT, in order.
         last: physical offset and number of the last unit that the log implies; None without.
         first_alive: number of the first one; -1 without.
+        absent: units that the log implies of a queue whose topic has none, and is not configured.
+        absent_newest: physical offset of the last of their records.
     """
 
     queue: RocksQueue
     covered: list[tuple[int, int]] = field(default_factory=list)
     last: tuple[int, int] | None = None
     first_alive: int = -1
+    absent: int = 0
+    absent_newest: int = -1
 
     def cover(self, begin: int, end: int) -> None:
         """Take note of numbers that the log implies."""
@@ -119,6 +124,7 @@ class RocksComparer:
         self._pool = RunPool(0, SHORT_RUN)
         self._tables = UnitTables.of(source.database)
         self._odd: list[tuple[bytes, bytes]] = []
+        self._left: frozenset[str] | None = None  # topics that have a queue here
 
     def take(self, runs: QueueRuns) -> Iterator[Finding]:
         """Take the runs of one part of the log."""
@@ -170,6 +176,10 @@ class RocksComparer:
         wanted[name] = max(after, wanted.get(name, 0))
         if not due:
             return
+        if self._is_absent(seen):
+            seen.absent += due
+            seen.absent_newest = int(offsets[due - 1])
+            return
         begin, end = run.queue_offset, run.queue_offset + due
         if seen.first_alive < 0:
             seen.first_alive = begin
@@ -178,6 +188,19 @@ class RocksComparer:
         self._inspection.account.units += due
         if self._tables is None or not self._tables.confirm(run, due):
             yield from self._judge(seen, run, due)
+
+    def _is_absent(self, seen: QueueSeen) -> bool:
+        """Tell whether a topic has no queue in the database, and need not have one.
+
+        Raises:
+            DamagedDatabase: the queues of the database cannot be listed.
+        """
+        configured = self._inspection.topics
+        if configured is None or seen.queue.ends.maximum is not None:
+            return False
+        if self._left is None:
+            self._left = frozenset(self.source.topics())
+        return is_deleted(seen.queue.topic, configured, self._left)
 
     def _judge(self, seen: QueueSeen, run: QueueRun, due: int) -> Iterator[Finding]:
         """Compare the first units of a run with what the library reads."""

@@ -115,7 +115,7 @@ def _wheel(
                 at = At(branch.path, position + row * SLOT, SLOT)
                 message = "the slot's time belongs into another slot, or its unused field is set"
                 yield finding(TW_POS, at, message, actual=int(slots["time"][row]))
-            pending = (slots["time"] > read_until) & ~misplaced
+            pending = (slots["time"] >= read_until) & ~misplaced
             for row in np.flatnonzero(pending).tolist():
                 at = At(branch.path, position + row * SLOT, SLOT)
                 yield from _slot(inspection, slots[row], at, log, precision)

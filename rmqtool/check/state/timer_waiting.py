@@ -68,11 +68,11 @@ def waiting(store: Store, log: TimerLog, values: dict[str, int], precision: int)
     read_until = values.get("last_read_time_ms", 0) // precision
     revised = _revised_from(log, values.get("last_timer_log_flush_pos", 0))
     slots = log.times // precision
-    times, groups = np.unique(slots[slots > read_until], return_inverse=True)
+    times, groups = np.unique(slots[slots >= read_until], return_inverse=True)
     counts = np.zeros(len(times), np.int64)
-    np.add.at(counts, groups, log.counts[slots > read_until])
+    np.add.at(counts, groups, log.counts[slots >= read_until])
     last = np.full(len(times), -1, np.int64)
-    np.maximum.at(last, groups, log.starts[slots > read_until])
+    np.maximum.at(last, groups, log.starts[slots >= read_until])
     held = _held(store, times)
     for number in np.flatnonzero(counts > 0).tolist():
         is_read_again = bool(last[number] >= revised)
@@ -117,7 +117,7 @@ def out_of_reach(store: Store, values: dict[str, int]) -> OutOfReach | None:
             is_time = due.isdecimal() and len(due) <= LONGEST_TIME
             if TIMER_DEL_UNIQKEY in said:
                 newest.pop(said[TIMER_DEL_UNIQKEY].rpartition("+")[2], None)
-            elif is_time and int(due) > values.get("last_read_time_ms", 0):
+            elif is_time and int(due) >= values.get("last_read_time_ms", 0):
                 newest[said.get(properties.UNIQ_KEY, number)] = number
     passed = [number for number in newest.values() if number < end]
     return OutOfReach(min(passed), len(passed)) if passed else None

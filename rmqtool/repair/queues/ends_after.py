@@ -61,12 +61,12 @@ class EndsAfter:
 
     def _find(self, topic: str, queue_id: int) -> range | None:
         inspection = self._survey.inspection
-        if not inspection.scope.compares_queues:
-            return None
         name = (topic, queue_id)
         if name in inspection.units("rocksdb"):
             found = self._survey.ranges.of(*name)
             return range(*found) if found else None
+        if not inspection.scope.compares_queues:
+            return None
         wanted = self._survey.queues.wanted_of(topic, queue_id)
         found_in = (source.queue(*name) for source in self._sources)
         queue = next((one for one in found_in if one is not None), None)

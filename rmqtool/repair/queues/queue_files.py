@@ -6,7 +6,7 @@ from collections import defaultdict
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
-from rmqtool.broker.names import is_made_by_brokers
+from rmqtool.broker.names import LMQ_PREFIX, is_deleted, is_deleted_when_idle
 from rmqtool.check.queues.orphans import FEWER, is_past, queue_counts
 from rmqtool.check.queues.queue_state import UNIT
 from rmqtool.check.queues.queue_tails import is_reached_by_name
@@ -42,8 +42,7 @@ def edit_queues(
     for queue in sorted(repair.queues.values(), key=lambda one: (one.topic, one.queue_id)):
         if queue.is_unread:
             continue
-        is_wanted = _is_wanted(queue, inspection, "queues", put_back)
-        if not is_wanted and not _is_reached_by_name(queue, inspection):
+        if not _is_wanted(queue, inspection, "queues", put_back):
             continue
         if problem := name_problem(queue.topic):
             writer.leave(CQ_GAP, queue.path, "the queue has no directory", problem)
@@ -82,16 +81,14 @@ def _is_wanted(
     family: UnitFamily,
     put_back: Collection[str],
 ) -> bool:
-    """Tell whether a queue is there or should be: not when its topic was deleted.
-
-    A broker that forgets a topic deletes all its queues: where one is left, the topic was lost.
-    Source: DefaultMessageStore#cleanUnusedTopic, #deleteTopics, 4.9.3 to 5.5.0.
-    """
-    topics = inspection.topics
-    is_known = topics is None or queue.topic in topics or is_made_by_brokers(queue.topic)
-    is_known |= queue.topic in put_back
-    is_there = bool(queue.files.places) or is_known
-    return is_there or any(topic == queue.topic for topic, _ in inspection.units(family))
+    """Tell whether a queue is there or should be: not when its topic was deleted."""
+    if queue.files.places or queue.topic in put_back:
+        return True
+    if queue.topic.startswith(LMQ_PREFIX):
+        return not is_deleted_when_idle(queue.topic, inspection.document("topics.json"))
+    if not is_deleted(queue.topic, inspection.topics, inspection.queue_topics(family)):
+        return True
+    return isinstance(queue, RepairedQueue) and _is_reached_by_name(queue, inspection)
 
 
 def _is_reached_by_name(queue: RepairedQueue, inspection: Inspection) -> bool:

@@ -27,6 +27,7 @@ from rmqtool.repair.patches import Patch, RepairedQueue, kind_of
 from rmqtool.repair.queues.batch_queues import BatchRepair
 from rmqtool.repair.queues.further_queues import FurtherNumbers
 from rmqtool.repair.queues.queue_place import BridgedPlacement
+from rmqtool.repair.queues.reach import messages_out_of_reach
 from rmqtool.repair.queues.torn import TornRecords
 from rmqtool.repair.queues.unit_judge import LostUnits
 from rmqtool.repair.queues.unwanted_units import UnwantedUnits
@@ -41,6 +42,7 @@ if TYPE_CHECKING:
     from rmqtool.check.log.facts import LogFacts
     from rmqtool.check.observer import Proven
     from rmqtool.derive.queue_runs import QueueRun, QueueRuns
+    from rmqtool.findings.finding import Finding
     from rmqtool.rebuild.placement import PlacedUnits
     from rmqtool.repair.log.stretches import Stretches
     from rmqtool.repair.queues.further_queues import Misnumbered
@@ -167,10 +169,23 @@ class QueueRepair:
             if all_queues:
                 self._others(unwanted)
             self.dropped = unwanted.dropped
+            self._keep_readable(log)
         for queue in self.queues.values():
             if any(f"{path}/".startswith(f"{queue.path}/") for path in self.unread):
                 queue.patches.clear()
                 queue.is_unread = True
+
+    def _keep_readable(self, log: LogReader) -> None:
+        """Leave queues as they are whose edits would put sound messages out of reach."""
+        for queue in self.queues.values():
+            try:
+                count = messages_out_of_reach(queue, self.judge, log) if queue.patches else 0
+            except UnreadablePath:
+                self.unread.add(queue.path)
+                continue
+            if count > 0:
+                queue.kept_messages = count
+                queue.patches.clear()
 
     def _is_in_files(self, topic: bytes) -> bool:
         return not (self._inspection.scope.light_in_rocksdb and topic.startswith(LMQ_PREFIX.raw))
@@ -212,6 +227,14 @@ class QueueRepair:
             is_empty = queue.starts_without_units(is_crashed=self.is_crashed)
             if queue.patches or odd or is_empty:
                 self.queues[topic.encode("utf-8", "surrogateescape"), queue_id] = queue
+
+    def is_kept(self, finding: Finding) -> bool:
+        """Tell whether a finding is about a queue that stays as it is, as it is worth more so."""
+        if finding.topic is None or finding.queue_id is None:
+            return False
+        name = finding.topic.encode(errors="surrogateescape"), finding.queue_id
+        queue = self.queues.get(name)
+        return queue is not None and queue.kept_messages > 0
 
     def close(self) -> None:
         """Close the files that were read."""

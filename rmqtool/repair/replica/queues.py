@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from rmqtool.broker.names import LMQ_PREFIX
+from rmqtool.broker.names import is_deleted
 from rmqtool.errors import UnreadablePath
 from rmqtool.findings.registry_consume_queue import CQ_GAP
 from rmqtool.formats.config_shapes import topics
@@ -50,8 +50,7 @@ def lend_queues(
     known = {one.topic for one in topics(store.config(TOPICS).document)}
     try:
         for queue in theirs.files.queues():
-            is_deleted = bool(known) and queue.topic not in known
-            if is_deleted and not queue.topic.startswith(LMQ_PREFIX):
+            if is_deleted(queue.topic, known, ()):
                 continue
             if _is_lent(own.files.queue(queue.topic, queue.queue_id), queue, (start, end)):
                 for segment in queue.files:

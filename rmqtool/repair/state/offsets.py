@@ -1,21 +1,26 @@
 """Move committed offsets that lie outside of their queue, when the user asks for it.
 
-An offset ahead of its queue's end is set to that end: what comes next is consumed. One below the
-queue's first message is set to that message, as the broker would do with the next pull.
+A consumer offset ahead of its queue's end is set to that end: what comes next is consumed. One
+below the queue's first message is set to that message, as the broker would do with the next pull.
+The offset of a delay level is set to the first message without a delivered copy: at the queue's
+end, those that still wait would never be delivered.
 Source: ConsumerOffsetManager, ScheduleMessageService, 4.9.3 to 5.5.0.
 """
 
 from __future__ import annotations
 
+from contextlib import suppress
 from copy import deepcopy
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from rmqtool.broker.names import SCHEDULE_TOPIC
+from rmqtool.errors import UnreadablePath
 from rmqtool.findings.registry_state import CO_RANGE, DO_RANGE
 from rmqtool.repair.log.content import Content
 from rmqtool.repair.queues.ends_after import EndsAfter
 from rmqtool.repair.state.config_text import text_of
+from rmqtool.repair.state.delay_offsets import delay_offsets
 from rmqtool.store.config_files import BACKUP
 
 if TYPE_CHECKING:
@@ -24,9 +29,11 @@ if TYPE_CHECKING:
     from rmqtool.findings.catalogue import Code
     from rmqtool.repair.survey import LogSurvey
     from rmqtool.repair.writer import EditWriter
+    from rmqtool.store.tree import Store
 
 REASON: Final = "offsets outside of their queue are set to its first message, or to its end"
 CLAMPED: Final = "--clamp-offsets sets it to the queue's end, so that the next message is consumed"
+WAITING: Final = "--clamp-offsets sets it to the first message that was not delivered yet"
 
 
 def edit(
@@ -47,11 +54,16 @@ def edit(
         known: codes of what was found, which the plan names anyhow.
     """
     ends = EndsAfter(survey, writer)
-    meant = _Offsets(ends, None if clamps else frozenset(survey.queues.dropped), lifts=clamps)
+    meant = _Offsets(
+        ends,
+        None if clamps else frozenset(survey.queues.dropped),
+        lifts=clamps,
+        store=survey.inspection.store,
+    )
     ahead = _Offsets(ends, None, lifts=False)
-    for name, code, change, tell in (
-        ("consumerOffset.json", CO_RANGE, meant.consumers, ahead.consumers),
-        ("delayOffset.json", DO_RANGE, meant.delays, ahead.delays),
+    for name, code, change, tell, remedy in (
+        ("consumerOffset.json", CO_RANGE, meant.consumers, ahead.consumers, CLAMPED),
+        ("delayOffset.json", DO_RANGE, meant.delays, ahead.delays, WAITING),
     ):
         found = survey.inspection.document_with_path(name)
         if found is None or not found[1].removesuffix(BACKUP).endswith(".json"):
@@ -65,9 +77,8 @@ def edit(
             of = before.code if before else code
             writer.replace(place.location, content, of, reason, lost="; ".join(changed))
         if code not in known and (left := tell(document)):
-            writer.leave(
-                code, path, f"{left[0]}: the offset lies ahead of the queue's end", CLAMPED
-            )
+            message = f"{left[0]}: the offset lies ahead of the queue's end"
+            writer.leave(code, path, message, remedy)
     ends.close()
 
 
@@ -79,11 +90,13 @@ class _Offsets:
         ends: where queues will begin and end.
         only: queues whose offsets are meant; None is all.
         lifts: whether offsets below a queue's first message are meant, too.
+        store: is asked for the copies of delayed messages; None where offsets are only judged.
     """
 
     ends: EndsAfter
     only: frozenset[tuple[str, int]] | None
     lifts: bool
+    store: Store | None = None
 
     def consumers(self, document: dict[str, Any]) -> list[str]:
         """Clamp the offsets of groups; say what was changed."""
@@ -110,9 +123,20 @@ class _Offsets:
                 continue
             now = self._inside(SCHEDULE_TOPIC, str(int(level) - 1), offset)
             if now != offset:
-                offsets[level] = now
+                offsets[level] = now = self._first_waiting(int(level), now)
                 changed.append(f"delay level {level}: {offset}, now {now}")
         return changed
+
+    def _first_waiting(self, level: int, nearest: object) -> object:
+        """Give the queue offset of the first message of a level that has no delivered copy."""
+        queue_id = level - 1
+        found = self.ends.of(SCHEDULE_TOPIC, queue_id)
+        if self.store is None or found is None:
+            return nearest
+        with suppress(UnreadablePath):  # then the nearest offset is as good as any
+            places = [(queue_id, found.start, found.stop)]
+            return delay_offsets(self.store, places)[level]
+        return nearest
 
     def _inside(self, topic: str, queue: str, offset: object) -> object:
         """Give an offset as it is, or the nearest one that lies inside of its queue."""

@@ -19,7 +19,17 @@ from rmqtool.repair import plan
 from rmqtool.store import rocksdb_database
 from rmqtool.store.tree import open_store
 from tests.check.validation import preceded, run
-from tests.damage_rocksdb import CLEAN, CRASH, DAMAGES, EXPIRE, OLD_V2, STORE, V2, RocksDamage
+from tests.damage_rocksdb import (
+    CLEAN,
+    CRASH,
+    DAMAGES,
+    DELETE_TOPIC,
+    EXPIRE,
+    OLD_V2,
+    STORE,
+    V2,
+    RocksDamage,
+)
 from tests.rocksdb import NAMES, never_flushed, state_of
 from tests.stores import broker_conf, fixture_store, held_by_another
 
@@ -90,8 +100,14 @@ def test_every_row() -> None:
     """Each code, in each of its severities, has a damage of its own above."""
     produced = {
         (code, CODES[code].also[0] if code in damage.other else CODES[code].severity)
-        for damage in (*DAMAGES.values(), EXPIRE)
-        for code in (*damage.codes, *damage.notes)
+        for damage in DAMAGES.values()
+        for code in damage.codes
+        if code[0] in "RM"
+    }
+    produced |= {
+        (code, NOTE)
+        for damage in (*DAMAGES.values(), EXPIRE, DELETE_TOPIC)
+        for code in damage.notes
         if code[0] in "RM"
     }
     produced.add(("RQ-BEHIND", NOTE))  # beside a running broker, below
@@ -102,6 +118,19 @@ def test_every_row() -> None:
         for severity in (code.severity, *code.also)
     }
     assert wanted == produced
+
+
+def test_deleted_topic(tmp_path: Path) -> None:
+    """A topic that was deleted has no queue: a note, and no repair brings its queues back."""
+    store = fixture_store(DELETE_TOPIC.fixture, tmp_path)
+    DELETE_TOPIC.inflict(store)
+    found, exit_code, summary = run(store, "full", broker_conf(DELETE_TOPIC.fixture))
+    assert (0, "sound") == (exit_code, summary.verdict)
+    said = [one for one in found if one.code == "RQ-RANGE"]
+    assert {(NOTE, "none needed: brokers delete the queues of a topic with it")} == {
+        (one.severity, one.repair) for one in said
+    }
+    assert ([], []) == (plan(store).edits, plan(store).left)
 
 
 def test_expired(tmp_path: Path) -> None:
