@@ -279,14 +279,14 @@ class OutputExists(RepairError):
 
 
 class NotSound(RepairError):
-    """What would be written is damaged, so it is not written.
+    """What would be written is damaged, or does harm, so it is not written.
 
     Attributes:
         instead: what to do instead.
     """
 
-    def __init__(self, *, path: str, defects: str, instead: str) -> None:
-        super().__init__(path=path, reason=f"not written: it would be damaged: {defects}")
+    def __init__(self, *, path: str, harm: str, instead: str) -> None:
+        super().__init__(path=path, reason=f"nothing was written: {harm}")
         self.instead = instead
 
     @property

@@ -155,7 +155,7 @@ CL_QOFF_GAP: Final = Code(
     WARNING,
     Owner.PLACES,
     also=(NOTE,),
-    when="a note where a rebuild has put units that brokers pass over",
+    when="a note where a rebuild has written units that brokers skip",
     meaning="queueOffset jumps forward inside a queue",
     consequence="a broker that dispatches this range again shifts all later units",
     remedy="none: a record was lost, or the queue was recreated",

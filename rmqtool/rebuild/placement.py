@@ -65,6 +65,11 @@ class UnitTally:
     shifted: int = 0
 
     @property
+    def left_out(self) -> int:
+        """Records that have no unit, as their queue offset is taken or impossible."""
+        return self.repeated + self.implausible
+
+    @property
     def is_whole(self) -> bool:
         """Whether each unit is where its record says, and none stands in for a lost one."""
         others = (self.filler, self.repeated, self.misnumbered, self.implausible, self.shifted)

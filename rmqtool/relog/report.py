@@ -128,10 +128,6 @@ def _changed(options: LogOptions, result: LogResult) -> Iterator[str]:
     if result.lone_commits:
         count = counted(result.lone_commits, "committed message")
         yield f"{count} without a half message in the new log: preparedTransactionOffset is 0"
-    if result.unreadable and result.built is not None:
-        count, version = counted(result.unreadable, "record"), result.built.rules.release.version
-        yield f"{count} of version 2: {version} cannot read them, and cuts the log at the first one"
-        yield "write it anew, with --positions pack and --record-version 1"
     if options.positions is Positions.PACK:
         yield "physical offsets begin past those of the sources: offsetMsgId of each message is new"
     if options.queue_offsets is QueueOffsets.RENUMBER:

@@ -70,4 +70,4 @@ class LogResult:
         """Whether a source has damage, or a message of the new log cannot be dispatched."""
         lost = self.gaps or any(self.left_out[one] for one in LOST)
         undispatched = self.built is not None and self.built.undispatched
-        return bool(lost or self.unreadable or undispatched or self.defects)
+        return bool(lost or undispatched or self.defects)

@@ -51,6 +51,7 @@ if TYPE_CHECKING:
 
 MAGIC_ENDS: Final = MESSAGE_PREFIX.positions["magic_code"] + 3  # this byte tells the version
 HOUR_MS: Final = 3_600_000
+CONFIGURATION: Final = "BC"  # findings about the broker.conf that was given, not about the store
 LOGS: Final = (BranchKind.COMMITLOG, BranchKind.DLEDGER)
 
 
@@ -179,16 +180,24 @@ class LogRun:
             broker_conf=options.broker_conf,
             jobs=options.jobs,
         )
-        damage = [one for one in found if one.severity is Severity.DAMAGE]
-        if not damage:
-            return found
-        instead = f"repair the source first: rmqtool repair {shlex.quote(options.sources[0])}"
+        damage = [
+            one
+            for one in found
+            if one.severity is Severity.DAMAGE and one.code.prefix != CONFIGURATION
+        ]
+        if damage:
+            harm = f"it would be damaged: {counted_codes(damage)}"
+            raise NotSound(path=str(options.output), harm=harm, instead=self._instead())
+        return found
+
+    def _instead(self) -> str:
+        """Say how a sound store is written instead."""
+        options = self.options
+        if self._result.unreadable:
+            return "--positions pack --record-version 1: that release cannot read version 2"
         if options.queue_offsets is QueueOffsets.KEEP:
-            instead = (
-                "--queue-offsets renumber, which gives messages new queue offsets without gaps"
-            )
-        defects = counted_codes(damage)
-        raise NotSound(path=str(options.output), defects=defects, instead=instead)
+            return "--queue-offsets renumber: messages get new queue offsets, without gaps"
+        return f"repair the source first: rmqtool repair {shlex.quote(options.sources[0])}"
 
     def _build(self, tree: OutputTree) -> RebuildResult:
         """Derive queues and index from the new log."""

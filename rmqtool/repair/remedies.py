@@ -62,8 +62,8 @@ UNREAD: Final = {
     Trouble.TOO_LARGE: "no file of a broker is so large: move it out of the store, then look again",
 }
 UNITS_KEPT: Final = (
-    "nothing now: the units of this queue lead to sound messages, and the queue offsets in the "
-    "records would put some of them out of reach; do not rebuild this queue"
+    "by hand: the units of this queue lead to sound messages; by the queue offsets in the records "
+    "some would be out of reach, so do not rebuild it"
 )
 ANEW: Final = (
     "a person decides: rmqtool dump STORE --topic TOPIC --queue ID shows the older messages, which "

@@ -98,7 +98,7 @@ def test_repaired(store: Path) -> None:
 def test_rebuilt(command: tuple[str, ...], store: Path) -> None:
     """A rebuild asks once, and does what it was asked for."""
     code, seen = answered("yes", *command, store, "--in-place")
-    assert code in {0, 3}
+    assert code in {0, 1, 3}  # what else the store has is found, too
     assert seen.index("this changes") < seen.index("[y/N]")
     assert [] != list(store.glob("rmqtool-undo-*"))
 

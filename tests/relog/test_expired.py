@@ -13,7 +13,7 @@ from rmqtool.tables.selection import Selection
 from tests.cli.run import rmqtool
 from tests.plain_store import Record, records
 from tests.relog.rebuilt import damages, rebuilt, unplaced
-from tests.stores import fixture_store
+from tests.stores import broker_conf, fixture_store
 
 TRAFFIC: Final = "rocketmq-5.3.3-traffic"
 TOPIC: Final = "traffic-orders"
@@ -35,7 +35,7 @@ def test_drop_expired(positions: Positions, hours: int | None, tmp_path: Path) -
     options: dict[str, Any] = {"positions": positions}
     if hours is not None:
         conf = tmp_path / "broker.conf"
-        conf.write_text(f"fileReservedTime={hours}\nmappedFileSizeCommitLog=131072\n")
+        conf.write_text(f"{broker_conf(TRAFFIC).read_text()}\nfileReservedTime={hours}\n")
         options["broker_conf"] = str(conf)
     at = until + (72 if hours is None else hours) * HOUR_MS
     result, output = rebuilt(store, expired_at=at, **options)
@@ -95,7 +95,7 @@ def test_all_expired(tmp_path: Path) -> None:
     said = f"left out: {count:,} records that a broker would delete: stored 0 hours ago or before"
     for hours, code in ((0, 1), (500_000, 0)):
         conf, output = tmp_path / "broker.conf", tmp_path / f"after-{hours}"
-        conf.write_text(f"fileReservedTime={hours}\nmappedFileSizeCommitLog=131072\n")
+        conf.write_text(f"{broker_conf(TRAFFIC).read_text()}\nfileReservedTime={hours}\n")
         done = rmqtool(
             *("rebuild-log", str(store), "--output", str(output), "--drop-expired"),
             *("--broker-conf", str(conf)),

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from rmqtool.cli.main import main
-from rmqtool.errors import UsageError
+from rmqtool.errors import NotSound, UsageError
 from rmqtool.formats import config
 from rmqtool.messages.extract import ExtractRun
 from rmqtool.messages.options import ExtractOptions
@@ -87,7 +87,11 @@ def test_bad_records(tmp_path: Path) -> None:
     magic[4] ^= 1
     file = tmp_path / "some.rmq"
     file.write_bytes(b"".join([*raws[:5], cut, *raws[6:9], magic, *raws[10:], raws[0][:50]]))
-    result, output = rebuilt(file, segment_size=131072)
+    with pytest.raises(NotSound, match="CQ-") as refused:  # consumers would get neighbours again
+        rebuilt(file, segment_size=131072)
+    assert refused.value.next_step.startswith("--queue-offsets renumber")
+    result, output = rebuilt(file, segment_size=131072, queue_offsets=QueueOffsets.RENUMBER)
+    assert [] == damages(output)
     assert [6, 10, 41] == [gap.number for gap in result.gaps]
     assert [len(cut), len(magic), 50] == [gap.length for gap in result.gaps]
     assert (38, True) == (result.messages, result.is_damaged)

@@ -88,7 +88,7 @@ def test_each_timer_once(version: str, tmp_path: Path) -> None:
             PushConsumer(broker, "second", TOPIC) as consumer,
         ):
             wait_until(
-                lambda: waiting <= {one.body for one in consumer.wait(0)},  # noqa: B023
+                lambda: waiting <= {one.body for one in consumer.wait(0)},
                 "all timers",
             )
             time.sleep(5)  # for those that would come again

@@ -4,18 +4,28 @@ from __future__ import annotations
 
 import shutil
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final, cast
 
 import pytest
 
 from rmqtool import repair
+from rmqtool.broker.dispatch import DispatchRules
+from rmqtool.broker.release import Version
+from rmqtool.broker.rules import Rules
+from rmqtool.formats.consume_queue import CQ_UNIT
+from rmqtool.formats.message import encode, sealed
+from rmqtool.repair.queues import further_queues
 from rmqtool.startup import predict
 from rmqtool.store.tree import open_store
 from tests import plain_store
 from tests.damage import DAMAGES
 from tests.inflict import fields_of
 from tests.repair.repaired import Broken, broken
+from tests.scan.segments import MESSAGE
 from tests.stores import fixture_store
+
+if TYPE_CHECKING:
+    from rmqtool.store.record_heads import LogReader
 
 FIXTURES: Final = ("rocketmq-4.9.3-lmq", "rocketmq-5.3.3-lmq", "rocketmq-5.5.0-lmq")
 
@@ -65,3 +75,30 @@ def test_nothing_tells(tmp_path: Path) -> None:
     assert [raw.replace(b"OFFSET\x01x", b"OFFSET\x01 ") for raw in before] == log_of(store.root)
     prediction = predict(open_store(store.root, store.conf), version)
     assert (True, False) == (prediction.starts, prediction.loses)
+
+
+class OneRecord:
+    """A log that holds one record."""
+
+    def __init__(self, raw: bytes) -> None:
+        self.raw = raw
+
+    def read_at(self, physical_offset: int, length: int) -> bytes:
+        """Give bytes of it."""
+        return self.raw[physical_offset : physical_offset + length]
+
+
+def test_delayed_message() -> None:
+    """The units of a delayed message have its deliver time for a tags code, in light queues too."""
+    properties = (
+        b"INNER_MULTI_DISPATCH\x01%LMQ%a,%LMQ%b\x02"
+        b"INNER_MULTI_QUEUE_OFFSET\x019v,24\x02DELAY\x013\x02TAGS\x01TagA\x02"
+    )
+    message = sealed(
+        MESSAGE._replace(topic_bytes=b"SCHEDULE_TOPIC_XXXX", properties_bytes=properties)
+    )
+    raw = encode(message)
+    rules = DispatchRules(Rules(Version(4, 9, 3)), (1000, 5000, 10_000), multi_dispatch=True)
+    found = further_queues.read(cast("LogReader", OneRecord(raw)), (0, len(raw)), rules)
+    assert found is not None
+    assert message.store_timestamp + 10_000 == CQ_UNIT.parse(found.unit)["tags_code"]

@@ -364,7 +364,7 @@ class QueueComparer:
             CL_QOFF_GAP,
             self._record_at(state, gap.after, gap.start),
             f"{counted(count, 'queue offset')} of {queue} {'has' if count == 1 else 'have'} no "
-            f"record{'; brokers pass over their units' if is_passed else ''}",
+            f"record{'; brokers skip their units' if is_passed else ''}",
             expected=gap.start,
             actual=gap.end,
             severity=Severity.NOTE if is_passed else None,

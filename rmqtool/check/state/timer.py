@@ -101,7 +101,7 @@ def _wheel(
             expected = DEFAULT_WHEEL_LENGTH
             yield finding(TW_LEN, At(branch.path), expected=expected, actual=file.size)
         precision = _precision(inspection)
-        read_until = (values or {}).get("last_read_time_ms", 0) // precision
+        read_until = max((values or {}).get("last_read_time_ms", 0) // precision, 1)
         position = 0
         while (found := file.next_data(position)) is not None and found < file.size:
             position = found // SLOT * SLOT

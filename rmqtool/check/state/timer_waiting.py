@@ -65,7 +65,7 @@ def waiting(store: Store, log: TimerLog, values: dict[str, int], precision: int)
     Raises:
         UnreadablePath: a wheel cannot be read.
     """
-    read_until = values.get("last_read_time_ms", 0) // precision
+    read_until = max(values.get("last_read_time_ms", 0) // precision, 1)
     revised = _revised_from(log, values.get("last_timer_log_flush_pos", 0))
     slots = log.times // precision
     times, groups = np.unique(slots[slots >= read_until], return_inverse=True)

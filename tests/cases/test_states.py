@@ -1,0 +1,106 @@
+"""States that users were in: what each command must answer, and what no repair may do to them."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import struct
+from pathlib import Path
+
+import pytest
+
+from rmqtool import rebuild, repair
+from rmqtool.doctor.advice import steps_for
+from rmqtool.doctor.examination import examine_store
+from rmqtool.errors import NotSound
+from rmqtool.relog.options import LogOptions, Positions, QueueOffsets
+from rmqtool.relog.work import LogRun
+from rmqtool.repair.options import RepairOptions
+from tests import inflict, plain_store
+from tests.repair.repaired import Broken, cost_of, traces
+from tests.stores import broker_conf, fixture_store
+
+TRAFFIC = "rocketmq-4.9.3-traffic"
+QUEUE = ("traffic-orders", 1)
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Broken:
+    """Give a sound store of a 4.9.3 broker with its configuration."""
+    conf = tmp_path / "broker.conf"
+    shutil.copy(broker_conf(TRAFFIC), conf)
+    return Broken(fixture_store(TRAFFIC, tmp_path), str(conf))
+
+
+def set_conf(store: Broken, **keys: object) -> None:
+    """Append keys to the configuration: the last line of a key counts."""
+    with Path(store.conf).open("a", encoding="utf-8") as file:
+        file.writelines(f"\n{key}={value}" for key, value in keys.items())
+
+
+def test_queue_offsets_too_low(store: Broken) -> None:
+    """Records carry a queue offset that is too low, their units do not: nothing is written over.
+
+    By the numbers of the records nine messages would be out of reach.
+    """
+    first, *others = plain_store.segments(store.root)
+    for record in plain_store.records(store.root):
+        if (record.topic, record.integer("queue_id")) == QUEUE and record.path in others:
+            position, _ = record.places()["queue_offset"]
+            number = record.integer("queue_offset") - 9
+            inflict.write_at(record.path, record.position + position, struct.pack(">q", number))
+    assert first.is_file()
+    before = cost_of(store)
+    assert (False, 0) == before
+    plan = store.plan()
+    assert [] == plan.edits
+    (left,) = plan.left
+    assert ("CQ-SHIFT", True) == (str(left.code), "do not rebuild it" in left.why)
+    (finding,) = store.findings()
+    assert "do not rebuild this queue, as 9 messages would be out of reach" in finding.repair
+    files = traces(store.root)
+    with pytest.raises(NotSound, match="9 messages of topic traffic-orders queue 1 would be out"):
+        rebuild.consume_queues(store.root, in_place=True, broker_conf=store.conf)
+    assert files == traces(store.root)
+
+
+def test_length_of_segments_changed(store: Broken) -> None:
+    """The configured length was doubled: the configuration is named, and no file leaves."""
+    set_conf(store, mappedFileSizeCommitLog=262144)
+    os.truncate(plain_store.segments(store.root)[-1], 262144)
+    records = plain_store.records(store.root)
+    seen = examine_store(RepairOptions(str(store.root), broker_conf=store.conf))
+    (step, *_) = steps_for(seen)
+    assert "mappedFileSizeCommitLog=262144" in step.cause
+    assert "mappedFileSizeCommitLog=131072" in step.command
+    assert not any("out of the store" in step.advice for step in steps_for(seen))
+    set_conf(store, mappedFileSizeCommitLog=131072)
+    repair.apply(store.plan(), in_place=True)
+    assert ([], []) == (store.findings(), store.plan().edits)
+    assert records == plain_store.records(store.root)
+
+
+def test_log_rebuilt_after_a_loss(store: Broken, tmp_path: Path) -> None:
+    """What a repair bridged stays lost in a new log, which is sound whatever is asked for."""
+    log = plain_store.segments(store.root)
+    inflict.write_at(log[2], 40960, log[0].read_bytes()[20480:36864])
+    repair.apply(store.plan(), in_place=True)
+    assert [] == store.findings()
+    intact = {one.raw for one in plain_store.records(store.root) if one.topic != "rmqtool"}
+    for positions in Positions:
+        for numbering in QueueOffsets:
+            target = tmp_path / f"{positions}-{numbering}"
+            LogRun(
+                LogOptions(
+                    (str(store.root),),
+                    str(target),
+                    positions=positions,
+                    queue_offsets=numbering,
+                    broker_conf=store.conf,
+                )
+            ).run()
+            new = Broken(target, store.conf)
+            assert ([], []) == (new.findings(), new.plan().edits), (positions, numbering)
+            if numbering is QueueOffsets.KEEP:
+                count = sum(one.topic != "rmqtool" for one in plain_store.records(target))
+                assert len(intact) == count
