@@ -4,22 +4,18 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-import numpy as np
-
 from rmqtool.derive.queue_runs import QueueKind
-from rmqtool.errors import NotSound, UnreadablePath
+from rmqtool.errors import UnreadablePath
 from rmqtool.formats.checkpoint import CHECKPOINT, FILE_LENGTH
-from rmqtool.queues.discovery import Queues
-from rmqtool.queues.kinds import are_real
+from rmqtool.rebuild.harm import WatchingSink
 from rmqtool.rebuild.options import StoreType
-from rmqtool.rebuild.sinks import INDEX, WritingSink
+from rmqtool.rebuild.sinks import INDEX
 from rmqtool.store.address import place_of
 from rmqtool.store.branch import BranchKind
 from rmqtool.store.broker_conf import places_elsewhere
 from rmqtool.store.place import Place
 from rmqtool.store.rocksdb import is_queue_database
 from rmqtool.store.tree import open_store
-from rmqtool.words import counted
 from rmqtool.writing.edits import Transaction
 from rmqtool.writing.lock import StoreLock
 from rmqtool.writing.undo import resume
@@ -28,9 +24,8 @@ from rmqtool.writing.workplace import Workplace
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from rmqtool.queues.units import QueueUnits
     from rmqtool.rebuild.options import RebuildOptions, RebuildResult
-    from rmqtool.store.segment import MappedFiles
+    from rmqtool.rebuild.sinks import WritingSink
     from rmqtool.writing.output_tree import OutputTree
 
 COMMAND: Final = "rebuild"
@@ -58,46 +53,12 @@ def rebuild_in_place(
         resumed = [one.told for one in resume(lock)]
         with Transaction(lock, command=COMMAND) as edits:
             result = stage(lock, edits, options, run)
-            _refuse_harm(options, result)
             _set_checkpoint(edits, lock.root.as_posix(), result, options)
         if edits.is_changing:
             result.undo = edits.undo_directory.name
         result.fsync_seconds = edits.fsync_seconds
     result.resumed = resumed
     return result
-
-
-def _refuse_harm(options: RebuildOptions, result: RebuildResult) -> None:
-    """Refuse to replace a queue by one that leads to fewer messages.
-
-    Where records state queue offsets that are taken or impossible, units on disk may know better.
-
-    Raises:
-        NotSound: a queue would lead to fewer.
-    """
-    store = open_store(options.store, options.broker_conf)
-    with Queues(store) as queues:
-        for one in result.queues:
-            if one.kind is not QueueKind.CONSUME_QUEUE or not one.tally.left_out:
-                continue
-            there = queues.files.queue(one.topic, one.queue_id)
-            fewer = (0 if there is None else _messages(there, store.commitlog)) - one.tally.units
-            if fewer > 0:
-                harm = f"{counted(fewer, 'message')} of topic {one.topic} queue {one.queue_id} "
-                raise NotSound(
-                    path=options.store,
-                    harm=f"{harm}would be out of reach",
-                    instead="rmqtool repair, which keeps the units of such queues",
-                )
-
-
-def _messages(queue: QueueUnits, log: MappedFiles) -> int:
-    """Count the places of the log that a queue points to."""
-    found = [
-        units["physical_offset"][are_real(units)].astype(np.int64) for _, units in queue.used()
-    ]
-    places = np.unique(np.concatenate([np.empty(0, np.int64), *found]))
-    return int(((places >= log.start) & (places < log.end)).sum())
 
 
 def stage(
@@ -110,12 +71,17 @@ def stage(
 
     Raises:
         RepairError: the commitlog is a link of the root to a place that no configuration names.
+        NotSound: a queue would lead to fewer messages.
         WriteFailed: the system refused.
     """
     # Queues of somebody else's records would be for the owner of the store to read.
     Workplace(lock.directory, lock.directory, lock.elsewhere).real(str(BranchKind.COMMITLOG))
     trees = _Trees(edits, options)
-    result = run(WritingSink(trees.tree, skipped=trees.skipped))
+    store = open_store(options.store, options.broker_conf)
+    sink = WatchingSink(trees.tree, store, skipped=trees.skipped)
+    result = run(sink)
+    if options.target.has_queues:
+        sink.refuse_harm(options.topic)
     trees.finish(result)
     return result
 

@@ -50,6 +50,7 @@ class UnitTally:
     Attributes:
         units: written for a record.
         filler: written in place of records that are lost.
+        copies: of those, copies of a neighbour: consumers receive its message again.
         repeated: left out, as an earlier record has their queue offset.
         misnumbered: records whose queue offset is damaged; their unit is at the offset that their
             neighbours leave free.
@@ -59,6 +60,7 @@ class UnitTally:
 
     units: int = 0
     filler: int = 0
+    copies: int = 0
     repeated: int = 0
     misnumbered: int = 0
     implausible: int = 0
@@ -186,8 +188,9 @@ class Placement:
         """Fill a hole with units that cost no neighbour, whatever the release.
 
         One that begins on the last byte of the segment before and has a segment's length is
-        passed over by `getMessage`; where there is no such segment, the unit before is repeated:
-        a message twice is legal, a lost one is not. Source: observed, 4.9.3, 5.3.3 and 5.5.0.
+        passed over by `getMessage`; where there is no such segment, the next unit is repeated, as
+        a repair does: a message twice is legal, a lost one is not.
+        Source: observed, 4.9.3, 5.3.3 and 5.5.0.
         """
         start, length = self._log
         physical_offset = first_offset(run.units)
@@ -195,7 +198,8 @@ class Placement:
         if segment_start > start:
             unit = CQ_UNIT.packer.pack(segment_start - 1, length, FILLER_TAGS_CODE)
         else:
-            unit = self._last
+            unit = bytes(run.units[:CQ_UNIT_SIZE])
+            self.tally.copies += hole
         placed = PlacedUnits(self.next, unit, run.store_timestamp, repeated=hole)
         self.tally.filler += hole
         self.next += hole

@@ -68,7 +68,7 @@ DIFFERENCES: Final = Table(
 LOST_SHOWN: Final = 10
 TROUBLE: Final = {
     "filler": "units that stand in for lost records, so that later ones keep their queue offset: "
-    "consumers get nothing for them or, in the first segment, the message before once more",
+    "consumers get nothing for them or, in the first segment, the next message once more",
     "repeated": "records left out, whose queue offset was taken already",
     "misnumbered": "records with a damaged queue offset; their unit is where it was missing",
     "implausible": "records left out, whose queue offset is impossible",

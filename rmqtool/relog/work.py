@@ -103,6 +103,7 @@ class LogRun:
             with output_directory(self.options.output) as tree:
                 self._write_log(tree, chain([first], chunks))
                 result.built = self._build(tree)
+                self._refuse_copies(result.built)
                 result.offsets = write_state(
                     tree, self._stores, result.built, self.options.queue_offsets
                 )
@@ -166,6 +167,17 @@ class LogRun:
             result.bytes += int(fields[at.SIZE].sum())
         files.finish()
         result.lone_commits = halves.lone
+
+    def _refuse_copies(self, built: RebuildResult) -> None:
+        """Refuse queues that would deliver messages again, but in a log that is kept as it is.
+
+        Raises:
+            NotSound: there are some.
+        """
+        copies = sum(one.tally.copies for one in built.queues)
+        if copies and not self.options.keeps_all:
+            harm = f"consumers would receive messages again, {copies:,} times in all"
+            raise NotSound(path=str(self.options.output), harm=harm, instead=self._instead())
 
     def _validated(self, tree: OutputTree) -> list[Finding]:
         """Validate the new store before it appears.

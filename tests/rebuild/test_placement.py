@@ -72,9 +72,9 @@ def test_in_order() -> None:
 
 
 def test_hole_in_first_segment() -> None:
-    """A hole before which no segment lies gets copies of the unit before: twice, never lost."""
+    """A hole before which no segment lies gets copies of the next unit: twice, never lost."""
     placement = Placement(0, SEGMENT)
-    at = {0: unit(0), 1: unit(1), 2: unit(1), 3: unit(1), 4: unit(9)}
+    at = {0: unit(0), 1: unit(1), 2: unit(9), 3: unit(9), 4: unit(9)}
     found = [one for run in runs([0, 1]) for one in placement.add(run)]
     later = QueueRun(b"T", 0, 4, memoryview(unit(9)), 1, 9, QueueKind.CONSUME_QUEUE)
     found += [*placement.add(later), *placement.finish()]

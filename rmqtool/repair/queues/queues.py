@@ -9,6 +9,7 @@ address of a sound unit of the extension. Source: ConsumeQueue#putMessagePositio
 from __future__ import annotations
 
 import contextlib
+from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -22,12 +23,13 @@ from rmqtool.derive.run_pool import RunPool
 from rmqtool.errors import UnreadablePath
 from rmqtool.formats.consume_queue import CQ_UNIT
 from rmqtool.formats.consume_queue_ext import LARGEST_ADDRESS
+from rmqtool.formats.message import SMALLEST_RECORD
 from rmqtool.queues.kinds import as_units
+from rmqtool.queues.reach import is_record_of, messages_out_of_reach, places_in, places_of
 from rmqtool.repair.patches import Patch, RepairedQueue, kind_of
 from rmqtool.repair.queues.batch_queues import BatchRepair
 from rmqtool.repair.queues.further_queues import FurtherNumbers
 from rmqtool.repair.queues.queue_place import BridgedPlacement
-from rmqtool.repair.queues.reach import messages_out_of_reach
 from rmqtool.repair.queues.torn import TornRecords
 from rmqtool.repair.queues.unit_judge import LostUnits
 from rmqtool.repair.queues.unwanted_units import UnwantedUnits
@@ -179,13 +181,27 @@ class QueueRepair:
         """Leave queues as they are whose edits would put sound messages out of reach."""
         for queue in self.queues.values():
             try:
-                count = messages_out_of_reach(queue, self.judge, log) if queue.patches else 0
+                count = self._out_of_reach(queue, log) if queue.patches else 0
             except UnreadablePath:
                 self.unread.add(queue.path)
                 continue
             if count > 0:
                 queue.kept_messages = count
                 queue.patches.clear()
+
+    def _out_of_reach(self, queue: RepairedQueue, log: LogReader) -> int:
+        """Count the sound messages that the edits of a queue put out of reach."""
+        name, patches = (queue.topic, queue.queue_id), queue.patches
+        stretches = [(one.number, one.end) for one in patches]
+        return messages_out_of_reach(
+            [places_of(queue.units.packed(first, end - first)) for first, end in stretches],
+            [places_of(one.raw) for one in patches],
+            partial(places_in, queue.units, stretches, inside=False),
+            lambda place: (
+                not self.judge.damaged_at(place, SMALLEST_RECORD)
+                and is_record_of(log, *name, place)
+            ),
+        )
 
     def _is_in_files(self, topic: bytes) -> bool:
         return not (self._inspection.scope.light_in_rocksdb and topic.startswith(LMQ_PREFIX.raw))

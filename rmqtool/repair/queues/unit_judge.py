@@ -14,6 +14,7 @@ from rmqtool.findings.registry_commitlog import CL_QOFF_GAP
 from rmqtool.formats.consume_queue import PHYSICAL_OFFSET
 from rmqtool.formats.message import SMALLEST_RECORD, decode
 from rmqtool.formats.properties import INNER_MULTI_DISPATCH, INNER_MULTI_QUEUE_OFFSET
+from rmqtool.queues.reach import may_name
 from rmqtool.repair.patches import Patch, RepairedQueue
 
 if TYPE_CHECKING:
@@ -26,7 +27,6 @@ if TYPE_CHECKING:
     from rmqtool.repair.log.stretches import Damaged, Stretches
     from rmqtool.store.record_heads import LogReader, RecordHead
 
-DAMAGED_BYTES: Final = 2  # of a name, beside which it is still known
 REPEATED: Final = "a neighbouring message; consumers receive it again"
 
 
@@ -144,7 +144,7 @@ class LostUnits:
             return False
         if all(self._will_have(*place, head.physical_offset) for place in places.items()):
             return False
-        return _may_name(message.properties_bytes, queue.topic.encode())
+        return may_name(message.properties_bytes, queue.topic.encode())
 
     def _will_have(self, name: str, number: str, physical_offset: int) -> bool:
         """Tell whether a light queue has a record at its number once the queues are repaired."""
@@ -186,10 +186,3 @@ class LostUnits:
             f"{what} {how}",
             f"{queue.topic} queue {queue.queue_id}, queue offset {number}{last}",
         )
-
-
-def _may_name(properties: bytes, topic: bytes) -> bool:
-    """Tell whether properties name a light queue: what does so may be what is damaged."""
-    ends = range(len(topic), len(properties) + 1)
-    near = (zip(properties[end - len(topic) : end], topic, strict=True) for end in ends)
-    return any(sum(one != other for one, other in pair) <= DAMAGED_BYTES for pair in near)
