@@ -1,23 +1,27 @@
 """Flip one bit of a length that a record states, and count the sound records that anything loses.
 
-    python -m tests.repair.lengths_campaign [--pairs N] [--seed N] [--fixture NAME ...]
+    python -m tests.repair.lengths_campaign [--pairs N] [--seed N] [--fixture NAME ...] [--stores]
 
 A pair is a record of a fixture and a bit of its totalSize, its body length, its topic length or its
 properties length. Every wrong size that ends where a later record begins is taken, and a sample of
 all others. Asked of each: does a scan, `dump`, `carve` and `rebuild-log` give every other record;
 does `repair` leave the bytes of every other record and the unit of its queue as they are, and is
-nothing more than that record lost. A line for each failure; the exit code is 1 when there was one.
+nothing more than that record lost. With `--stores` nothing else is asked than real message stores:
+after a repair each delivers no less than before, and all but the one record. A line for each
+failure; the exit code is 1 when there was one.
 """
 
 from __future__ import annotations
 
 import argparse
 import contextlib
+import logging
+import shutil
 import sys
 import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
 from pathlib import Path
 from typing import Final
 
@@ -33,9 +37,12 @@ from rmqtool.scan.message import scan
 from rmqtool.store.place import Place
 from rmqtool.store.segment import Segment, SegmentPart
 from tests import plain_store
+from tests.broker.jvm import Jvm
 from tests.inflict import flip_bits
 from tests.plain_store import Record
-from tests.stores import FIXTURES, broker_conf, fixture_store
+from tests.startup.oracle import Oracle
+from tests.startup.test_against_stores import ALWAYS
+from tests.stores import FIXTURES, broker_conf, fixture_store, manifest
 
 LENGTHS: Final = ("total_size", "body_length", "topic_length", "properties_length")
 LARGEST: Final = (1 << 31) - 1
@@ -226,6 +233,56 @@ def _written_over(subject: Subject, pair: Pair, plan: Plan) -> Iterator[str]:
             return
 
 
+class Stores:
+    """Real message stores, a Java process for each release."""
+
+    def __init__(self, into: Path) -> None:
+        self.into = into
+        self._jvms: dict[str, Jvm] = {}
+
+    def problems(self, subject: Subject, pair: Pair) -> Iterator[str]:
+        """Yield a text where a repair costs a message that was delivered before."""
+        position, mask = pair.place
+        flip_bits(pair.record.path, position, mask)
+        try:
+            before = self._delivered(subject, subject.root)
+            with tempfile.TemporaryDirectory(dir=subject.into) as out:
+                target = Path(out, "repaired")
+                repair.apply(repair.plan(subject.root, broker_conf=subject.conf), target)
+                after = self._delivered(subject, target)
+        finally:
+            flip_bits(pair.record.path, position, mask)
+        if after < before:
+            yield f"delivered: {before} before the repair, {after} after it"
+        whole = self.delivered_when_sound(subject)
+        if after < whole - 1:
+            yield f"delivered: {whole} of the sound store, {after} after the repair"
+
+    @cache  # noqa: B019 - as many as there are fixtures
+    def delivered_when_sound(self, subject: Subject) -> int:
+        """Count what the fixture delivers as it is."""
+        return self._delivered(subject, subject.root)
+
+    def _delivered(self, subject: Subject, root: Path) -> int:
+        version = subject.name.split("-")[1]
+        if version not in self._jvms:
+            home = self.into / version
+            home.mkdir()
+            self._jvms[version] = Jvm(version, home)
+            self._jvms[version].__enter__()
+        settings = {**manifest(subject.name)["settings"], **ALWAYS}
+        with tempfile.TemporaryDirectory(dir=subject.into) as place:
+            opened = Path(place, "store")
+            shutil.copytree(root, opened)
+            seen = Oracle(self._jvms[version]).observe(opened, settings, {})
+        return sum(seen.delivered.values())
+
+    def close(self) -> None:
+        """End the processes."""
+        for jvm in self._jvms.values():
+            jvm.__exit__(None, None, None)
+
+
 CHECKS: Final = {
     "scan": _scanned,
     "dump": _dumped,
@@ -256,20 +313,27 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--fixture", nargs="*", default=names())
     parser.add_argument("--command", nargs="*", default=[*CHECKS], choices=[*CHECKS])
+    parser.add_argument("--stores", action="store_true")
     asked = parser.parse_args()
+    logging.getLogger("py4j").setLevel(logging.CRITICAL)  # connections of processes that end
     each = -(-asked.pairs // len(asked.fixture))
     done = failed = 0
+    place = tempfile.TemporaryDirectory()
+    stores = Stores(Path(place.name))
     for name in asked.fixture:
         with tempfile.TemporaryDirectory() as into:
             subject = Subject(name, Path(into))
             for pair in pairs_of(subject, each, asked.seed):
                 done += 1
-                problems = list(subject.problems(pair, tuple(asked.command)))
+                found = subject.problems(pair, tuple(asked.command))
+                problems = list(stores.problems(subject, pair) if asked.stores else found)
                 failed += bool(problems)
                 for text in problems:
                     sys.stdout.write(f"{name} {pair}: {text}\n")
                 sys.stdout.flush()
         sys.stderr.write(f"{name}: {done} pairs so far, {failed} failed\n")
+    stores.close()
+    place.cleanup()
     sys.stdout.write(f"{done} pairs, {failed} failed\n")
     return 1 if failed else 0
 
