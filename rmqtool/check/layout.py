@@ -262,5 +262,6 @@ def _queues_with_files(inspection: Inspection) -> int:
 
 
 def _lock(inspection: Inspection) -> Iterator[Finding]:
-    if inspection.store.lock_held():
-        yield finding(FS_LOCK, At("lock"))
+    lock = inspection.store.lock_state()
+    if lock.is_held:
+        yield finding(FS_LOCK, At("lock"), actual=lock.holder)

@@ -33,7 +33,9 @@ DIAGNOSIS: Final = Table(
         Column("release", Type.TEXT, "which releases may have written it last"),
         Column("broker_version", Type.TEXT, "release by whose rules it was judged"),
         Column("stopped", Type.TEXT, "how the broker stopped"),
-        Column("lock_held", Type.BOOLEAN, "a process on this machine holds the lock"),
+        Column(
+            "lock_held", Type.BOOLEAN, "a process holds the lock, on this machine or on another"
+        ),
         Column("files", Type.INT64, "number of commitlog files", "files"),
         Column("size", Type.INT64, "length of the commitlog files", "bytes"),
         Column("records", Type.INT64, "commitlog records that were read", "records"),

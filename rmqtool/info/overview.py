@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
 
     from rmqtool.store.index_files import IndexFile
+    from rmqtool.store.lock_state import LockState
     from rmqtool.store.segment import Oddity, Segment
     from rmqtool.store.tree import Store
 
@@ -46,7 +47,7 @@ def overview(
 def store_rows(survey: Survey) -> list[rows.StoreRow]:
     """The store as a whole."""
     store, wrote = survey.store, survey.written_by
-    held = store.lock_held()
+    lock = store.lock_state()
     return [
         rows.StoreRow(
             path=str(store.asked.place),
@@ -56,19 +57,20 @@ def store_rows(survey: Survey) -> list[rows.StoreRow]:
             at_least=str(wrote.at_least or ""),
             below=str(wrote.below or ""),
             rules_of=str(wrote.version),
-            stopped=_stopped(store, is_held=bool(held)),
-            lock_held=held,
+            stopped=_stopped(store, lock),
+            lock_held=lock.is_held,
             commitlog="dledger" if store.is_dledger else "plain",
         )
     ]
 
 
-def _stopped(store: Store, *, is_held: bool) -> str:
-    if is_held:
-        return "not stopped: a running broker holds the lock"
+def _stopped(store: Store, lock: LockState) -> str:
+    if lock.is_held:
+        return f"not stopped: a running broker holds the lock ({lock.holder})"
     if store.abort is not None:
-        told = _process(store)
-        return f"crashed, or copied while it ran: abort exists{told}"
+        written = _process(store)
+        running = "" if lock.is_held is False else ", or it runs: the lock cannot be asked about"
+        return f"crashed, or copied while it ran{running}: abort exists{written}"
     if store.branches_of(BranchKind.CHECKPOINT):
         return "cleanly: no abort"
     return "unknown: neither abort nor checkpoint"

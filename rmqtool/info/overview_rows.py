@@ -50,7 +50,9 @@ class StoreRow(NamedTuple):
     below: Below
     rules_of: Annotated[str, Says("release whose rules commands use, unless told another")]
     stopped: Annotated[str, Says("how the broker stopped")]
-    lock_held: Annotated[bool | None, Says("a process on this machine holds the lock")]
+    lock_held: Annotated[
+        bool | None, Says("a process holds the lock, on this machine or on another")
+    ]
     commitlog: Annotated[str, Says("plain or dledger")]
 
 

@@ -31,7 +31,7 @@ from rmqtool.store.geometry import (
     usual_length,
 )
 from rmqtool.store.index_files import IndexFile, index_file, list_index_files, without_next
-from rmqtool.store.lock_state import lock_holder
+from rmqtool.store.lock_state import LockState, lock_state
 from rmqtool.store.place import Place
 from rmqtool.store.queues import QueueFamily, QueueFiles
 from rmqtool.store.recognise import recognise
@@ -235,13 +235,13 @@ class Store:
         return next(iter(self.branches_of(BranchKind.ABORT)), None)
 
     def lock_held(self) -> bool | None:
-        """Tell whether another process holds the store's lock; None when it cannot be asked.
+        """Tell whether a process holds the lock; None: unknown. A starting broker has none yet."""
+        return self.lock_state().is_held
 
-        A broker on another machine, or one that is still starting, is not seen.
-        """
-        for branch in self.branches_of(BranchKind.LOCK):
-            return None if (holder := lock_holder(branch.place)) is None else holder != 0
-        return False
+    def lock_state(self) -> LockState:
+        """Ask who holds the store's lock."""
+        locks = self.branches_of(BranchKind.LOCK)
+        return lock_state(locks[0].place) if locks else LockState(is_held=False)
 
     def timer_wheels(self) -> list[Branch]:
         """Give `timerwheel` and its snapshots `timerwheel.<position>`."""

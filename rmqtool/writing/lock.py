@@ -16,17 +16,15 @@ import contextlib
 import errno
 import fcntl
 import os
-import struct
 import sys
 from pathlib import Path
 from typing import Final, Self
 
 from rmqtool.errors import RepairError, StoreLocked, Trouble, UnreadablePath, WriteFailed
-from rmqtool.store.lock_state import OWN_LOCKS
+from rmqtool.store.lock_state import FLOCK, OWN_LOCKS, LockState, lock_of
 from rmqtool.writing.directory import Directory
 
 _NAME: Final = "lock"
-_FLOCK: Final = "hhqqi4x"  # struct flock: type, whence, start, length, process
 _HELD: Final = (errno.EAGAIN, errno.EACCES)
 _NO_OFD: Final = (errno.EINVAL, errno.ENOSYS, errno.EOPNOTSUPP)
 _OUR_MTIME_NS: Final = 0  # marks an empty `lock` that a killed rmqtool made
@@ -167,15 +165,23 @@ class StoreLock:
         self._handle = -1
 
     def _locked(self) -> StoreLocked:
-        """Say who uses the store, as well as can be known."""
-        others = self._others()
-        told = _abort_pid(self.directory)
-        if told is not None and (not others or told in others):
-            return StoreLocked(
-                path=str(self.root), reason=f"a running broker holds the lock (process {told})"
-            )
-        who = f" (process {others[0]})" if others else ""
-        return StoreLocked(path=str(self.root), reason=f"another process uses this store{who}")
+        """Say who uses the store, as well as can be known.
+
+        The id that a broker writes to `abort` is of its own container: it is believed only where
+        a process of that id here has the lock.
+        """
+        state = LockState(is_held=True)
+        with contextlib.suppress(OSError):  # then its process cannot be named
+            state = lock_of(self._handle)
+        others = [state.process] if state.process else self._others()
+        abort = _abort_pid(self.directory)
+        if abort is not None and abort in others:
+            reason = f"a running broker holds the lock (process {abort})"
+        else:
+            who = f"process {others[0]}" if others else state.holder
+            marked = "" if others or abort is None else f"; its `abort` says process {abort}"
+            reason = f"another process uses this store ({who}{marked})"
+        return StoreLocked(path=str(self.root), reason=reason)
 
     def _others(self) -> list[int]:
         """Find processes that have `lock` open for writing; empty where that cannot be asked."""
@@ -207,7 +213,7 @@ def _writes(process: str, target: os.stat_result) -> bool:
 def _lock_first_byte(handle: int, kind: int) -> None:
     """Lock bytes [0, 1) exclusively, or unlock them, or raise the OSError of the system."""
     if sys.platform == "linux":
-        wanted = struct.pack(_FLOCK, kind, os.SEEK_SET, 0, 1, 0)
+        wanted = FLOCK.pack(kind, os.SEEK_SET, 0, 1, 0)
         try:
             fcntl.fcntl(handle, fcntl.F_OFD_SETLK, wanted)
         except OSError as error:

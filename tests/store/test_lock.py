@@ -13,6 +13,8 @@ from pathlib import Path
 import pytest
 
 from rmqtool.errors import RepairError, StoreLocked, UnreadablePath, WriteFailed
+from rmqtool.store import lock_state
+from rmqtool.store.place import Place
 from rmqtool.writing.lock import StoreLock
 from tests.evidence import snapshot
 from tests.store.faults import Faults, killed_at, no_space, operations
@@ -195,6 +197,17 @@ def test_old_kind_of_lock(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
     monkeypatch.setattr(sys, "platform", "other")
     with StoreLock(tmp_path), pytest.raises(AssertionError), broker(tmp_path):
         pass
+
+
+@pytest.mark.parametrize("process", [0, -1, -4711])
+def test_holder_without_id(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, process: int) -> None:
+    """Any answer but "unlocked" is a holder: of another container, an open file, another host."""
+    answer = lock_state.FLOCK.pack(fcntl.F_WRLCK, os.SEEK_SET, 0, 1, process)
+    monkeypatch.setattr(fcntl, "fcntl", lambda *_: answer)
+    (tmp_path / "lock").touch()
+    state = lock_state.lock_state(Place.of(tmp_path / "lock"))
+    assert (True, 0) == (state.is_held, state.process)
+    assert "without an id here" in state.holder
 
 
 def test_child_does_not_keep_it(tmp_path: Path) -> None:
