@@ -50,9 +50,6 @@ NAMES: Final = {
     "broker_conf": "the broker's configuration file",
     "scope": "of findings: store is all that `validate` finds, in one task; segment is what each "
     "segment of the log shows by itself, a task each",
-    "pushdown": "let filters of queries choose segments (session setting "
-    "spark.sql.python.filterPushdown.enabled); for a table that one query reads once, as Spark "
-    "gives the filters of the last place to all of them",
     "start": "of a stream: physical offset to begin at; earliest and latest are understood",
     "max_bytes": "of a stream: bytes of the log in one batch at most",
     FAIL_ON_DATA_LOSS: "of a stream: true (the default) stops where the log no longer has what "
@@ -95,10 +92,6 @@ class SourceOptions:
         pack: bytes of segments that share a partition.
         broker_conf: the broker's configuration file.
         scope: of findings.
-        pushdown: whether filters of a query are taken.
-        by_topic: a filter of the query drops all rows but those of the topics of `selection`.
-        by_keys: a filter of the query drops all rows but those with one of these, as a key or as
-            the unique key; none is any.
         start: where a stream begins.
         max_bytes: of the log that one batch of a stream has; 0 is all there is.
         fail_on_data_loss: whether a stream stops where the log no longer has what it is to have.
@@ -117,9 +110,6 @@ class SourceOptions:
     pack: int = DEFAULT_PACK
     broker_conf: str | None = None
     scope: Scope = Scope.STORE
-    pushdown: bool = False
-    by_topic: bool = False
-    by_keys: tuple[str, ...] = ()
     start: str = "earliest"
     max_bytes: int = 0
     fail_on_data_loss: bool = True
@@ -160,7 +150,6 @@ class SourceOptions:
             pack=size("pack", texts["pack"]) if "pack" in texts else DEFAULT_PACK,
             broker_conf=texts.get("broker_conf"),
             scope=_word(Scope, "scope", texts.get("scope", Scope.STORE)),
-            pushdown=_flag("pushdown", texts.get("pushdown", "false")),
             start=texts.get("start", "earliest"),
             max_bytes=size("max_bytes", texts.get("max_bytes", "0")),
             fail_on_data_loss=_flag(

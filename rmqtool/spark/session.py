@@ -24,7 +24,6 @@ if TYPE_CHECKING:
 
     from pyspark.sql import SparkSession
 
-PUSHDOWN: Final = "spark.sql.python.filterPushdown.enabled"
 TRIES: Final = 4  # of a task, what Spark's own `spark.task.maxFailures` is on a cluster
 _LOCAL: Final = re.compile(r"local(?:\[(\*|\d+)\])?")
 _RAISED: Final = re.compile(r"^:? ?(?:[\w$]+\.)+\w*(?:Exception|Error): ")
@@ -39,7 +38,6 @@ OPTIONS: Final = {
     "spark.sql.catalogImplementation": "in-memory",
     "spark.driver.maxResultSize": "0",  # results come in waves that are bounded by ourselves
     "spark.scheduler.mode": "FIFO",  # an earlier wave of parts is wanted before a later one
-    PUSHDOWN: "true",
 }
 LOCAL_OPTIONS: Final = {
     # Other users of the machine reach loopback, too. Spark makes the secret itself, in its memory.
@@ -53,7 +51,7 @@ LONGEST_SOCKET_DIRECTORY: Final = 57  # bytes; Spark refuses more: 104 with the 
 # Where Java only hands on what Python does, its second compiler costs seconds and saves nothing:
 # without it a start takes half the processor time. SQL needs it: joins take twice as long without.
 FORWARDING: Final = {"spark.driver.defaultJavaOptions": "-XX:TieredStopAtLevel=1"}
-CONNECT_OPTIONS: Final = frozenset({"spark.sql.session.timeZone", PUSHDOWN})
+CONNECT_OPTIONS: Final = frozenset({"spark.sql.session.timeZone"})
 
 
 def active_session() -> SparkSession | None:

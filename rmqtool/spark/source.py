@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     import pyarrow as pa
-    from pyspark.sql.datasource import DataSourceStreamReader, Filter
+    from pyspark.sql.datasource import DataSourceStreamReader
 
     from rmqtool.table import Table
 
@@ -63,9 +63,7 @@ class RocketMQDataSource(DataSource):
         options = SourceOptions.of(self.options)
         names = tuple(schema.fieldNames())
         _check_names(options, names)
-        # Spark refuses a reader that takes filters where the session has not allowed it.
-        kind = FilteringReader if options.pushdown else RocketMQReader
-        return kind(options, names)
+        return RocketMQReader(options, names)
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802 - Spark's
         """Give the reader of a stream.
@@ -84,7 +82,12 @@ class RocketMQDataSource(DataSource):
 
 
 class RocketMQReader(DataSourceReader):
-    """Reads a table, a task each segment; small ones share a task. Picklable."""
+    """Reads a table, a task each segment; small ones share a task. Picklable.
+
+    What is read, options say, which belong to one DataFrame. Filters of queries are Spark's: it
+    keeps one reader for all queries of a DataFrame, and tells it of filters only where there are
+    some. A reader that took them would leave rows out of the next query.
+    """
 
     def __init__(self, options: SourceOptions, names: tuple[str, ...]) -> None:
         """Prepare.
@@ -124,20 +127,6 @@ class RocketMQReader(DataSourceReader):
         some = together(found) if limit is None else first_rows(found, limit)
         yield from told(some, str(self.options.table))
         settle()
-
-
-class FilteringReader(RocketMQReader):
-    """Takes filters of the query as limits, so that segments are skipped.
-
-    Spark applies every filter again, as limits leave rows of damage in.
-    """
-
-    def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:  # noqa: N802 - Spark's
-        """Take what can be a limit, and give all back."""
-        from rmqtool.spark.filters import limited
-
-        self.options = limited(self.options, filters)
-        return filters
 
 
 def together(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

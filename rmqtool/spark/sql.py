@@ -60,15 +60,10 @@ class Reading:
 
     Attributes:
         columns: of each table.
-        pushdown: whether filters of the question choose what is read. Spark gives the filters of
-            the last place in which a table stands to all of them: wrong where there are several.
-        key: that all rows of `messages` are to have, which Spark tells nobody; empty without.
-        limit: rows of a partition that are enough, which it does not tell, either.
+        limit: rows of a partition that are enough, which Spark tells nobody; None is all.
     """
 
     columns: dict[str, tuple[str, ...]]
-    pushdown: bool
-    key: str = ""
     limit: int | None = None
 
 
@@ -219,7 +214,6 @@ class Questions:
             "columns": ",".join(reading.columns[name]),
             "body": str(source.body.mode),
             "split": str(source.split),
-            "pushdown": str(reading.pushdown).lower(),
         }
         if source.is_fleet:
             given["paths"] = json.dumps(source.paths)
@@ -233,8 +227,6 @@ class Questions:
             given |= {"table": "messages", "topic": OPERATION_TOPICS, "body": "text"}
         elif name != "messages":
             del given["body"]
-        elif reading.key:
-            given["key"] = reading.key
         if reading.limit is not None:
             given["limit"] = str(reading.limit)
         reader = self._spark.read.format("rocketmq")
@@ -259,10 +251,7 @@ class Questions:
             known = schema_of(replace(self._source, table=TableName(table))).names
             some = tuple(name for name in known if names is None or name in names)
             found[table] = some or (known[0],)  # to count rows takes a column, too
-        if plan is None or not plan.reads_once:
-            return Reading(found, pushdown=False)
-        limit = plan.limit if plan.is_first_rows else None
-        return Reading(found, pushdown=True, key=plan.key, limit=limit)
+        return Reading(found, plan.limit if plan is not None and plan.is_first_rows else None)
 
     def _understood(self, text: str) -> DataFrame:
         """Let Spark understand a question; nothing is read for it yet.

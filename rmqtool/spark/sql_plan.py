@@ -18,8 +18,6 @@ TELLING: Final = ("Show", "Describe", "Explain")
 CHANGING: Final = ("Insert", "Create", "Drop", "Write", "Append", "Overwrite", "Delete", "Update")
 ANALYZED: Final = "== Analyzed Logical Plan =="
 NODE: Final = re.compile(r"^[\s:+-]*'?(\w+)", re.MULTILINE)  # a line of a plan
-SHARED: Final = ("WithCTE", "CTERelation")  # read once or more often, as the optimizer likes
-PASSING: Final = frozenset({"SubqueryAlias", "View", "Project", "Filter"})
 TAKING: Final = frozenset({"SubqueryAlias", "View", "Project", "GlobalLimit", "LocalLimit"})
 
 
@@ -29,15 +27,11 @@ class SqlPlan:
 
     Attributes:
         names: of all columns, whatever table they are of.
-        reads_once: whether each table is read in one place only.
-        key: text that `array_contains(keys, ...)` asks of all rows of a table; empty without.
         limit: rows that the last step takes at most; None without.
         is_first_rows: whether it takes the first rows that there are, of a whole table.
     """
 
     names: frozenset[str]
-    reads_once: bool
-    key: str = ""
     limit: int | None = None
     is_first_rows: bool = False
 
@@ -55,20 +49,14 @@ class SqlPlan:
     @classmethod
     def _of(cls, plan: Any, names: frozenset[str]) -> SqlPlan:  # noqa: ANN401 - of the JVM
         found = {*names, *_names(plan.output())}
-        leaves: list[tuple[str, ...]] = []
-        is_shared = False
-        key = ""
+        leaves = 0
         for node in _nodes(plan):
-            key = key or _key_of(node)
             found.update(_names(node.references().toSeq()))
-            is_shared = is_shared or _name(node).startswith(SHARED)
-            if not node.children().size():
-                leaves.append(tuple(_names(node.output())))
-        reads_once = not is_shared and len(leaves) == len(set(leaves))
+            leaves += not node.children().size()
         limit = _limit_of(plan)
-        is_first_rows = limit is not None and len(leaves) == 1
+        is_first_rows = limit is not None and leaves == 1
         is_first_rows = is_first_rows and not _below(plan, TAKING).children().size()
-        return cls(frozenset(found), reads_once, key, limit, is_first_rows)
+        return cls(frozenset(found), limit, is_first_rows)
 
 
 def changes(spark: SparkSession, text: str) -> str:
@@ -121,36 +109,11 @@ def _limit_of(plan: Any) -> int | None:  # noqa: ANN401 - of the JVM
     return int(plan.limitExpr().value()) if is_limit else None
 
 
-def _key_of(node: Any) -> str:  # noqa: ANN401 - of the JVM
-    """Give the text of `array_contains(keys, ...)`, where a filter asks it of a whole table."""
-    if _name(node) != "Filter":
-        return ""
-    below = _below(node, PASSING)
-    if below.children().size():
-        return ""  # of an aggregate, a window, a join: other rows than those of a table
-    columns = {str(below.output().apply(n).exprId()) for n in range(below.output().size())}
-    for one in _conjuncts(node.condition()):
-        if _name(one) == "ArrayContains":
-            column, wanted = (one.children().apply(n) for n in (0, 1))
-            is_keys = _name(column) == "AttributeReference" and column.name() == "keys"
-            if is_keys and str(column.exprId()) in columns and _name(wanted) == "Literal":
-                return str(wanted.value())
-    return ""
-
-
 def _below(node: Any, steps: frozenset[str]) -> Any:  # noqa: ANN401 - of the JVM
     """Give what lies below steps of some kinds."""
     while _name(node) in steps:
         node = node.children().apply(0)
     return node
-
-
-def _conjuncts(condition: Any) -> Iterator[Any]:  # noqa: ANN401 - of the JVM
-    if _name(condition) == "And":
-        for number in (0, 1):
-            yield from _conjuncts(condition.children().apply(number))
-    else:
-        yield condition
 
 
 def _names(attributes: Any) -> Iterator[str]:  # noqa: ANN401 - of the JVM

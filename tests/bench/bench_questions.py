@@ -1,19 +1,17 @@
-"""What questions in SQL read and take on `local[CORES]`: filters, splits, and the dearest views.
+"""What questions in SQL read and take on `local[CORES]`: splits, and the dearest views.
 
     python -m tests.bench.bench_questions [--gib 2] [--cores 2]
 
 The log is that of one day, of ten topics in turn. Each question is asked twice, and the second
 answer counts. Bytes are what executors report of all files that they read, for each byte of the
-log; a question that an index or a queue answers reads those, too. Processor time counts Java and
-Python workers.
+log. Processor time counts Java and Python workers.
 """
 
 from __future__ import annotations
 
 import argparse
 import time
-from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from rmqtool.spark import register
 from rmqtool.spark.options import SourceOptions
@@ -21,7 +19,7 @@ from rmqtool.spark.session import session
 from rmqtool.spark.sql import Questions
 from tests.bench.bench_spark import MIB, report
 from tests.bench.processors import processor_seconds
-from tests.bench.store_builder import FIRST_TIME, GIB, Spec, bench_store
+from tests.bench.store_builder import GIB, Spec, bench_store
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -29,7 +27,6 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 DAY_MS: Final = 86_400_000
-SECONDS: Final = 5
 COUNTED: Final = "SELECT count(*) AS n, sum(size) AS bytes FROM messages WHERE extent IS NULL"
 VIEWS: Final = ("undecided_transactions", "hot_keys", "duplicate_unique_keys")
 
@@ -42,28 +39,13 @@ def main() -> None:
     asked = parser.parse_args()
     store = bench_store(Spec(total_bytes=asked.gib * GIB, span_ms=DAY_MS))
     spark = register(session(f"local[{asked.cores}]"))
-    (first,) = answer(spark, store, "SELECT keys, unique_key FROM messages LIMIT 1", {})
-    end = datetime.fromtimestamp(FIRST_TIME / 1000 + SECONDS, UTC).isoformat(sep=" ")
-    key, unique_key = first["keys"][0], first["unique_key"]
     for what, text, at_most, options in (
         ("all records", COUNTED, 1.1, {}),
-        (f"store_time < t0 + {SECONDS} s", f"{COUNTED} AND store_time < '{end}'", 0.01, {}),
-        ("topic = ..., of ten", f"{COUNTED} AND topic = 'BenchTopic07'", 0.2, {}),
-        ("unique_key = ...", f"{COUNTED} AND unique_key = '{unique_key}'", 0.15, {}),
-        ("array_contains(keys, ...)", f"{COUNTED} AND array_contains(keys, '{key}')", 0.15, {}),
         ("all records, split of 64 MiB", COUNTED, 1.1, {"split": str(64 * MIB)}),
         *((one, f"SELECT count(*) AS n FROM {one}", 1.1, {}) for one in VIEWS),  # noqa: S608 - ours
     ):
         measure(spark, store, (what, text), at_most, options)
     spark.stop()
-
-
-def answer(
-    spark: SparkSession, store: Path, text: str, options: dict[str, str]
-) -> list[dict[str, Any]]:
-    """Give the rows of an answer."""
-    questions = Questions(spark, SourceOptions.of({"path": str(store), **options}))
-    return [row for chunk in questions.ask(text).chunks for row in chunk]
 
 
 def measure(

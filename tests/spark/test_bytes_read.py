@@ -10,33 +10,19 @@ from pathlib import Path
 from typing import Final
 
 import pyarrow as pa
-import pyarrow.compute as pc
 import pytest
-from pyspark.sql.datasource import EqualTo, Filter, In, IsNotNull
 from typing_extensions import Buffer
 
-from rmqtool.spark import by_topic as by_topic_module
 from rmqtool.spark import plan
 from rmqtool.spark.bytes_read import COUNT, LOGGER, told
-from rmqtool.spark.filters import limited
 from rmqtool.spark.options import SourceOptions
 from rmqtool.spark.plan import LogTask
-from rmqtool.spark.readers import batches
-from rmqtool.spark.tables import SCHEMAS, chosen
 from rmqtool.store.place import OpenFile, Place
 from tests.bench.store_builder import FIRST_TIME, Builder, Spec
-from tests.damage import DAMAGES, NotApplicable
-from tests.damage_commitlog import COMMITLOG
-from tests.damage_index import INDEX
-from tests.damage_queues import QUEUES
 from tests.spark.test_readers import read
-from tests.stores import fixture_store
 
 DAY_MS: Final = 86_400_000
 DIRECTORIES: Final = frozenset({"commitlog", "consumequeue", "index"})
-COLUMNS: Final = "physical_offset,position,size,topic,queue_id,queue_offset,keys,unique_key,code"
-# Between them they have records of every kind, and take more or less of the log.
-QUESTIONS: Final = (("traffic-batch",), ("T", "traffic-hostile"), ("RMQ_SYS_TRANS_HALF_TOPIC",))
 SPEC: Final = Spec(
     total_bytes=32 << 20,
     topics=20,
@@ -46,11 +32,6 @@ SPEC: Final = Spec(
     entries=200_000,
     span_ms=DAY_MS,
 )
-DAMAGED: Final = [
-    one.name
-    for one in (*COMMITLOG, *QUEUES, *INDEX)
-    if one.fixture in {"", "traffic"} and not one.name.endswith(("-early", "-late"))
-]
 
 
 @pytest.fixture(scope="module")
@@ -85,31 +66,6 @@ def counted() -> Iterator[Counter[str]]:
         patch.setattr(OpenFile, "read_at", counting_read_at)
         patch.setattr(OpenFile, "read_into", counting_read_into)
         yield found
-
-
-def asked(store: Path, filters: list[Filter], *, is_pushed: bool, **given: str) -> pa.Table:
-    """Read the rows that filters leave as Spark does, which drops all others after the read."""
-    options = SourceOptions.of({"path": str(store), **given})
-    if is_pushed:
-        options = limited(options, filters)
-        assert options.by_topic or options.by_keys
-    names = tuple(options.columns or ())
-    schema = chosen(SCHEMAS[options.table], names)
-    found = [batch for task in plan.tasks(options) for batch in batches(task, options, names)]
-    table = pa.Table.from_batches(found, schema)
-    for one in filters:
-        (name,) = one.attribute  # type: ignore[attr-defined]
-        if isinstance(one, IsNotNull):
-            table = table.filter(pc.is_valid(table[name]))
-        else:
-            values = one.value if isinstance(one, In) else [one.value]  # type: ignore[attr-defined]
-            table = table.filter(pc.is_in(table[name], pa.array(values)))
-    return table
-
-
-def by_topic(store: Path, topics: tuple[str, ...], *, is_pushed: bool, columns: str) -> pa.Table:
-    """Read the rows of topics."""
-    return asked(store, [In(("topic",), topics)], is_pushed=is_pushed, columns=columns)
 
 
 def log_bytes(store: Path) -> int:
@@ -167,59 +123,6 @@ def test_split_without_queues(day: Path, tmp_path: Path) -> None:
     assert [None] * 8 == [one.start for one in planned if isinstance(one, LogTask)]
     found = read(tmp_path / "commitlog", columns="position", split="4MiB")
     assert pa.Table.equals(read(day, columns="position", split="0"), found)
-
-
-def test_topic(day: Path) -> None:
-    """A topic of 5 % of the messages takes at most 15 % of the log, and has the same rows."""
-    topics = ("BenchTopic07",)
-    expected = by_topic(day, topics, is_pushed=False, columns=COLUMNS)
-    with counted() as taken:
-        found = by_topic(day, topics, is_pushed=True, columns=COLUMNS)
-    assert expected.equals(found)
-    assert found.num_rows > 3000
-    assert taken["commitlog"] <= 0.06 * log_bytes(day)
-    assert taken["commitlog"] + taken["consumequeue"] <= 0.15 * log_bytes(day)
-
-
-def test_keys(day: Path) -> None:
-    """A unique key and a key are found by the index, and take a small part of the log."""
-    rows = read(day, columns="unique_key,keys").to_pylist()
-    some = rows[len(rows) // 3]
-    key = next(one for row in rows[len(rows) // 2 :] for one in row["keys"] or ())
-    questions: list[tuple[list[Filter], dict[str, str]]] = [
-        ([EqualTo(("unique_key",), some["unique_key"])], {}),
-        ([In(("unique_key",), (some["unique_key"], rows[0]["unique_key"], "none"))], {}),
-        ([EqualTo(("unique_key",), "none")], {}),
-        ([IsNotNull(("keys",))], {"key": key}),
-        ([EqualTo(("topic",), "BenchTopic07"), IsNotNull(("keys",))], {"key": key}),
-    ]
-    for filters, given in questions:
-        expected = asked(day, filters, is_pushed=False, columns=COLUMNS, **given)
-        with counted() as taken:
-            found = asked(day, filters, is_pushed=True, columns=COLUMNS, **given)
-        assert expected.equals(found)
-        assert taken["commitlog"] <= 0.02 * log_bytes(day)
-
-
-@pytest.mark.parametrize("name", DAMAGED)
-def test_damaged_store(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whatever is damaged, filters that ask queues and index give what the log has."""
-    store = fixture_store("rocketmq-5.3.3-traffic", tmp_path)
-    try:
-        DAMAGES[name].inflict(store)
-    except NotApplicable:
-        pytest.skip("nothing to damage here")
-    monkeypatch.setattr(by_topic_module, "WORTH", 1.0)
-    for topics in QUESTIONS:
-        expected = by_topic(store, topics, is_pushed=False, columns=COLUMNS)
-        found = by_topic(store, topics, is_pushed=True, columns=COLUMNS)
-        assert expected.equals(found)
-    whole = asked(store, [IsNotNull(("unique_key",))], is_pushed=False, columns=COLUMNS)
-    keys = whole["unique_key"].unique().to_pylist()
-    for key in keys[:: len(keys) // 3 + 1]:
-        expected = whole.filter(pc.equal(whole["unique_key"], key))
-        found = asked(store, [EqualTo(("unique_key",), key)], is_pushed=True, columns=COLUMNS)
-        assert expected.equals(found), key
 
 
 def test_told(day: Path, caplog: pytest.LogCaptureFixture) -> None:

@@ -16,7 +16,7 @@ import pytest
 from rmqtool.cli.main import main
 from rmqtool.errors import OutputExists, UsageError, WriteFailed
 from rmqtool.rows import rows_of
-from rmqtool.spark import by_topic, export_task
+from rmqtool.spark import export_task, readers
 from rmqtool.spark.export import PLAN, SUCCESS, ExportResult, ExportRun
 from rmqtool.spark.export_files import NO_VALUE
 from rmqtool.spark.export_options import PARTITIONS, ExportFormat, ExportOptions
@@ -176,7 +176,7 @@ def test_target_file_size(
     store: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, by: tuple[str, ...]
 ) -> None:
     """A file that has reached its length is closed, and another one begun: no row is lost."""
-    monkeypatch.setattr(by_topic, "BATCH_ROWS", 50)
+    monkeypatch.setattr(readers, "BATCH_ROWS", 50)
     monkeypatch.setattr(export_task, "ROWS_A_GROUP", 50)
     monkeypatch.setattr(export_task, "BUFFER_BYTES", 1)
     few = exported(store, tmp_path / "few", by=by)

@@ -62,34 +62,6 @@ def test_schema_chooses_columns(spark: SparkSession, tmp_path: Path) -> None:
     assert read(store, columns="topic,size").to_pylist() == found.to_pylist()
 
 
-@pytest.mark.parametrize(
-    "condition",
-    [
-        "topic = 'traffic-batch'",
-        "topic IN ('traffic-batch', 'traffic-hostile') AND queue_id = 1",
-        "physical_offset >= 100000 AND physical_offset < 300000",
-        "store_time > timestamp'2026-01-01' AND queue_offset <= 3",
-        "topic = 'T' OR size > 1000",
-    ],
-)
-def test_pushdown(condition: str, spark: SparkSession, tmp_path: Path) -> None:
-    """Filters that are pushed down change no row of a query."""
-    store = fixture_store(TRAFFIC, tmp_path)
-    expected = table(spark, store, columns=COLUMNS + ",store_time").where(condition).toArrow()
-    pushed = table(spark, store, columns=COLUMNS + ",store_time", pushdown="true")
-    assert 0 < expected.num_rows < 1383
-    assert expected.to_pylist() == pushed.where(condition).toArrow().to_pylist()
-
-
-def test_pushdown_skips_segments(spark: SparkSession, tmp_path: Path) -> None:
-    """A filter that is pushed down leaves out segments: there are fewer tasks."""
-    store = fixture_store(TRAFFIC, tmp_path)
-    segments = len(list((store / "commitlog").iterdir()))
-    for pushdown, tasks in (("false", segments), ("true", 1)):
-        rows = table(spark, store, columns="physical_offset", pushdown=pushdown, pack="0")
-        assert tasks == rows.where("physical_offset < 100000").rdd.getNumPartitions()
-
-
 def test_wrong_option(spark: SparkSession, tmp_path: Path) -> None:
     """A wrong option names itself and what there is."""
     store = fixture_store(TRAFFIC, tmp_path)

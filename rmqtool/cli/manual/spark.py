@@ -61,12 +61,9 @@ times leave out segments, and what lies before and after the wanted rows in a se
 begins at a record that a queue unit names. Store times are trusted to five minutes, and not at all
 where the log is not in the order of its times.
 
-With the option pushdown, a filter of the query on topic asks all queues of the store: records of
-other topics are not read. What no unit names is read, and where a record is not what its unit says,
-the segment is read as a whole. So rows are the same, whatever is damaged. A filter on unique_key
-asks the key index, too, and so does the option key beside a filter such as keys IS NOT NULL; sql
-does this for array_contains(keys, 'K') by itself. Records that have an entry, and none of a wanted
-key, are not read.
+Options choose what is read, and belong to one DataFrame. Filters of a query choose rows after they
+were read: Spark keeps one reader for all queries of a DataFrame. So give offsets, from and to as
+options where the log is large.
 
 Rows are written by df.write and df.writeTo, as those of any source. Packages of Iceberg and Delta
 must be for the release of Spark that runs. On Spark 4.3.0, Iceberg 1.12.0 for Spark 4.1 makes no
