@@ -13,7 +13,7 @@ PAGE: Final = ROOT / "ARCHITECTURE.md"
 NAMED: Final = re.compile(r"`([\w/]+(?:/|\.py))(?:: \w+)?`")
 # What makes numbers of bytes outside of `formats`, and why it may.
 NO_FORMAT: Final = {
-    "rmqtool.check.log.message_fields",  # counts bits in which two addresses differ
+    "rmqtool.judge.message_fields",  # counts bits in which two addresses differ
     "rmqtool.check.log.range_checksum",  # the checksum has another length in its place
     "rmqtool.store.rocksdb_blocks",  # RocksDB's own blocks, little endian
     "rmqtool.writing.spool",  # our own file
@@ -24,7 +24,7 @@ LONGEST: Final = 600  # lines of a module
 SHORTEST: Final = 40
 # What is shorter, and why it is a module; each format and each command is one in any case.
 SHORT: Final = {
-    "check/log/bridges.py": "checks and repair know bridges by the same rule",
+    "judge/bridges.py": "checks and repair know bridges by the same rule",
     "findings/registry.py": "the only place that knows all registries",
     "machine/intrinsics.py": "loaded by every kernel; what makes the code only by the compiler",
     "machine/pieces.py": "compiler, stamp and kernels know pieces without knowing each other",

@@ -21,6 +21,7 @@ FLOORS = (
     {"queues", "writing"},
     {"machine", "archives"},
     {"scan", "info"},
+    {"judge"},
     {"derive", "tables"},
     {"check"},
     {"startup", "rebuild", "query"},

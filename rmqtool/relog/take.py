@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 
 import numpy as np
 
-from rmqtool.check.log.bridges import BRIDGE_TOPIC
 from rmqtool.errors import UnreadablePath
 from rmqtool.formats.message import MESSAGE_MAGIC_CODE
+from rmqtool.judge.bridges import BRIDGE_TOPIC
 from rmqtool.machine.arrays import is_in
 from rmqtool.relog import waiting
 from rmqtool.relog.chunk import Chunk, ChunkMaker, Gap, Reason

@@ -1,7 +1,7 @@
 """Tile a part of a commitlog segment with batches of records, fillers, gaps and unused tails.
 
 What the kernels say becomes batches here; after damage the scan goes on at the next record that
-says of itself where it lies. Judging is in check/log/message.py, joining of parts in join.py.
+says of itself where it lies. Judging is in judge/message.py, joining of parts in join.py.
 """
 
 from __future__ import annotations

@@ -268,8 +268,8 @@ def _of_store(options: SourceOptions) -> Iterator[Finding]:
 def _of_segment(task: LogTask, gone: Gone) -> Iterator[Finding]:
     """Give what one segment shows by itself: its records, and where there are none."""
     from rmqtool.check.findings_list import Bounded
-    from rmqtool.check.log.message import RecordOptions
     from rmqtool.check.log.part import PartOptions, inspect_part
+    from rmqtool.judge.message import RecordOptions
 
     segment = task.part.segment
     scanned = ScanOptions(property_crc=True, is_dledger=task.is_dledger)

@@ -10,7 +10,6 @@ from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from rmqtool.broker.conf import APPENDS_PROPERTY_CRC, FORCES_PROPERTY_CRC
-from rmqtool.check.log.message import RecordOptions
 from rmqtool.check.log.part import PartOptions, PartReport, inspect_part
 from rmqtool.check.log.proof import Prover
 from rmqtool.check.log.segments import SegmentJudge
@@ -23,6 +22,7 @@ from rmqtool.findings.catalogue import Severity
 from rmqtool.findings.finding import At, finding
 from rmqtool.findings.registry_commitlog import CL_TIME, CL_TOPIC, DL_ENTRY
 from rmqtool.formats.message import BLANK
+from rmqtool.judge.message import RecordOptions
 from rmqtool.scan.batch import Extent, ScanOptions
 from rmqtool.scan.join import run_joined
 from rmqtool.store.parts import parts
@@ -35,10 +35,10 @@ if TYPE_CHECKING:
 
     from rmqtool.broker.dispatch import DispatchRules
     from rmqtool.check.inspection import Inspection
-    from rmqtool.check.log.dledger import DLedgerEntryJudge
     from rmqtool.check.log.facts import LogFacts
     from rmqtool.check.observer import Observers, Proven
     from rmqtool.findings.finding import Finding
+    from rmqtool.judge.dledger import DLedgerEntryJudge
     from rmqtool.store.segment import MappedFiles, Segment, SegmentPart
 
 WITH_QUEUES: Final = ("consumequeue", "batchconsumequeue", "consumequeue_ext", "offsets")

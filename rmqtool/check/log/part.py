@@ -10,14 +10,14 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
 from rmqtool.check.findings_list import Bounded
-from rmqtool.check.log.bridges import is_bridge
-from rmqtool.check.log.dledger import DLedgerEntryJudge
-from rmqtool.check.log.message import RecordJudge, RecordOptions
 from rmqtool.check.log.traffic import LogTraffic
 from rmqtool.derive.runs import Stretch
 from rmqtool.errors import UnreadablePath
 from rmqtool.findings.registry_commitlog import CL_STALE, CL_TAIL
 from rmqtool.formats.dledger import DLEDGER_BODY_OFFSET
+from rmqtool.judge.bridges import is_bridge
+from rmqtool.judge.dledger import DLedgerEntryJudge
+from rmqtool.judge.message import RecordJudge, RecordOptions
 from rmqtool.scan import columns as row
 from rmqtool.scan.batch import Extent
 from rmqtool.scan.message import scan

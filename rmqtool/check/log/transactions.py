@@ -27,8 +27,8 @@ if TYPE_CHECKING:
 
     from rmqtool.check.inspection import Inspection
     from rmqtool.check.log.facts import LogFacts
-    from rmqtool.check.log.message import RecordJudge
     from rmqtool.findings.finding import Finding
+    from rmqtool.judge.message import RecordJudge
 
 
 class Transactions:

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import numpy as np
 
 from rmqtool.broker.names import LMQ_PREFIX
-from rmqtool.check.log.bridges import BRIDGE_TOPIC
 from rmqtool.check.queues.queue_state import UNIT, QueueState, at_unit
 from rmqtool.findings.catalogue import Severity
 from rmqtool.findings.finding import At, finding
@@ -27,6 +26,7 @@ from rmqtool.findings.registry_consume_queue import (
     CQ_SHIFT,
 )
 from rmqtool.formats.sys_flag import SysFlag
+from rmqtool.judge.bridges import BRIDGE_TOPIC
 from rmqtool.queues.kinds import UnitKind, kinds_of
 
 if TYPE_CHECKING:

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from rmqtool.check.log.message_content import UNKNOWN
 from rmqtool.findings.catalogue import Severity
 from rmqtool.findings.finding import At, finding
 from rmqtool.findings.registry_state import TL_REC, TL_REF
@@ -24,6 +23,7 @@ from rmqtool.formats.timer import (
     TIMER_BLANK,
     TIMER_LOG_RECORD,
 )
+from rmqtool.judge.message_content import UNKNOWN
 from rmqtool.store.used import used_bytes
 
 if TYPE_CHECKING:

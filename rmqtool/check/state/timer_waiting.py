@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import numpy as np
 
 from rmqtool.broker.names import TIMER_TOPIC
-from rmqtool.check.log.message_content import LONGEST_TIME, TIMER_DEL_UNIQKEY, TIMER_OUT_MS
 from rmqtool.errors import DecodeError
 from rmqtool.formats import properties
 from rmqtool.formats.message import decode
 from rmqtool.formats.timer import SLOTS_TOTAL, TIMER_SLOT
+from rmqtool.judge.message_content import LONGEST_TIME, TIMER_DEL_UNIQKEY, TIMER_OUT_MS
 from rmqtool.queues.discovery import Queues
 from rmqtool.store.record_heads import LogReader
 

@@ -30,8 +30,8 @@ from rmqtool.store.segment import SegmentPart
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
-    from rmqtool.check.log.message import RecordOptions
     from rmqtool.findings.catalogue import Code
+    from rmqtool.judge.message import RecordOptions
     from rmqtool.queues.discovery import Queues
     from rmqtool.store.record_heads import RecordHead
     from rmqtool.store.segment import MappedFiles, Segment

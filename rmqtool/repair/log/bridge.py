@@ -15,10 +15,10 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Final
 
 from rmqtool.broker.conf import MAX_MESSAGE_SIZE
-from rmqtool.check.log.bridges import BRIDGE_TOPIC
 from rmqtool.formats.message import SMALLEST_RECORD, Message, encode, sealed
 from rmqtool.formats.properties import CRC32_RESERVED_LENGTH, crc_item
 from rmqtool.formats.sys_flag import SysFlag
+from rmqtool.judge.bridges import BRIDGE_TOPIC
 from rmqtool.repair.log.content import Content
 
 if TYPE_CHECKING:

@@ -15,11 +15,11 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from rmqtool.broker.dispatch import index_keys
 from rmqtool.broker.release import RELEASES
 from rmqtool.broker.rules import Rules
-from rmqtool.check.log.message import RecordOptions
 from rmqtool.check.log.part import PartOptions, inspect_part
 from rmqtool.errors import DecodeError, UnreadablePath
 from rmqtool.formats import java
 from rmqtool.formats.message import decode
+from rmqtool.judge.message import RecordOptions
 from rmqtool.query.consume_queue import places_of
 from rmqtool.scan.batch import ScanOptions
 from rmqtool.store.segment import SegmentPart

@@ -23,7 +23,6 @@ import numpy as np
 
 from rmqtool.broker.dispatch import index_keys
 from rmqtool.check.inspection import UNIT_FAMILIES
-from rmqtool.check.log.message import LEGAL_TOPIC
 from rmqtool.errors import DecodeError, UnreadablePath
 from rmqtool.findings.catalogue import Severity
 from rmqtool.findings.registry_commitlog import CL_CRC, CL_LMQ, CL_PHYOFF, CL_PROPCRC, CL_TOPIC
@@ -31,6 +30,7 @@ from rmqtool.findings.registry_index import IX_KEY
 from rmqtool.formats import java
 from rmqtool.formats.message import Message, decode, encode
 from rmqtool.formats.properties import LENGTH_BYTES, crc_matches
+from rmqtool.judge.message import LEGAL_TOPIC
 from rmqtool.repair.log.content import Content
 from rmqtool.repair.writer import EditWriter
 from rmqtool.scan.index import read_header, scan

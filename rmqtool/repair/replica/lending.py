@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Final
 
 from rmqtool.broker.conf import FORCES_PROPERTY_CRC
 from rmqtool.broker.release import RELEASES
-from rmqtool.check.log.message import RecordOptions
 from rmqtool.derive.settings import rules_of
 from rmqtool.errors import NotAStore, UnsupportedStore, UsageError
 from rmqtool.findings.registry_layout import FS_LEN
+from rmqtool.judge.message import RecordOptions
 from rmqtool.query.index import KeyIndex
 from rmqtool.queues.discovery import Queues
 from rmqtool.repair.log.borrowed import Borrower

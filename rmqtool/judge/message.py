@@ -1,6 +1,6 @@
 """Judge commitlog records, batch after batch: CL-CRC, CL-PHYOFF, CL-TIME and their like.
 
-What lies between records (fillers, gaps, tails) is judged in segments.py.
+What lies between records (fillers, gaps, tails) is judged in check/log/segments.py.
 Source: CommitLog#checkMessageAndReturnSize, MessageSysFlag, 4.9.3 to 5.5.0.
 """
 
@@ -13,10 +13,6 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import numpy as np
 
 from rmqtool.broker import names
-from rmqtool.check.log import kernels_message as has
-from rmqtool.check.log.bridges import is_bridge
-from rmqtool.check.log.message_content import UNKNOWN, check_content, check_further, timer_facts
-from rmqtool.check.log.message_fields import FieldJudge
 from rmqtool.findings.catalogue import Severity
 from rmqtool.findings.finding import At, finding
 from rmqtool.findings.registry_commitlog import (
@@ -37,6 +33,10 @@ from rmqtool.findings.registry_commitlog import (
 from rmqtool.formats import sys_flag
 from rmqtool.formats.java import text
 from rmqtool.formats.message import MESSAGE_MAGIC_CODE_V2
+from rmqtool.judge import kernels_message as has
+from rmqtool.judge.bridges import is_bridge
+from rmqtool.judge.message_content import UNKNOWN, check_content, check_further, timer_facts
+from rmqtool.judge.message_fields import FieldJudge
 from rmqtool.scan import columns as row
 from rmqtool.times import iso_time
 

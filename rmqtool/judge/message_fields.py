@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from rmqtool.broker import names
-from rmqtool.check.log.bridges import is_bridge
 from rmqtool.findings.catalogue import Severity
 from rmqtool.findings.finding import At, finding
 from rmqtool.findings.registry_commitlog import CL_FIELD, CL_PROPS
@@ -21,6 +20,7 @@ from rmqtool.formats.host import IPV4_BYTES, IPV6_BYTES, PORT_BYTES
 from rmqtool.formats.message import MESSAGE_PREFIX, middle_of
 from rmqtool.formats.message_id import HIGHEST_PORT, UNIQUE_KEY_TAIL
 from rmqtool.formats.sys_flag import SysFlag
+from rmqtool.judge.bridges import is_bridge
 from rmqtool.scan import columns as row
 
 if TYPE_CHECKING:
