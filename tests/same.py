@@ -4,8 +4,9 @@
     python -m tests.same compare BEFORE AFTER [--new FIELD ...]
     python -m tests.same against REVISION [--every N]
 
-`record` runs what `COMMANDS` lists on every fixture and on one store for each named damage, with
-the package that lies in `--tree`, and keeps exit codes, rows, and digests of what was written.
+`record` runs what `COMMANDS` lists on every fixture and on one store for each named damage, RocksDB
+databases among them, with the package that lies in `--tree`, and keeps exit codes, rows, sentences,
+and digests of what was written.
 `against` takes a checkout of a git revision for the first half. The exit code is 1 when an answer
 differs.
 """
@@ -16,19 +17,24 @@ import argparse
 import contextlib
 import hashlib
 import json
+import re
 import subprocess
 import sys
 import tempfile
 from collections import Counter
 from collections.abc import Iterable, Iterator
+from functools import cache
 from pathlib import Path
 from typing import Any, Final
 
 from tests.damage import DAMAGES, Damage, NotApplicable
+from tests.damage_rocksdb import DAMAGES as ROCKSDB_DAMAGES
+from tests.rocksdb import rows_of
+from tests.stores import FIXTURES as DIRECTORY
 from tests.stores import broker_conf, fixture_names, fixture_store
 
 ROOT: Final = Path(__file__).parents[1]
-ROWS: Final = ("--format", "jsonl", "-q")
+ROWS: Final = ("--format", "jsonl")
 COMMANDS: Final[tuple[tuple[str, ...], ...]] = (
     ("validate", "STORE", "--level", "deep", *ROWS),
     ("validate", "STORE", "--level", "full", "CONF", *ROWS),
@@ -40,6 +46,14 @@ COMMANDS: Final[tuple[tuple[str, ...], ...]] = (
     ("rebuild", "STORE", "--check", *ROWS),
     ("query", "STORE", "--topic", "traffic-orders", "--queue", "1", "--queue-offset", "3", *ROWS),
     ("query", "STORE", "--key", "ORDER-1", *ROWS),
+    ("doctor", "STORE", "CONF", *ROWS),
+    ("diff", "STORE", "SOUND", *ROWS),
+    ("extract", "STORE", "--output", "OUTPUT.jsonl"),
+    ("export", "STORE", "--output", "OUTPUT", "--format", "csv"),
+    ("export", "STORE", "--table", "findings", "--output", "OUTPUT", "--format", "jsonl"),
+    ("rebuild-log", "STORE", "CONF", "--output", "OUTPUT", *ROWS),
+    ("rebuild-log", "STORE", "CONF", "--positions", "keep", "--output", "OUTPUT", *ROWS),
+    ("dump", "STORE", *ROWS),
 )
 SOUND: Final[tuple[tuple[str, ...], ...]] = (
     ("dump", "STORE", "CONF", *ROWS),
@@ -47,15 +61,27 @@ SOUND: Final[tuple[tuple[str, ...], ...]] = (
     ("rebuild", "STORE", "CONF", "--output", "OUTPUT", *ROWS),
     ("query", "STORE", "--time", "2026-11-21T03:00:00Z", *ROWS),
 )
+# A segment of 1 GiB for each command takes longer than all others.
+FIXTURES: Final = [
+    path.name for path in sorted(DIRECTORY.glob("rocketmq-*")) if not path.name.endswith("geometry")
+]
+SOUND_ROOTS: Final[list[Path]] = []
+FREE: Final = re.compile(r'"free":\d+')  # bytes of the disk
+TIMES: Final = re.compile(r"\d[\d,]*\.\d+ (s|[kMG]?B/s)\b|rmqtool-undo-[\w.-]+|/tmp/tmp\w+")
 WHOLE: Final = 200  # rows that are kept as they are; of more, a digest
 Row = dict[str, Any]
 
 
 def stores(directory: Path, every: int) -> Iterator[tuple[str, str, Path, bool]]:
     """Yield name, fixture, root of a fresh copy, and whether it is as the broker left it."""
-    for name in fixture_names():
+    for name in FIXTURES:
         with tempfile.TemporaryDirectory(dir=directory) as into:
             yield name, name, fixture_store(name, Path(into)), True
+    for harm in list(ROCKSDB_DAMAGES.values())[::every]:
+        with tempfile.TemporaryDirectory(dir=directory) as into:
+            root = fixture_store(harm.fixture, Path(into))
+            harm.inflict(root)
+            yield f"{harm.name} in {harm.fixture}", harm.fixture, root, False
     for damage in list(DAMAGES.values())[::every]:
         with tempfile.TemporaryDirectory(dir=directory) as into:
             if found := _damaged(damage, Path(into)):
@@ -96,8 +122,18 @@ def _given(command: Iterable[str], root: Path, fixture: str, output: Path) -> li
         "CONF": ["--broker-conf", str(conf)] if conf.is_file() else [],
         "RELEASE": ["--broker-version", fixture.split("-")[1]],
         "OUTPUT": [str(output)],
+        "OUTPUT.jsonl": [f"{output}.jsonl"],
+        "SOUND": [str(_sound(fixture))],
     }
     return [word for part in command for word in words.get(part, [part])]
+
+
+@cache
+def _sound(fixture: str) -> Path:
+    """Give the fixture as it is, once: what a damaged store is compared with."""
+    into = tempfile.mkdtemp(dir=tempfile.gettempdir())
+    SOUND_ROOTS.append(fixture_store(fixture, Path(into)))
+    return SOUND_ROOTS[-1]
 
 
 def _answer(given: list[str], root: Path, output: Path) -> Row:
@@ -115,7 +151,9 @@ def _answer(given: list[str], root: Path, output: Path) -> Row:
         except SystemExit as error:
             code = int(error.code or 0)
     text, said = (one.read_text(encoding="utf-8", errors="surrogateescape") for one in kept)
-    text = text.replace(str(root.parent), "PLACE")
+    for place in (str(root.parent), *(one.parent.as_posix() for one in SOUND_ROOTS)):
+        text, said = text.replace(place, "PLACE"), said.replace(place, "PLACE")
+    text = FREE.sub('"free":0', text)
     rows = [json.loads(line) for line in text.splitlines() if line.startswith("{")]
     answer: Row = {
         "code": code,
@@ -124,19 +162,32 @@ def _answer(given: list[str], root: Path, output: Path) -> Row:
     }
     if len(rows) <= WHOLE:
         answer["content"] = rows
-    if code not in {0, 1}:
-        answer["said"] = said.replace(str(root.parent), "PLACE")[-2000:]
+    answer["said"] = TIMES.sub("TIME", said)[-2000:]
     if output.is_dir():
-        answer["tree"] = _tree(output)
+        answer["tree"] = _tree(output, str(root.parent))
+    single = output.with_suffix(".jsonl")
+    if single.is_file():
+        answer["tree"] = {single.name: _bytes_digest(single.read_bytes(), str(root.parent))}
     return answer
 
 
-def _tree(directory: Path) -> dict[str, str]:
-    return {
-        str(path.relative_to(directory)): hashlib.sha256(path.read_bytes()).hexdigest()[:16]
+def _tree(directory: Path, place: str) -> dict[str, str]:
+    """Digest each file, and the rows of each database: its files are others each time."""
+    databases = {path.parent for path in directory.rglob("CURRENT")}
+    found = {
+        str(path.relative_to(directory)): _bytes_digest(path.read_bytes(), place)
         for path in sorted(directory.rglob("*"))
-        if path.is_file() and not path.name.startswith("rmqtool")
+        if path.is_file() and not path.name.startswith("rmqtool") and path.parent not in databases
     }
+    for database in databases:
+        name = str(database.relative_to(directory))
+        rows = rows_of(database, name)
+        found[name] = _digest(repr(sorted(rows.items())))
+    return found
+
+
+def _bytes_digest(raw: bytes, place: str) -> str:
+    return hashlib.sha256(raw.replace(place.encode(), b"PLACE")).hexdigest()[:16]
 
 
 def _digest(text: str) -> str:
@@ -160,8 +211,10 @@ def _lines(file: Path) -> dict[tuple[str, str], Row]:
 
 def _differences(old: Row, now: Row, new: frozenset[str]) -> Iterator[str]:
     if old["code"] != now["code"]:
-        said = now.get("said", old.get("said", ""))
-        yield f"exit code {old['code']} -> {now['code']} {said}"
+        yield f"exit code {old['code']} -> {now['code']} {now['said']}"
+    elif old["said"] != now["said"]:
+        yield f"- {old['said']}"
+        yield f"+ {now['said']}"
     if "content" in old and "content" in now:
         rows = [Counter(_plain(row, new) for row in one["content"]) for one in (old, now)]
         yield from (f"- {row}" for row in (rows[0] - rows[1]).elements())

@@ -47,6 +47,7 @@ from tests.stores import FIXTURES, broker_conf, fixture_store, manifest
 LENGTHS: Final = ("total_size", "body_length", "topic_length", "properties_length")
 LARGEST: Final = (1 << 31) - 1
 SLOW: Final = ("default-geometry",)  # a segment of 1 GiB for each look at it
+STORES_OF_A_PROCESS: Final = 30
 FRAMED: Final = "dledger"  # `plain_store` does not read entry headers
 
 
@@ -239,6 +240,7 @@ class Stores:
     def __init__(self, into: Path) -> None:
         self.into = into
         self._jvms: dict[str, Jvm] = {}
+        self._opened = 0
 
     def problems(self, subject: Subject, pair: Pair) -> Iterator[str]:
         """Yield a text where a repair costs a message that was delivered before."""
@@ -265,9 +267,11 @@ class Stores:
 
     def _delivered(self, subject: Subject, root: Path) -> int:
         version = subject.name.split("-")[1]
+        self._opened += 1
+        if self._opened % STORES_OF_A_PROCESS == 0:  # a store that is stopped leaves memory behind
+            self.close()
         if version not in self._jvms:
-            home = self.into / version
-            home.mkdir()
+            home = Path(tempfile.mkdtemp(dir=self.into))
             self._jvms[version] = Jvm(version, home)
             self._jvms[version].__enter__()
         settings = {**manifest(subject.name)["settings"], **ALWAYS}
@@ -281,6 +285,7 @@ class Stores:
         """End the processes."""
         for jvm in self._jvms.values():
             jvm.__exit__(None, None, None)
+        self._jvms.clear()
 
 
 CHECKS: Final = {
