@@ -50,7 +50,7 @@ def test_queue_offsets_too_low(store: Broken) -> None:
             number = record.integer("queue_offset") - 9
             inflict.write_at(record.path, record.position + position, struct.pack(">q", number))
     assert first.is_file()
-    before = cost_of(store)
+    before = cost_of(store.root, store.conf, store.version)
     assert (False, 0) == before
     plan = store.plan()
     assert [] == plan.edits

@@ -4,7 +4,8 @@
 
 Each case is a copy of a fixture with one to four random damages. No command may crash; a repair
 must leave nothing worse than what the table of damages allows, must keep every undamaged record
-that its plan does not give up, and a broker must start on what it leaves. A line for each problem
+that its plan does not give up, and a broker must start on what it leaves, and lose no more messages
+than before. A line for each problem
 says how to see it again; the exit code is 1 when there was one.
 """
 
@@ -30,7 +31,7 @@ import numpy as np
 from rmqtool.cli.main import main as rmqtool
 from tests import plain_store
 from tests.plain_store import Record
-from tests.repair.repaired import STAYS
+from tests.repair.repaired import STAYS, cost_of
 from tests.stores import broker_conf, fixture_names, fixture_store
 
 FIXTURES: Final = tuple(
@@ -73,6 +74,11 @@ class Case:
     root: Path
     harms: tuple[str, ...]
     arguments: tuple[str, ...]
+
+    @property
+    def conf(self) -> str | None:
+        """The broker's configuration; None where it is not given."""
+        return self.arguments[1] if self.arguments else None
 
     @property
     def version(self) -> str:
@@ -188,6 +194,9 @@ def _repaired(one: Case, beside: Path) -> Iterator[str]:
         verdict = next(line for line in said.splitlines() if "broker would" in line)
         if NO_COPY not in verdict:
             yield f"START {one}\n  {verdict}"
+    costs = [cost_of(root, one.conf, one.version) for root in (one.root, output)]
+    if costs[0] is not None and (costs[1] is None or costs[1] > costs[0]):
+        yield f"WORSE {one}\n  refused, messages: {costs[0]} before, {costs[1]} after"
     gone = _gone(_sound(one.fixture), one.root, output)
     if gone and "given up" not in rows:
         yield f"LOST {one}\n  {len(gone)} undamaged records, the first one at {gone[0]}"

@@ -68,13 +68,13 @@ class Broken:
         return [one for one in validate(options) if one.severity is not Severity.NOTE]
 
 
-def cost_of(store: Broken) -> tuple[bool, int] | None:
+def cost_of(root: Path, conf: str | None, version: str | None = None) -> tuple[bool, int] | None:
     """Give what a start would cost: whether it is refused, and messages that consumers would lose.
 
     None where no start can be predicted.
     """
     try:
-        seen = predict(open_store(store.root, store.conf), store.version)
+        seen = predict(open_store(root, conf), version)
     except RmqtoolError:
         return None
     messages = seen.lost.messages + seen.unreachable + seen.light.messages + seen.timers_lost

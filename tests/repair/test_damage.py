@@ -37,7 +37,7 @@ def sample() -> list[tuple[str, str]]:
 
 def prove(store: Broken, damage: Damage) -> None:
     """Prove all that a repair promises of one store."""
-    before, cost_before = traces(store.root), cost_of(store)
+    before, cost_before = traces(store.root), cost_of(store.root, store.conf, store.version)
     plan = store.plan()
     assert before == traces(store.root), "a plan writes nothing"
     undo = repair.apply(plan, in_place=True)
@@ -48,7 +48,7 @@ def prove(store: Broken, damage: Damage) -> None:
     left = {one.code for one in plan.left}
     assert {one.code for one in found} <= left | {edit.code for edit in plan.edits}
     assert [] == store.plan().edits, "repaired twice"
-    cost_after = cost_of(store)
+    cost_after = cost_of(store.root, store.conf, store.version)
     if cost_before is not None:
         assert cost_after is not None
         assert cost_after <= cost_before, "never worse"

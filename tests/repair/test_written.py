@@ -78,10 +78,10 @@ def test_rebuilt_in_place(name: str, fixture: str, tmp_path: Path) -> None:
     store = broken(fixture, DAMAGES[name], tmp_path)
     if store is None:
         pytest.skip(f"{fixture} has nothing to damage so")
-    before = cost_of(store)
+    before = cost_of(store.root, store.conf, store.version)
     with contextlib.suppress(RmqtoolError):
         rebuild.all(store.root, in_place=True, broker_conf=store.conf)
-    after = cost_of(store)
+    after = cost_of(store.root, store.conf, store.version)
     if before is not None and after is not None:
         assert after <= before
     if not store.findings():
