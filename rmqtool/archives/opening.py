@@ -12,6 +12,16 @@ from rmqtool.archives.tarred import BLOCK, read_tar
 from rmqtool.errors import Trouble, UnreadablePath, WriteFailed
 from rmqtool.store.address import place_of
 from rmqtool.store.archive import INSIDE, OPENED, Archive, ArchivePlace
+from rmqtool.store.containers import (
+    CONTAINERS,
+    ENDINGS,
+    GZIP,
+    TAR,
+    ZIP,
+    ZSTD,
+    Container,
+    container_of,
+)
 from rmqtool.store.entry import EntryKind, printable
 from rmqtool.store.place import SEPARATOR, OpenFile, Place
 from rmqtool.writing.temporary_copy import TemporaryCopy
@@ -19,11 +29,6 @@ from rmqtool.writing.temporary_copy import TemporaryCopy
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-GZIP: Final = b"\x1f\x8b"
-ZSTD: Final = b"\x28\xb5\x2f\xfd"
-ZIP: Final = (b"PK\x03\x04", b"PK\x05\x06")
-USTAR: Final = (257, b"ustar")  # where a tar has its magic
-ENDINGS: Final = (".tar", ".tar.gz", ".tgz", ".tar.zst", ".tzst", ".zip")
 PIECE_BYTES: Final = 64 << 10  # of a damaged stream the piece with the damage is lost
 
 
@@ -81,22 +86,24 @@ class OpenArchives:
         self, path: str, source: OpenFile, members: Members, advance: Callable[[int], None]
     ) -> None:
         head = source.read_at(0, BLOCK)
-        if head.startswith(ZIP):
+        container = container_of(head)
+        if container is ZIP:
             self._unzip(path, source, members, advance)
-        elif head.startswith((GZIP, ZSTD)):
+        elif container is not None and container.is_compressed:
             copy = self._copy()
             copy.require(source.size)
-            unpack(source, head, copy, members.cut, advance)
+            unpack(source, container, copy, members.cut, advance)
             self._say(path, copy)
             unpacked = OpenFile(source.place, copy.handle, copy.size)
-            if unpacked.read_at(0, BLOCK).startswith((GZIP, ZSTD, *ZIP)):
+            if container_of(unpacked.read_at(0, BLOCK)) not in {TAR, None}:
                 reason = "unpacks to an archive again, which is not opened: unpack it first"
                 raise UnreadablePath(path=path, reason=reason, trouble=Trouble.TOLD)
             read_tar(unpacked, members)
-        elif head[USTAR[0] :].startswith(USTAR[1]) or not head.strip(b"\0"):
+        elif container is TAR or not head.strip(b"\0"):
             read_tar(source, members)
         else:
-            reason = "neither tar, gzip, zstd nor zip: it is cut at its beginning, or damaged"
+            names = ", ".join(one.name for one in CONTAINERS)
+            reason = f"none of {names}: it is cut at its beginning, or damaged"
             raise UnreadablePath(path=path, reason=reason, trouble=Trouble.TOLD)
 
     def _unzip(
@@ -134,7 +141,7 @@ def opening(limit: int | None = None) -> Iterator[OpenArchives]:
 
 def unpack(
     source: OpenFile,
-    head: bytes,
+    container: Container,
     copy: TemporaryCopy,
     cut: Callable[[str], None],
     advance: Callable[[int], None],
@@ -143,7 +150,7 @@ def unpack(
 
     Args:
         source: the compressed file.
-        head: its first bytes, which tell how it is compressed.
+        container: how it is compressed.
         copy: takes the bytes.
         cut: is told why there is no more, where that is not the end.
         advance: takes the bytes that were unpacked.
@@ -154,7 +161,7 @@ def unpack(
     from isal import isal_zlib
 
     damage: Any = isal_zlib.error  # the stubs say that it is no exception
-    stream = _unzstd(source) if head.startswith(ZSTD) else _gunzip(source)
+    stream = STREAMS[container](source)
     while True:
         try:
             data = stream.read(PIECE_BYTES)
@@ -179,6 +186,9 @@ def _unzstd(source: OpenFile) -> Any:  # noqa: ANN401 - pyarrow has no types
     import pyarrow as pa
 
     return pa.CompressedInputStream(pa.PythonFile(Stream(source, PIECE_BYTES), mode="r"), "zstd")
+
+
+STREAMS: Final[dict[Container, Callable[[OpenFile], Any]]] = {GZIP: _gunzip, ZSTD: _unzstd}
 
 
 def _inner(path: str, archive: Archive) -> Iterator[str]:

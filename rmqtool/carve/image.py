@@ -8,9 +8,10 @@ from __future__ import annotations
 import threading
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from rmqtool.archives.opening import GZIP, ZSTD, unpack
+from rmqtool.archives.opening import unpack
 from rmqtool.errors import UnreadablePath
 from rmqtool.store.address import place_of
+from rmqtool.store.containers import COMPRESSED, container_of
 from rmqtool.store.device import open_device
 from rmqtool.store.place import OpenFile
 from rmqtool.writing.temporary_copy import TemporaryCopy
@@ -25,7 +26,6 @@ SECTOR_BYTES: Final = 4096  # what is left out where the disk refuses
 PART_BYTES: Final = 64 << 20
 SKIPPED_HOLE: Final = 1 << 20  # bytes; a shorter one is read as the zeros that it is
 _HEAD_BYTES: Final = 16
-_COMPRESSED: Final = (".gz", ".tgz", ".zst", ".tzst")
 
 
 class Image:
@@ -131,12 +131,13 @@ def open_image(
     place = place_of(path)
     file = open_device(place) or place.open()
     keep.callback(file.close)
-    head = file.read_at(0, _HEAD_BYTES)
-    if not path.lower().endswith(_COMPRESSED) or not head.startswith((GZIP, ZSTD)):
+    container = container_of(file.read_at(0, _HEAD_BYTES))
+    is_stream = container is not None and container.is_compressed
+    if container is None or not is_stream or not path.lower().endswith(COMPRESSED):
         return Image(path, file)
     copy = keep.enter_context(TemporaryCopy(limit))
     cuts: list[str] = []
-    unpack(file, head, copy, cuts.append, advance)
+    unpack(file, container, copy, cuts.append, advance)
     image = Image(path, OpenFile(place, copy.handle, copy.size))
     image.is_cut = "".join(cuts)
     return image

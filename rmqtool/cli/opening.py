@@ -208,8 +208,9 @@ def _refuse(archive: str, command: Command) -> None:
         return
     import shlex
 
-    words = "tar -xf" if not archive.lower().endswith(".zip") else "unzip -d DIR"
-    unpack = f"{words} {shlex.quote(archive)}" + (" -C DIR" if words.startswith("tar") else "")
+    from rmqtool.store.containers import unpacking
+
+    unpack = unpacking(archive, shlex.quote(archive))
     if chosen is None:
         step = f"mkdir DIR && {unpack}; then rmqtool {name} DIR ..."
         raise UsageError(option="STORE", reason=f"Spark cannot look into {archive}", step=step)

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated, TypeAlias
 
 from rmqtool.cli.declaration import Argument, Option
 from rmqtool.errors import UsageError
+from rmqtool.store.containers import SHOWN
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
@@ -14,7 +15,7 @@ StorePath: TypeAlias = Annotated[
     str,
     Argument(
         "STORE",
-        "A store root, a directory of it, a file, or an archive: .tar, .tar.gz, .tar.zst, .zip.",
+        f"A store root, a directory of it, a file, or an archive: {SHOWN}.",
         opens=True,
     ),
 ]

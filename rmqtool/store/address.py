@@ -8,7 +8,7 @@ from typing import Final
 
 from rmqtool.store.place import SEPARATOR, Place
 
-ENDING: Final = r"\.(tar\.gz|tar\.zst|tar|tgz|tzst|zip)"
+FIRST_LETTERS: Final = (".t", ".zip")  # of the endings of archives
 
 
 def place_of(path: str | os.PathLike[str]) -> Place:
@@ -37,9 +37,12 @@ def archive_of(path: str) -> tuple[str, str] | None:
 
     An archive is meant by its ending, before `!` or the end of the path.
     """
-    if not any(word in path.lower() for word in (".t", ".zip")):
+    if not any(word in path.lower() for word in FIRST_LETTERS):
         return None  # to compile a pattern takes longer than all else that is asked of a path
-    for found in re.finditer(ENDING, path, re.IGNORECASE):
+    from rmqtool.store.containers import ENDINGS
+
+    longest_first = sorted(ENDINGS, key=len, reverse=True)
+    for found in re.finditer("|".join(map(re.escape, longest_first)), path, re.IGNORECASE):
         rest = path[found.end() :]
         if not rest or rest.startswith(SEPARATOR):
             return path[: found.end()], rest.removeprefix(SEPARATOR).strip("/")

@@ -151,7 +151,7 @@ def test_no_archive(tmp_path: Path) -> None:
     (tmp_path / "s.tar.gz").write_bytes(b"text" * 200)
     done = rmqtool("info", tmp_path / "s.tar.gz")
     assert NOT_DONE == done.code
-    assert "neither tar, gzip, zstd nor zip" in done.err
+    assert "none of tar, gzip, zstd, zip" in done.err
     assert "no such file" in rmqtool("info", tmp_path / "none.zip").err
 
 
