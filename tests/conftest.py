@@ -15,7 +15,7 @@ from py4j import java_gateway, protocol
 from xdist.remote import Producer
 
 from rmqtool.machine import announce
-from rmqtool.store import rocksdb_database
+from rmqtool.store import rocksdb_cell
 from tests import rocksdb_process
 from tests.evidence import Evidence
 from tests.scopes import LongestFirst, workers
@@ -26,7 +26,14 @@ pytest.register_assert_rewrite("tests.broker")  # what is not equal is shown
 QUICK = {"findings", "formats", "store", "queues", "derive", "scan", "render", "machine", "broker"}
 NOT_QUICK = {
     *("test_edit_faults", "test_dispatch", "test_fixtures", "test_cache", "test_positions"),
-    *("test_rocksdb_database", "test_lint", "test_readme", "test_remote", "test_remote_output"),
+    *(
+        "test_rocksdb_database",
+        "test_confinement",
+        "test_lint",
+        "test_readme",
+        "test_remote",
+        "test_remote_output",
+    ),
     *("test_release", "test_bench_store", "test_conf", "test_stamp", "test_dictionary"),
     *("test_codes", "test_sarif", "test_errors", "test_output", "test_warm_up", "test_hostile"),
     *("test_writers", "test_one_reader", "test_words", "test_overview", "test_dataset"),
@@ -160,8 +167,8 @@ def _plain_java_errors(request: pytest.FixtureRequest, monkeypatch: pytest.Monke
 @pytest.fixture(autouse=True)
 def _quick_rocksdb(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """Fork the processes that read databases; where they are what is tested, start them."""
-    if request.path.stem != "test_rocksdb_database":
-        monkeypatch.setattr(rocksdb_database, "_start", rocksdb_process.start)
+    if request.path.stem not in {"test_rocksdb_database", "test_confinement"}:
+        monkeypatch.setattr(rocksdb_cell, "_start", rocksdb_process.start)
 
 
 @pytest.fixture

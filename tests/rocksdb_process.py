@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import array
 import atexit
+import fcntl
 import gc
 import os
 import pickle
@@ -18,30 +19,32 @@ import subprocess
 import sys
 import tempfile
 import threading
+from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
 from typing import Final, NoReturn
 
-from rmqtool.store import rocksdb_database
+from rmqtool.store import rocksdb_cell
 
 ROOT: Final = Path(__file__).parents[1]
-START: Final = rocksdb_database._start  # noqa: SLF001 - what is replaced
+START: Final = rocksdb_cell._start  # noqa: SLF001 - what is replaced
 _MOST: Final = 1 << 20  # bytes of an order
-_DESCRIPTORS: Final = 2
+_DESCRIPTORS: Final = 253  # that a socket takes at a time
+_ABOVE: Final = 600  # no descriptor of a test has such a number
 RUNS: Final = -1  # no status of a process
 
 
 class Forked:
-    """What `Database` uses of a `Popen`."""
+    """What `Cell` uses of a `Popen`."""
 
-    def __init__(self, forker: Forker, directory: str) -> None:
+    def __init__(self, forker: Forker, directory: str, handles: Sequence[int]) -> None:
         theirs_in, ours_in = os.pipe()
         ours_out, theirs_out = os.pipe()
         self.stdin = open(ours_in, "wb", buffering=0)  # noqa: SIM115, PTH123 - closed by its user
         self.stdout = open(ours_out, "rb", buffering=0)  # noqa: SIM115, PTH123
-        order = pickle.dumps(({**os.environ}, directory))
+        order = pickle.dumps((rocksdb_cell.environment(), directory, [0, 1, *handles]))
         self._forker = forker
-        self._pid = forker.ask(order, theirs_in, theirs_out)
+        self.pid = forker.ask(order, theirs_in, theirs_out, *handles)
         self._status: int | None = None
         for descriptor in (theirs_in, theirs_out):
             os.close(descriptor)
@@ -49,19 +52,19 @@ class Forked:
     def terminate(self) -> None:
         """Ask it to end, unless it is known to have ended."""
         if self._status is None:
-            os.kill(self._pid, signal.SIGTERM)
+            os.kill(self.pid, signal.SIGTERM)
 
     def poll(self) -> int | None:
         """Give its status, as `Popen` does; None while it runs."""
         if self._status is None:
-            status = self._forker.ask(pickle.dumps(-self._pid))
+            status = self._forker.ask(pickle.dumps(-self.pid))
             self._status = None if status == RUNS else os.waitstatus_to_exitcode(status)
         return self._status
 
     def wait(self) -> int:
         """Wait for its end; give its status as `Popen` does."""
         if self._status is None:
-            self._status = os.waitstatus_to_exitcode(self._forker.ask(pickle.dumps(self._pid)))
+            self._status = os.waitstatus_to_exitcode(self._forker.ask(pickle.dumps(self.pid)))
         return self._status
 
 
@@ -103,10 +106,12 @@ def _forker() -> Forker:
     return Forker()
 
 
-def start() -> Forked | subprocess.Popen[bytes]:
+def start(handles: Sequence[int]) -> Forked | subprocess.Popen[bytes]:
     """Start the process; in a child of the tests, which is killed at any moment, as users do."""
     forker = _forker()
-    return Forked(forker, str(Path.cwd())) if forker.owner == os.getpid() else START()
+    if forker.owner != os.getpid() or len(handles) + 2 > _DESCRIPTORS:
+        return START(handles)
+    return Forked(forker, str(Path.cwd()), handles)
 
 
 # ---- the other side ----------------------------------------------------------------------------
@@ -116,7 +121,8 @@ def _serve(line: socket.socket) -> None:
     """Fork for each order, wait for the end of a child, or ask, until nobody is left to ask."""
     import rocksdict  # noqa: F401 - loaded once
 
-    from rmqtool.writing import rocksdb_links  # noqa: F401 - likewise
+    from rmqtool.store import rocksdb_server  # noqa: F401 - likewise
+    from rmqtool.writing import rocksdb_keeper, rocksdb_maker  # noqa: F401 - likewise
 
     gc.collect()
     gc.freeze()
@@ -141,22 +147,27 @@ def _serve(line: socket.socket) -> None:
         line.send(str(child).encode())
 
 
-def _become(order: tuple[dict[str, str], str], descriptors: array.array[int]) -> NoReturn:
-    """Be the program."""
-    from rmqtool.writing import rocksdb_links
+def _become(
+    order: tuple[dict[str, str], str, list[int]], descriptors: array.array[int]
+) -> NoReturn:
+    """Be the program, with descriptors under the numbers that they have where it was started."""
+    from rmqtool.writing import rocksdb_keeper
 
     code = 1
     try:
-        for number, descriptor in enumerate(descriptors):
+        environment, directory, numbers = order
+        moved = [fcntl.fcntl(one, fcntl.F_DUPFD, _ABOVE) for one in descriptors]
+        for descriptor in descriptors:
+            os.close(descriptor)
+        for descriptor, number in zip(moved, numbers, strict=True):
             os.dup2(descriptor, number)
             os.close(descriptor)
         sys.stdin, sys.stdout = open(0, closefd=False), open(1, "w", closefd=False)  # noqa: SIM115
-        environment, directory = order
         os.environ.clear()
         os.environ.update(environment)
         os.chdir(directory)
         tempfile.tempdir = None  # found out anew
-        code = rocksdb_links.main()
+        code = rocksdb_keeper.main()
     except SystemExit as end:
         code = end.code if isinstance(end.code, int) else 1
     finally:

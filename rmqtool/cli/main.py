@@ -12,7 +12,7 @@ from rmqtool.cli.exits import BUG, DONE, IN_PART, INTERRUPTED, NOT_DONE, TERMINA
 from rmqtool.cli.signals import Terminated, stoppable
 from rmqtool.errors import OutputClosed, RepairError, RmqtoolError, Trouble, UsageError
 from rmqtool.store.refused import refused_reads
-from rmqtool.store.rocksdb_idle import databases_wait
+from rmqtool.store.rocksdb_idle import LACKING, databases_wait
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from typer import TyperException
 
 OBJECTS: Final = 100_000  # before they are looked through: imports make many, and all of them stay
+QUIET: Final = frozenset({"-q", "--quiet"})
 NAMED: Final = 10  # files that cannot be read
 ASKED_BY: Final = "_RMQTOOL_COMPLETE"  # a shell: set by the scripts in completion/
 
@@ -78,6 +79,10 @@ def _run_and_tell(arguments: Sequence[str]) -> int:
     """Do what a command line asks for; name the files that the disk refused to read."""
     with refused_reads() as refused, databases_wait():
         code = _run(arguments)
+    if LACKING and not QUIET & {*arguments}:
+        ways = ", nor by ".join(sorted(LACKING))
+        say(f"this machine cannot confine RocksDB by {ways}; other limits apply")
+        LACKING.clear()
     if not refused:
         return code
     files = [*refused.values()]
@@ -94,7 +99,7 @@ def _run(arguments: Sequence[str]) -> int:
         return _complete(arguments)
     if not arguments:
         return _offer()
-    if not {"-q", "--quiet"} & {*arguments}:
+    if not QUIET & {*arguments}:
         from rmqtool.machine import announce
 
         announce.listen(say)

@@ -91,4 +91,21 @@ FAMILIES: Final[dict[str, Families]] = {
 }
 """By path below the store root, then by family. A family without rows may be missing, and the
 default family is there though a database may have no rows in it."""
+LONGEST: Final[dict[Callable[[bytes, bytes], RocksdbRow], int]] = {
+    json_row: 1 << 20,
+    v2_row: 1 << 20,
+    pop_row: 1 << 16,
+}
+LONGEST_OF_OTHERS: Final = 1 << 12  # far above the few numbers that they hold
 SECRET: Final = frozenset({"config/users", "config/acls"})  # values hold passwords
+
+
+def longest_value(path: str, family: str) -> int:
+    """Give the bytes that a value may have; what is longer is not read, and said to be so.
+
+    Args:
+        path: of the database, below the store root.
+        family: of the row.
+    """
+    read = FAMILIES.get(path, {}).get(family)
+    return LONGEST_OF_OTHERS if read is None else LONGEST.get(read, LONGEST_OF_OTHERS)

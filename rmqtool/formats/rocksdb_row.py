@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from rmqtool.errors import BadLength, DecodeError
 from rmqtool.formats import java
 from rmqtool.formats.annotate import Span, layout_spans
+from rmqtool.formats.long_value import LongValue
 
 if TYPE_CHECKING:
     from rmqtool.formats.layout import Layout
@@ -43,9 +44,16 @@ class RowReader:
     """
 
     def __init__(self, raw: bytes, what: str) -> None:
+        """Begin.
+
+        Raises:
+            BadLength: it is too long to be read.
+        """
         self.spans: list[Span] = []
         self.values: dict[str, Any] = {}
         self._raw, self._what, self._position = raw, what, 0
+        if isinstance(raw, LongValue):
+            raise self._bad(what, raw.reason)
 
     @property
     def left(self) -> int:

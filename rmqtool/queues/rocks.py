@@ -37,7 +37,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from rmqtool.queues.kinds import Units
-    from rmqtool.store.rocksdb_database import Database, RowBatch
+    from rmqtool.store.rocksdb_database import Database
+    from rmqtool.store.rocksdb_frames import RowBatch
 
 OFFSETS: Final = "offset"  # the family of max, min and the end of dispatch
 LAST_UNITS: Final = 128  # whose sizes are averaged
@@ -258,7 +259,7 @@ class RocksQueues(QueueSource):
         found = {name for name, ends in self.ends.items() if ends.maximum is not None}
         begin = b""
         while batch := next(self.database.rows(DEFAULT, begin, b"", 1), None):
-            key, value = batch.joined_keys, batch.joined_values
+            ((key, value),) = batch.items()
             try:
                 values = unit_row(key, value).values
             except DecodeError:

@@ -7,7 +7,7 @@ Source: RocksDBConsumeQueueTable, RocksDBConsumeQueueOffsetTable, 5.2.0 to 5.5.0
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, Generic, TypeVar
+from typing import TYPE_CHECKING, Final, Generic, Self, TypeVar
 
 import numpy as np
 
@@ -91,6 +91,8 @@ class _Beside(Generic[Files]):
 class RocksSink(_Beside["WritingSink"]):
     """Writes queues into a database, and beside it into files where the store has both.
 
+    A context manager: what is not finished goes.
+
     Args:
         store: whose log tells the store times of records.
         path: of the database.
@@ -111,6 +113,13 @@ class RocksSink(_Beside["WritingSink"]):
         self._end = 0
         self._expired = _expired_ends(store)
 
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self._writer.close()
+        self._log.__exit__()
+
     def finish(self) -> None:
         """Write the `max` rows and the end of dispatch; close the database.
 
@@ -127,7 +136,6 @@ class RocksSink(_Beside["WritingSink"]):
             rows.append((CHECKPOINT_KEY, DISPATCHED["dispatched"].build(self._end)))
         self._writer.put(OFFSETS, rows)
         self._writer.finish()
-        self._log.__exit__()
 
     def _take(self, piece: QueueFileBytes) -> None:
         self._waiting.append(piece)

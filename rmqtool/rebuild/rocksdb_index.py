@@ -95,11 +95,11 @@ def write_index(store: Store, files: WritingSink, result: RebuildResult) -> None
         WriteFailed: the system refused.
     """
     kept = _beside(store)
-    writer = DatabaseWriter(files.tree(PATH), (DEFAULT, *kept))
-    writer.put(DEFAULT, LogEntries(store, result))
-    for family, rows in kept.items():
-        writer.put(family, rows)
-    writer.finish()
+    with DatabaseWriter(files.tree(PATH), (DEFAULT, *kept)) as writer:
+        writer.put(DEFAULT, LogEntries(store, result))
+        for family, rows in kept.items():
+            writer.put(family, rows)
+        writer.finish()
 
 
 def compare_index(store: Store, sink: ComparingSink, result: RebuildResult) -> None:
@@ -152,14 +152,19 @@ def _beside(store: Store) -> dict[str, list[Pair]]:
     found = _database(store)
     if found is None:
         return kept
+    reason = ""
     try:
         with Database(found.place, found.path) as database:
             for family in database.families:
-                if family != DEFAULT:
-                    kept[family] = [
-                        pair for batch in database.rows(family) for pair in batch.items()
-                    ]
+                if family == DEFAULT:
+                    continue
+                rows = kept[family] = []
+                for batch in database.rows(family):
+                    rows += batch.items()
+                    reason = reason or next((one.reason for one in batch.long_values.values()), "")
     except UnreadablePath as error:
-        reason = f"timers and open transactions of it would be lost: {error.reason}"
-        raise UnreadablePath(path=error.path, reason=reason, trouble=Trouble.TOLD) from error
+        reason = error.reason
+    if reason:
+        reason = f"timers and open transactions of it would be lost: {reason}"
+        raise UnreadablePath(path=found.path, reason=reason, trouble=Trouble.TOLD)
     return kept

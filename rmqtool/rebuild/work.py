@@ -189,9 +189,9 @@ def _run_writing_queues(
     path = database.path if database else missing_database(store) or QueueKind.CONSUME_QUEUE
     has_files = StoreType.FILES in types
     light_only = is_light_only(store)
-    sink = RocksSink(store, path, files, light_only=light_only, has_files=has_files)
-    result = run(store, options, sink, advance)
-    sink.finish()
+    with RocksSink(store, path, files, light_only=light_only, has_files=has_files) as sink:
+        result = run(store, options, sink, advance)
+        sink.finish()
     return result
 
 

@@ -97,22 +97,27 @@ def pairs_of(block: bytes) -> Iterator[tuple[bytes, bytes]]:
         yield key, block[position - length : position]
 
 
-def decompressed(raw: bytes) -> bytes:
+def decompressed(raw: bytes, most: int) -> bytes:
     """Give the content of a block that is read with its trailer.
 
     Source: util/compression.h, compress_format_version 2: a varint32 of the length comes first.
 
+    Args:
+        raw: the block.
+        most: bytes of it; a stranger packs a GiB into a MiB.
+
     Raises:
-        BrokenBlock: it cannot be decompressed.
+        BrokenBlock: it cannot be decompressed, or is larger.
         IndexError: it is shorter than its own head.
     """
     compression, data = COMPRESSIONS[raw[-TRAILER.size]], raw[: -TRAILER.size]
-    if compression == "none":
-        return data
-    length, position = varint_at(data, 0)
-    if length > LARGEST_BLOCK:
-        reason = f"{length:,} bytes"
+    is_plain = compression == "none"
+    length, position = (len(data), 0) if is_plain else varint_at(data, 0)
+    if length > most:
+        reason = f"{length:,} bytes; at most {most:,} are read"
         raise BrokenBlock(reason)
+    if is_plain:
+        return data
     if compression in {"lz4", "lz4hc"}:
         import lz4.block
 

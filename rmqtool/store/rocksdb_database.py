@@ -1,118 +1,63 @@
 """Reads the rows of a RocksDB database, read-only, in a process of its own.
 
 The library writes a file into the directory that it opens, and may end the process on damaged
-files. So it gets a directory of links, and a process: see `writing.rocksdb_links`. Nothing in the
-store changes. Damage is an error after the rows that could be read, never fewer rows in silence.
-While a command runs, who asks for the same files again is given the same process: `rocksdb_idle`.
+files. So it gets open files, a directory of links to them, and a process that can do nothing else:
+see `rocksdb_cell`. Nothing in the store changes. Damage is an error after the rows that could be
+read, never fewer rows in silence. While a command runs, who asks for the same files again is given
+the same process: `rocksdb_idle`.
 """
 
 from __future__ import annotations
 
-import json
-import os
-import select
-import subprocess
 import sys
 import weakref
-from contextlib import ExitStack
-from dataclasses import dataclass, field
-from pathlib import Path
+from contextlib import ExitStack, contextmanager, suppress
 from typing import TYPE_CHECKING, Any, Final, Self
 
-from rmqtool.errors import DamagedDatabase, EngineMissing
-from rmqtool.store.entry import EntryKind
-from rmqtool.store.rocksdb import FILE_NAME
+from rmqtool.errors import DamagedDatabase
+from rmqtool.formats.rocksdb_families import longest_value
+from rmqtool.store.rocksdb import CURRENT
+from rmqtool.store.rocksdb_cell import LARGEST_REASON, Cell, CellFailed, limits
+from rmqtool.store.rocksdb_files import SPARE, DatabaseFiles, is_used, too_large
+from rmqtool.store.rocksdb_frames import LONG, RowBatch
 from rmqtool.store.rocksdb_idle import leave, take
-from rmqtool.store.rocksdb_server import FRAME, ITEM, PREFIX, SKIP_CORRUPTED
+from rmqtool.store.rocksdb_server import SKIP_CORRUPTED
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from rmqtool.store.entry import Entry
-    from rmqtool.store.place import Place
+    from rmqtool.store.place import OpenFile, Place
     from rmqtool.store.rocksdb_idle import Opening
 
-PACKAGE: Final = "rocksdict"
-INSTALL: Final = "pip install rocksdict"
-PACKAGES: Final = str(Path(__file__).parents[2])
-MODULE: Final = "rmqtool.writing.rocksdb_links"  # a program: nothing of it is imported
-SILENCE_SECONDS = 60.0  # without a byte from the process: it hangs
-# Of address space. What lies in the logs is in memory as a whole.
-MEMORY_BYTES = 4 << 30
-CLOSED: Final = "the database was closed"
 READ_BYTES: Final = 1 << 20
-LINKED: Final = ("CURRENT", "IDENTITY", "MANIFEST-")  # and table files and write-ahead logs
-SUFFIXES: Final = (".sst", ".log", ".blob")
-# RocksDB reads the first two into memory, and the others from their begin to their end. Its own
-# are far below; a stranger has a hole of any length for nothing.
-LARGEST: Final = {"CURRENT": 4096, "IDENTITY": 4096, "MANIFEST-": 2 << 30, ".log": 4 << 30}
-MOST_COPIED: Final = 4 << 30  # bytes of files that are not on this machine's disks
+MOST_COPIED: Final = 4 << 30  # bytes of files that the process cannot open by itself
+MEMORY_OF_LOGS: Final = 4  # bytes in memory for each in a write-ahead log
+SECONDS: Final = 600  # of a processor, and so many more for each GiB: a command reads it some times
+SECONDS_A_GIB: Final = 3600
 
 
-@dataclass(frozen=True, slots=True)
-class RowBatch:
-    """Some rows of a family, in the order of their keys.
-
-    Attributes:
-        joined_keys: all keys, one after another.
-        joined_values: the same of the values.
-        key_lengths: bytes of each key.
-        value_lengths: bytes of each value.
-    """
-
-    joined_keys: bytes
-    joined_values: bytes
-    key_lengths: tuple[int, ...]
-    value_lengths: tuple[int, ...]
-
-    def __len__(self) -> int:
-        return len(self.key_lengths)
-
-    @property
-    def keys(self) -> list[bytes]:
-        """Key of each row."""
-        return _cut(self.joined_keys, self.key_lengths)
-
-    @property
-    def values(self) -> list[bytes]:
-        """Value of each row."""
-        return _cut(self.joined_values, self.value_lengths)
-
-    def items(self) -> Iterator[tuple[bytes, bytes]]:
-        """Yield key and value of each row."""
-        return zip(self.keys, self.values, strict=True)
-
-
-@dataclass(eq=False, slots=True)
 class Served:
     """A process that has opened a database.
 
-    Attributes:
-        process: that answers.
+    Args:
+        cell: the process.
         opening: how it was opened, and on what.
-        families: names of the column families.
-        live: table files that the library uses, with the size that the MANIFEST gives.
-        is_answered: whether all of its last answer was read.
     """
 
-    process: subprocess.Popen[bytes]
-    opening: Opening
-    families: tuple[str, ...] = ()
-    live: dict[str, int] = field(default_factory=dict)
-    is_answered: bool = False
+    def __init__(self, cell: Cell, opening: Opening) -> None:
+        self.cell, self.opening = cell, opening
+        self.families: tuple[str, ...] = ()  # names of the column families
+        self.live: dict[str, int] = {}  # table files that the library uses, and their sizes
+        self.is_answered = False  # whether all of its last answer was read
 
     def end(self) -> None:
         """End the process; it only reads, and its parent removes the directory."""
-        for stream in (self.process.stdin, self.process.stdout):
-            if stream is not None:
-                stream.close()
-        self.process.terminate()
-        self.process.wait()
+        self.cell.end()
 
     @property
     def can_answer(self) -> bool:
         """Whether it has opened the database, owes nobody an answer, and lives."""
-        return self.is_answered and bool(self.families) and self.process.poll() is None
+        return self.is_answered and bool(self.families) and self.cell.is_alive
 
     def close(self) -> None:
         """Leave it to the next reader, where it can answer."""
@@ -141,14 +86,13 @@ class Database:
             EngineMissing: the library is not installed.
         """
         self.place, self.path = place, path
-        _require()
-        links, copies, opening = self._files()
-        waiting = take(opening)
-        self._served = waiting if isinstance(waiting, Served) else Served(_start(), opening)
+        with ExitStack() as stack:
+            if place.child(CURRENT).is_local:
+                files = stack.enter_context(DatabaseFiles(place, path))
+                self._served = self._of_files(files)
+            else:
+                self._served = self._of_copies(stack)
         self._close = weakref.finalize(self, self._served.close)
-        if waiting is None:
-            answer = self._begin(links, copies)
-            self._served.families, self._served.live = tuple(answer["families"]), answer["live"]
         self.families, self.live = self._served.families, self._served.live
 
     def __enter__(self) -> Self:
@@ -199,46 +143,71 @@ class Database:
         found = list(self.rows(family, key, key + b"\0", 1))
         return found[0].values[0] if found else None
 
-    def _files(self) -> tuple[dict[str, str], dict[str, Place], Opening]:
-        """Give the files of the database: of this machine to link to, and remote ones to copy.
+    def _of_files(self, files: DatabaseFiles) -> Served:
+        """Give a process that has opened files of this machine: one that waits, or a new one."""
+        opening = (self._mode, *files.state)
+        waiting = take(opening)
+        if isinstance(waiting, Served):
+            return waiting
+        files.open()
+        user, closed = files.reader()
+        handles = {name: one for name, one in files.handles.items() if name not in closed}
+        most_open, of_library = files.most_open
+        order: dict[str, Any] = {"links": handles, "user": user, "open_files": of_library}
+        copies = {name: files.opened(name) for name in closed}
+        return self._served_by(order, copies, files.sizes, most_open, () if closed else opening)
 
-        Returns:
-            Those to link to, those to copy, and the opening; of copies there is none to repeat.
+    def _of_copies(self, stack: ExitStack) -> Served:
+        """Give a process that opens copies of files that are not on this machine's disks."""
+        copies: dict[str, OpenFile] = {}
+        for entry in filter(is_used, self.place.entries()):
+            if (reason := too_large(entry.name, entry.size)) is not None:
+                raise self._damaged(reason)
+            copies[entry.name] = stack.enter_context(self.place.child(entry.name).open())
+        sizes = {name: file.size for name, file in copies.items()}
+        order: dict[str, Any] = {"links": {}, "user": None, "open_files": -1}
+        return self._served_by(order, copies, sizes, len(copies) + SPARE, ())
 
-        Raises:
-            DamagedDatabase: a file is too large.
+    def _served_by(
+        self,
+        order: dict[str, Any],
+        copies: dict[str, OpenFile],
+        sizes: dict[str, int],
+        most_open: int,
+        opening: Opening,
+    ) -> Served:
+        """Start a process, and have it open the database.
+
+        Args:
+            order: what it opens by itself, as whom.
+            copies: what is copied for it.
+            sizes: of all files.
+            most_open: files that it may have open.
+            opening: see `Served`.
         """
-        links: dict[str, str] = {}
-        copies: dict[str, Place] = {}
-        files = []
-        for entry in self.place.entries():
-            if entry.kind is not EntryKind.FILE or not FILE_NAME.fullmatch(entry.name):
-                continue
-            if not entry.name.startswith(LINKED) and not entry.name.endswith(SUFFIXES):
-                continue
-            self._refuse_large(entry)
-            file = self.place.child(entry.name)
-            if file.is_local:
-                location = os.path.abspath(file.location)  # noqa: PTH100 - of any bytes
-                links[entry.name] = location
-                files.append((location, entry.size, entry.mtime_ns, entry.inode))
-            else:
-                copies[entry.name] = file
-        return links, copies, () if copies else (self._mode, *sorted(files))
-
-    def _begin(self, links: dict[str, str], copies: dict[str, Place]) -> dict[str, Any]:
-        """Have the process open the database; give what it says of it."""
-        with ExitStack() as stack:
-            opened = {name: stack.enter_context(file.open()) for name, file in copies.items()}
-            sizes = {name: file.size for name, file in opened.items()}
-            self._require_room(sum(sizes.values()))
-            self._tell(
-                {"links": links, "copies": sizes, "mode": self._mode, "memory": MEMORY_BYTES}
-            )
-            for file in opened.values():
-                for position in range(0, file.size, READ_BYTES):
-                    self._send(file.read_at(position, READ_BYTES))
-        return self._answer()
+        self._require_room(sum(file.size for file in copies.values()))
+        size = sum(sizes.values())
+        logs = sum(one for name, one in sizes.items() if name.endswith(".log"))
+        seconds = SECONDS + SECONDS_A_GIB * size // (1 << 30)
+        order |= {
+            "copies": {name: file.size for name, file in copies.items()},
+            "mode": self._mode,
+            "limits": limits(size + MEMORY_OF_LOGS * logs, seconds, most_open),
+        }
+        with self._failures():
+            cell = Cell(order, [*order["links"].values()])
+            served = Served(cell, opening)
+            try:
+                for file in copies.values():
+                    for position in range(0, file.size, READ_BYTES):
+                        cell.write([file.read_at(position, READ_BYTES)])
+                answer = cell.answer()
+            except BaseException:
+                cell.end()
+                raise
+        served.families, served.live = tuple(answer["families"]), answer["live"]
+        served.is_answered = True
+        return served
 
     @property
     def _mode(self) -> str:
@@ -250,21 +219,18 @@ class Database:
             reason = f"copies of {count:,} bytes; at most {MOST_COPIED:,} are made: unpack it"
             raise self._damaged(reason)
 
-    def _refuse_large(self, entry: Entry) -> None:
-        for part, limit in LARGEST.items():
-            if entry.size > limit and (entry.name.startswith(part) or entry.name.endswith(part)):
-                reason = f"{entry.name} has {entry.size:,} bytes; at most {limit:,} are read"
-                raise self._damaged(reason)
-
     def _scan(
         self, family: str, begin: bytes, end: bytes, limit: int, *, is_last: bool
     ) -> Iterator[RowBatch]:
+        longest = longest_value(self.path, family)
         asked = {"family": family, "begin": begin.hex(), "end": end.hex(), "limit": limit}
-        self._tell({**asked, "is_last": is_last})
+        self._served.is_answered = False
         is_read = False
         try:
-            while (batch := self._batch()) is not None:
-                yield batch
+            with self._failures():
+                self._served.cell.tell({**asked, "is_last": is_last, "longest": longest})
+                while (batch := self._batch(longest)) is not None:
+                    yield batch
             is_read = True
         finally:
             if not is_read and self._close.alive:  # nobody wants the rest, or it is damaged
@@ -272,110 +238,30 @@ class Database:
 
     def _drain(self) -> None:
         """Read what is left of an answer, so that the next question gets its own."""
-        if not self._served.is_answered:
-            try:
-                while self._batch() is not None:
-                    pass
-            except DamagedDatabase:
-                return
+        with suppress(CellFailed):
+            while not self._served.is_answered and self._batch() is not None:
+                pass
 
-    def _answer(self) -> dict[str, Any]:
-        rows, length, _ = FRAME.unpack(self._read(FRAME.size))
-        answer: dict[str, Any] = json.loads(self._read(length))
-        if rows or "error" in answer:
-            self.close()
-            raise self._damaged(answer.get("error", "no answer"))
-        self._served.is_answered = True
-        return answer
-
-    def _tell(self, question: dict[str, Any]) -> None:
-        self._served.is_answered = False
-        self._send(json.dumps(question).encode() + b"\n")
-
-    def _send(self, data: bytes) -> None:
-        stdin, left = self._served.process.stdin, memoryview(data)
-        try:
-            if stdin is None or stdin.closed:
-                raise self._damaged(CLOSED)
-            while left:
-                left = left[stdin.write(left) :]
-        except OSError as error:
-            raise self._died() from error
-
-    def _batch(self) -> RowBatch | None:
-        """Read a frame; None is the end of the answer.
+    def _batch(self, longest: int = LONG) -> RowBatch | None:
+        """Read rows; None is the end of the answer.
 
         Raises:
-            DamagedDatabase: the answer is that there are more rows.
+            CellFailed: the answer is that there are more rows, or there is none.
         """
-        rows, key_bytes, value_bytes = FRAME.unpack(self._read(FRAME.size))
-        if not rows:
-            answer = json.loads(self._read(key_bytes))
-            self._served.is_answered = True
-            if "error" in answer:
-                raise self._damaged(answer["error"])
-            return None
-        lengths = memoryview(self._read(2 * rows * 4)).cast(ITEM).tolist()
-        keys, values = self._read(key_bytes), self._read(value_bytes)
-        return RowBatch(keys, values, tuple(lengths[:rows]), tuple(lengths[rows:]))
+        frame = self._served.cell.read(longest)
+        if isinstance(frame, RowBatch):
+            return frame
+        self._served.is_answered = True
+        if "error" in frame:
+            raise CellFailed(str(frame["error"])[:LARGEST_REASON])
+        return None
 
-    def _read(self, length: int) -> bytes:
-        """Read from the process, which has to say something from time to time."""
-        stdout = self._served.process.stdout
-        if stdout is None or stdout.closed:
-            raise self._damaged(CLOSED)
-        parts, descriptor = [], stdout.fileno()
-        while length:
-            if not select.select([descriptor], [], [], SILENCE_SECONDS)[0]:
-                self._served.process.terminate()
-                reason = f"RocksDB gave no answer for {SILENCE_SECONDS:g} s"
-                raise self._died(reason)
-            part = os.read(descriptor, min(length, READ_BYTES))
-            if not part:
-                raise self._died()
-            parts.append(part)
-            length -= len(part)
-        return parts[0] if len(parts) == 1 else b"".join(parts)
-
-    def _died(self, reason: str = "") -> DamagedDatabase:
-        code = self._served.process.wait()
-        self.close()
-        return self._damaged(reason or f"RocksDB's process ended, status {code}, on these files")
+    @contextmanager
+    def _failures(self) -> Iterator[None]:
+        try:
+            yield
+        except CellFailed as error:
+            raise self._damaged(str(error)) from error
 
     def _damaged(self, reason: str) -> DamagedDatabase:
-        return DamagedDatabase(path=self.path, reason=_without_links(reason))
-
-
-def _without_links(reason: str) -> str:
-    """Leave out the directory of links, which nobody else can see."""
-    words = (word.rpartition("/")[2] if f"/{PREFIX}" in word else word for word in reason.split())
-    return " ".join(words)
-
-
-def _require() -> None:
-    from importlib.util import find_spec
-
-    if find_spec(PACKAGE) is None:
-        raise EngineMissing(needs=f"{PACKAGE}, the reader of RocksDB databases", install=INSTALL)
-
-
-def _start() -> subprocess.Popen[bytes]:
-    """Start the process; it finds this package where this process found it."""
-    paths = os.pathsep.join([PACKAGES, *(path for path in sys.path if path)])
-    environment = {**os.environ, "PYTHONPATH": paths}
-    return subprocess.Popen(  # noqa: S603 - our own interpreter
-        [sys.executable, "-P", "-m", MODULE],  # -P: never from the current directory
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.DEVNULL,
-        env=environment,
-        bufsize=0,
-    )
-
-
-def _cut(joined: bytes, lengths: tuple[int, ...]) -> list[bytes]:
-    parts, position = [], 0
-    for length in lengths:
-        parts.append(joined[position : position + length])
-        position += length
-    return parts
+        return DamagedDatabase(path=self.path, reason=reason)

@@ -37,6 +37,7 @@ if TYPE_CHECKING:
 
 
 MOST: Final = 4  # that wait; each has what lies in the logs of its database in memory
+LACKING: Final[set[str]] = set()  # what could not confine a process of this one: `confinement.WAYS`
 _WAITING: Final[list[tuple[int, list[Idle]]]] = []  # of which process: a child shares their pipes
 
 

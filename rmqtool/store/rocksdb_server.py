@@ -1,65 +1,54 @@
-"""What reads one RocksDB database, in a process of its own: damage never takes rmqtool with it.
+"""What reads one RocksDB database, in a process that can do nothing else: see `confinement`.
 
-`writing.rocksdb_links` starts it for `rocksdb_database`, on a directory of links. It reads
-requests, a line of JSON each, from stdin, and writes rows to stdout: frames of lengths, keys and
-values, and an answer, a line of JSON, in a frame of its own. It ends when stdin does.
+`writing.rocksdb_keeper` starts it for `rocksdb_database`, in a directory of links to open files. It
+reads questions from one pipe, and writes rows and answers to another: see `rocksdb_frames`. It
+ends when nobody asks any more.
 """
 
 from __future__ import annotations
 
 import gc
-import json
-import sys
-from array import array
 from itertools import islice
-from struct import Struct
-from typing import TYPE_CHECKING, Any, BinaryIO, Final
+from typing import TYPE_CHECKING, Any, Final
+
+from rmqtool.store import rocksdb_frames
+from rmqtool.store.rocksdb_frames import BYTES, LARGEST_KEY, ROWS
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from typing import BinaryIO
+
     from rocksdict import Rdict, RdictIter
 
-FRAME: Final = Struct("<IQQ")  # rows, bytes of keys, bytes of values; no rows: an answer
-PREFIX: Final = "rmqtool-rocksdb-"  # of the directory of links, which nobody is told of
-ROWS_A_FRAME: Final = 8192
-ROWS_A_PART: Final = 512
-BYTES_A_FRAME: Final = 4 << 20
+    from rmqtool.store.rocksdb_frames import Read
+
+HERE: Final = "."  # the directory of this process
 SKIP_CORRUPTED: Final = "skip"
-ITEM: Final = "I"  # lengths in a frame: unsigned, 4 bytes, little-endian on all platforms we read
 
 
-def serve(directory: str, mode: str, memory: int) -> None:
-    """Open a database, and answer the lines of stdin.
+def serve(order: dict[str, Any], read: Read, out: BinaryIO) -> None:
+    """Open the database of this directory, and answer questions until there are no more.
 
     Args:
-        directory: its files, or links to them.
-        mode: `SKIP_CORRUPTED` passes over damaged records of its logs; any other ends there.
-        memory: bytes of address space that this process may take.
+        order: `mode`, which is how its logs are read: `SKIP_CORRUPTED` passes over damaged records,
+            any other ends there; `open_files`, which is how many it may have open.
+        read: gives bytes of the questions; raises EOFError at their end.
+        out: takes the answers.
     """
     gc.disable()  # no circles here, and rows by the million to look for them in
-    _limit_memory(memory)
-    lines, out = sys.stdin.buffer, sys.stdout.buffer
     try:
-        database, answer = _open(directory, mode)
+        database, answer = _open(order)
     except Exception as error:  # noqa: BLE001 - the library has one class for all
-        _answer(out, {"error": str(error)})
+        rocksdb_frames.send(out, {"error": str(error)})
         return
-    _answer(out, answer)
-    for line in lines:
-        _scan(database, json.loads(line), out)
+    rocksdb_frames.send(out, answer | {"lacking": order["lacking"]})
+    while True:
+        question = rocksdb_frames.read_frame(read)
+        if isinstance(question, dict):
+            _scan(database, question, out)
 
 
-def _limit_memory(most: int) -> None:
-    """Let a length from damaged bytes end this process, not the machine."""
-    try:
-        import resource
-    except ImportError:  # not on Windows
-        return
-    hard = resource.getrlimit(resource.RLIMIT_AS)[1]
-    if hard == resource.RLIM_INFINITY or hard > most:
-        resource.setrlimit(resource.RLIMIT_AS, (most, most))
-
-
-def _open(directory: str, mode: str) -> tuple[Rdict, dict[str, Any]]:
+def _open(order: dict[str, Any]) -> tuple[Rdict, dict[str, Any]]:
     """Open the database read-only: its write-ahead logs go to memory, nothing is written.
 
     `error_if_log_file_exist` is off, or live write-ahead logs would be refused.
@@ -69,13 +58,15 @@ def _open(directory: str, mode: str) -> tuple[Rdict, dict[str, Any]]:
     options = Options(raw_mode=True)
     options.create_if_missing(create_if_missing=False)
     options.set_paranoid_checks(True)
-    if mode == SKIP_CORRUPTED:
+    options.set_max_open_files(order["open_files"])
+    options.set_max_file_opening_threads(1)
+    if order["mode"] == SKIP_CORRUPTED:
         options.set_wal_recovery_mode(DBRecoveryMode.skip_any_corrupted_record())
     else:
         options.set_wal_recovery_mode(DBRecoveryMode.point_in_time())
-    names = Rdict.list_cf(directory, options)
+    names = Rdict.list_cf(HERE, options)
     families = {name: Options(raw_mode=True) for name in names}
-    database = Rdict(directory, options, families, AccessType.read_only(False))
+    database = Rdict(HERE, options, families, AccessType.read_only(False))
     live = {one["name"].lstrip("/"): one["size"] for one in database.live_files()}
     return database, {"families": names, "live": live}
 
@@ -94,74 +85,87 @@ def _scan(database: Rdict, asked: dict[str, Any], out: BinaryIO) -> None:
     if asked["end"]:
         options.set_iterate_upper_bound(bytes.fromhex(asked["end"]))
     begin, limit = bytes.fromhex(asked["begin"]), asked["limit"]
-    frame = _Frame(out)
+    frame = _Frame(out, asked["longest"])
     try:
         family = database.get_column_family(asked["family"])
         if not asked["is_last"]:
-            items = family.items(from_key=begin or None, read_opt=options)
-            while part := list(islice(items, min(ROWS_A_PART, limit - frame.sent))):
-                frame.add(part)
-        rows = family.iter(options)
-        if asked["is_last"]:
-            _seek_last(rows, asked)
-        elif frame.last is None:
-            rows.seek(begin)
-        else:
-            rows.seek(frame.last)
-            rows.next()
-        while rows.valid() and frame.sent < limit:
-            frame.add([(rows.key(), rows.value())])
-            rows.next()
-        rows.status()
+            frame.add(islice(family.items(from_key=begin or None, read_opt=options), limit))
+        if frame.taken < limit:
+            rows = family.iter(options)
+            _seek(rows, frame.last, asked)
+            while rows.valid() and frame.taken < limit:
+                frame.add([(rows.key(), rows.value())])
+                rows.next()
+            rows.status()
     except Exception as error:  # noqa: BLE001 - the library has one class for all
         frame.send()
-        _answer(out, {"error": str(error)})
+        rocksdb_frames.send(out, {"error": str(error)})
         return
     frame.send()
-    _answer(out, {})
+    rocksdb_frames.send(out, {})
 
 
 class _Frame:
     """Rows that wait until they are worth a frame.
 
-    Attributes:
-        sent: rows that were taken, of all frames.
-        last: the key of the last one; None before.
+    Args:
+        out: takes the frames.
+        longest: bytes of a value that is given; of a longer one, its length is.
     """
 
-    def __init__(self, out: BinaryIO) -> None:
-        self.sent = 0
-        self.last: bytes | None = None
-        self._out = out
+    def __init__(self, out: BinaryIO, longest: int) -> None:
+        self.last: bytes | None = None  # the key of the last row; None before
+        self._sent = 0  # rows
+        self._out, self._longest = out, longest
         self._begin()
 
     def _begin(self) -> None:
-        self._lengths = array(ITEM), array(ITEM)
-        self._parts: tuple[list[bytes], list[bytes]] = [], []
-        self._sizes = [0, 0]
+        self._size = 0  # bytes of keys and values
+        self._keys: list[bytes] = []
+        self._values: list[bytes] = []
+        self._long_values: dict[int, int] = {}
 
-    def add(self, rows: list[tuple[Any, Any]]) -> None:
-        """Take more rows: bytes, as the database is opened raw."""
-        columns = tuple(zip(*rows, strict=True))
-        for item, column in enumerate(columns):
-            joined = b"".join(column)
-            self._lengths[item].extend(map(len, column))
-            self._parts[item].append(joined)
-            self._sizes[item] += len(joined)
-        self.sent, self.last = self.sent + len(rows), columns[0][-1]
-        if len(self._lengths[0]) >= ROWS_A_FRAME or sum(self._sizes) > BYTES_A_FRAME:
-            self.send()
+    @property
+    def taken(self) -> int:
+        """How many rows were added."""
+        return self._sent + len(self._keys)
+
+    def add(self, rows: Iterable[tuple[Any, Any]]) -> None:
+        """Take more rows: bytes, as the database is opened raw.
+
+        Raises:
+            ValueError: a key is longer than any; what follows it is not taken.
+        """
+        for key, value in rows:
+            if len(key) > LARGEST_KEY:
+                reason = f"a key is too long: {len(key):,} bytes; at most {LARGEST_KEY:,} are read"
+                raise ValueError(reason)
+            if len(value) > self._longest:
+                self._long_values[len(self._values)] = len(value)
+                value = b""  # noqa: PLW2901 - as if it had none
+            self._keys.append(key)
+            self._values.append(value)
+            self._size += len(key) + len(value)
+            if len(self._keys) == ROWS or self._size > BYTES:
+                self.last = key
+                self.send()
+        self.last = self._keys[-1] if self._keys else self.last
 
     def send(self) -> None:
         """Write what waits."""
-        if self._lengths[0]:
-            self._out.write(FRAME.pack(len(self._lengths[0]), *self._sizes))
-            self._out.writelines((*self._lengths, *self._parts[0], *self._parts[1]))
+        if self._keys:
+            self._out.writelines(rocksdb_frames.rows(self._keys, self._values, self._long_values))
+            self._sent += len(self._keys)
             self._begin()
 
 
-def _seek_last(rows: RdictIter, asked: dict[str, Any]) -> None:
-    """Go to the last row of a range, if there is one in it."""
+def _seek(rows: RdictIter, last: bytes | None, asked: dict[str, Any]) -> None:
+    """Go to the next row of a range, after one that was taken, or to its last one."""
+    if not asked["is_last"]:
+        rows.seek(bytes.fromhex(asked["begin"]) if last is None else last)
+        if last is not None:
+            rows.next()
+        return
     if asked["end"]:
         rows.seek_for_prev(bytes.fromhex(asked["end"]))
         if rows.valid() and rows.key() == bytes.fromhex(asked["end"]):
@@ -173,7 +177,5 @@ def _seek_last(rows: RdictIter, asked: dict[str, Any]) -> None:
 
 
 def _answer(out: BinaryIO, answer: dict[str, Any]) -> None:
-    raw = json.dumps(answer).encode()
-    out.write(FRAME.pack(0, len(raw), 0))
-    out.write(raw)
+    out.write(rocksdb_frames.message(answer))
     out.flush()

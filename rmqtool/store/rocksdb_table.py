@@ -8,6 +8,7 @@ Source: table/format.h, table/block_based, table/meta_blocks.cc, RocksDB 8.4.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from itertools import islice
 from struct import Struct
 from typing import TYPE_CHECKING, Final, NamedTuple
 
@@ -34,6 +35,8 @@ CRC32C: Final = 1
 NEWEST_VERSION: Final = 5  # that RocksDB 8.4 of RocketMQ 5.3 to 5.5 reads
 INDEX_DELTA_VERSION: Final = 4  # from here on, handles in the index leave the length out
 WINDOW_BYTES: Final = 256 << 10
+LARGEST_INDEX: Final = 1 << 20  # bytes, and as many as the file has
+LARGEST_PROPERTIES: Final = 1 << 20
 PLAIN_BLOCKS: Final = (b"rocksdb.properties", b"rocksdb.index")  # and filters: no word about rows
 FILTER: Final = b"filter."  # is in the name of each
 PROPERTY: Final = b"rocksdb."
@@ -231,18 +234,23 @@ def _properties(
     if raw is None:
         return {}
     try:
-        pairs = list(pairs_of(decompressed(raw)))
+        pairs = list(pairs_of(decompressed(raw, LARGEST_PROPERTIES)))
     except (BrokenBlock, IndexError) as error:
         content.add(f"the properties block cannot be read: {error}", handle, is_data=False)
         return {}
     return {key.removeprefix(PROPERTY): value for key, value in pairs}
 
 
-def read_data_block(file: OpenFile, handle: BlockHandle) -> bytes:
+def read_data_block(file: OpenFile, handle: BlockHandle, most: int) -> bytes:
     """Read a data block, and check its CRC.
 
+    Args:
+        file: the table.
+        handle: of the block.
+        most: bytes of it, once it is decompressed.
+
     Raises:
-        BrokenBlock: its CRC differs, or it cannot be decompressed.
+        BrokenBlock: its CRC differs, or it cannot be decompressed, or is larger.
         IndexError: it is shorter than its own head.
         UnreadablePath: the file may not be read.
     """
@@ -250,7 +258,7 @@ def read_data_block(file: OpenFile, handle: BlockHandle) -> bytes:
     raw = _read_block(file, content, handle, file.size - FOOTER.size, "data", is_data=True)
     if raw is None:
         raise BrokenBlock(content.problems[0].what)
-    return decompressed(raw)
+    return decompressed(raw, most)
 
 
 def _entries_of(
@@ -267,10 +275,16 @@ def _entries_of(
     if raw is None:
         return []
     try:
-        return list(handles_of(decompressed(raw), delta=delta))
+        found = handles_of(decompressed(raw, LARGEST_INDEX + file.size), delta=delta)
+        most = file.size // TRAILER.size  # each block has one
+        handles = list(islice(found, most + 1))
     except (BrokenBlock, IndexError) as error:
         content.add(f"the {name} block cannot be read: {error}", handle, is_data=True)
         return []
+    if len(handles) > most:
+        content.add(f"the {name} block names more blocks than fit", handle, is_data=True)
+        return []
+    return handles
 
 
 def _read_block(

@@ -11,20 +11,20 @@ import errno
 import os
 import stat
 from contextlib import contextmanager, suppress
-from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from rmqtool.errors import OutputExists, RepairError
 from rmqtool.store.names import relative_path
+from rmqtool.writing.directory import Spot
 from rmqtool.writing.staging import write_all, write_errors
-from rmqtool.writing.system_calls import clone, real_path
+from rmqtool.writing.system_calls import clone, open_path, rename_new
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from typing_extensions import Buffer
 
-    from rmqtool.writing.directory import Directory, Spot
+    from rmqtool.writing.directory import Directory
     from rmqtool.writing.owner import Ownership
     from rmqtool.writing.staging import DiskSync
 
@@ -264,27 +264,37 @@ class OutputTree:
 
     @property
     def location(self) -> str:
-        """Where the tree is staged now, for a library that writes into it by itself.
+        """Where this process reads what is staged, whatever it is called by now: an open directory.
 
         Raises:
             WriteFailed: the system does not tell.
         """
         with write_errors(self):
-            path = f"{real_path(self.top.handle)}/{self._below}".rstrip("/")
-            own = os.stat(self._below or ".", dir_fd=self.top.handle)
-            if not os.path.samestat(own, Path(path).stat()):
-                raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT))
-        return path
+            return f"{open_path(self.top.handle)}/{self._below.rstrip('/') or '.'}"
 
-    def take(self, name: str) -> None:
-        """Take note of a file that a library has written into the top of this tree.
+    def take(self, directory: Directory, name: str) -> None:
+        """Move a file that another process has made into the top of this tree.
+
+        Args:
+            directory: on the same file system; that process has ended.
+            name: in both.
 
         Raises:
-            WriteFailed: it is not there.
+            RepairError: it is no regular file.
+            WriteFailed: the system refused.
         """
         path = f"{self._below}{name}"
         with write_errors(f"{self}{name}"):
-            size = os.stat(path, dir_fd=self.top.handle, follow_symlinks=False).st_size
+            handle = directory.open_file(name)
+            try:
+                size = os.fstat(handle).st_size
+                if self._owner is not None:
+                    self._owner.take_file(handle)
+                elif os.geteuid() == 0:
+                    os.fchown(handle, os.geteuid(), os.getegid())
+            finally:
+                os.close(handle)
+            rename_new(Spot(directory, name), Spot(self.top, path))
         self.files[name] = OutputTreeFile(self.top, path, size, None)
 
     def drop(self, name: str) -> None:

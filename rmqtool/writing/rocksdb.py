@@ -1,39 +1,42 @@
-"""Write a RocksDB database that brokers open: table format 5, CRC-32C, no write-ahead log.
+"""Write a RocksDB database that brokers open: by a process that may do nothing else.
 
-The library writes into a staged tree, which nobody else can enter. What it adds for itself goes
-again: its text log, its own JSON, its options, which brokers do not need.
-Source: observed, 5.3.3 and 5.5.0, whose RocksDB 8.4 refuses newer table formats.
+The library takes a path and looks names up by itself, so it gets a directory of its own, which
+others cannot enter, and rows through a pipe: see `rocksdb_maker`. Once its process has ended, the
+files that brokers need are moved, each by its name in that open directory, into a staged tree. What
+the library adds for itself goes: its text log, its own JSON, its options.
 """
 
 from __future__ import annotations
 
+import os
 import re
-from contextlib import suppress
-from itertools import islice
-from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from contextlib import contextmanager, suppress
+from itertools import count, islice
+from typing import TYPE_CHECKING, Final, Self
 
-from rmqtool.errors import EngineMissing, WriteFailed
-from rmqtool.store.rocksdb import FILE_NAME
-from rmqtool.store.rocksdb_database import INSTALL, PACKAGE
+from rmqtool.errors import WriteFailed
+from rmqtool.store import rocksdb_frames
+from rmqtool.store.confinement import spare_user
+from rmqtool.store.rocksdb_cell import Cell, CellFailed, limits
 from rmqtool.writing.staging import write_errors
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator
 
-    from rocksdict import Rdict, WriteOptions
-
+    from rmqtool.writing.directory import Directory
     from rmqtool.writing.output_tree import OutputTree
 
-TABLE_FORMAT: Final = 5
-BUFFER_BYTES: Final = 64 << 20  # units in memory before they become a table file
-ROWS_A_BATCH: Final = 4096
-OWN_CONFIG: Final = "rocksdict-config.json"
+ROWS_A_FRAME: Final = 4096  # of keys and values that are far below what a frame may have
 KEPT: Final = re.compile(r"CURRENT|IDENTITY|MANIFEST-\d+|\d+\.sst")
+MEMORY_BYTES: Final = 1 << 30  # tables of 64 MiB for each family, some of them on their way
+SECONDS: Final = 24 * 60 * 60  # of a processor
+FILE_BYTES: Final = 1 << 30
+FILES: Final = 1 << 12
+SILENCE_SECONDS: Final = 60 * 60  # a disk may be slow; nothing of a stranger's is read
 
 
 class DatabaseWriter:
-    """A new database in a tree; a context manager.
+    """A new database in a tree; a context manager: what is not finished goes.
 
     Args:
         tree: an empty one, of the database alone or of a directory that it shares with queues.
@@ -47,10 +50,38 @@ class DatabaseWriter:
             EngineMissing: the library is not installed.
             WriteFailed: it cannot write there.
         """
-        self._tree = tree
-        self._database = _create(tree.location, families)
-        self._families = {name: self._database.get_column_family(name) for name in families}
-        self._no_log = _without_log()
+        self._tree, self._families = tree, families
+        self._family = ""
+        with write_errors(tree):
+            self._name, self._room = _room(tree.top)
+            user = _given_away(self._room)
+        order = {
+            "directory": self._room.handle,
+            "user": user,
+            "families": families,
+            "limits": limits(MEMORY_BYTES, SECONDS, FILES, FILE_BYTES),
+        }
+        with self._failures():
+            self._cell = Cell(order, [self._room.handle], SILENCE_SECONDS)
+            try:
+                self._cell.answer()
+            except BaseException:
+                self.close()
+                raise
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """End the process, and remove what it has not finished; twice does no harm."""
+        self._cell.end()
+        if self._room.handle >= 0:
+            self._room.close()
+            with suppress(OSError):  # it goes with the tree
+                self._tree.top.remove(self._name)
 
     def put(self, family: str, rows: Iterable[tuple[bytes, bytes]]) -> None:
         """Write rows; later ones of the same key win.
@@ -58,92 +89,60 @@ class DatabaseWriter:
         Raises:
             WriteFailed: the disk is full, or refuses.
         """
-        from rocksdict import WriteBatch
-
-        handle = self._database.get_column_family_handle(family)
         coming = iter(rows)
-        try:
-            while some := list(islice(coming, ROWS_A_BATCH)):
-                batch = WriteBatch(raw_mode=True)
-                for key, value in some:
-                    batch.put(key, value, handle)
-                self._database.write(batch, self._no_log)
-        except Exception as error:
-            raise self._failed(error) from error
+        with self._failures():
+            if family != self._family:
+                self._cell.tell({"family": family})
+                self._family = family
+            while some := list(islice(coming, ROWS_A_FRAME)):
+                keys, values = zip(*some, strict=True)
+                self._cell.write(rocksdb_frames.rows(keys, values, {}))
 
     def finish(self) -> None:
-        """Bring all families to table files, close, and remove what brokers do not need.
+        """Bring all families to table files, and take those that brokers need.
 
         Raises:
             WriteFailed: the disk is full, or refuses.
         """
+        with self._failures():
+            self._cell.tell({"families": self._families})
+            self._cell.answer()
+            self._cell.wait()
+        with write_errors(self._tree):
+            if os.geteuid() == 0:
+                os.fchown(self._room.handle, 0, 0)
+            for name in self._room.names():
+                if KEPT.fullmatch(name):
+                    self._tree.take(self._room, name)
+            self._tree.top.remove(self._name)
+            self._room.close()
+
+    @contextmanager
+    def _failures(self) -> Iterator[None]:
         try:
-            for family in self._families.values():
-                family.flush()
-            self._families.clear()
-            self._database.close()
-        except Exception as error:
-            raise self._failed(error) from error
-        with write_errors(str(self._tree)):
-            names = sorted(path.name for path in Path(self._tree.location).iterdir())
-        for name in names:
-            if KEPT.fullmatch(name):
-                self._tree.take(name)
-            elif FILE_NAME.fullmatch(name) or name == OWN_CONFIG:
-                with suppress(FileNotFoundError):  # a log that the library removes itself
-                    self._tree.drop(name)
-
-    def _failed(self, error: Exception) -> WriteFailed:
-        return WriteFailed(path=str(self._tree), reason=f"RocksDB: {error}")
+            yield
+        except CellFailed as error:
+            raise WriteFailed(path=str(self._tree), reason=f"RocksDB: {error}") from error
 
 
-def _create(directory: str, families: tuple[str, ...]) -> Rdict:
-    from importlib.util import find_spec
-
-    if find_spec(PACKAGE) is None:
-        raise EngineMissing(needs=f"{PACKAGE}, which writes RocksDB databases", install=INSTALL)
-    from rocksdict import (
-        AccessType,
-        BlockBasedOptions,
-        ChecksumType,
-        DBCompressionType,
-        Options,
-        Rdict,
-    )
-
-    tables = BlockBasedOptions()
-    tables.set_format_version(TABLE_FORMAT)
-    tables.set_checksum_type(ChecksumType.crc32c())
-    tables.set_bloom_filter(16, block_based=False)
-    tables.set_block_size(32 << 10)
-
-    def options(*, compressed: bool) -> Options:
-        made = Options(raw_mode=True)
-        made.set_block_based_table_factory(tables)
-        made.set_write_buffer_size(BUFFER_BYTES)
-        made.set_disable_auto_compactions(disable=True)  # brokers have their own style
-        lz4, none = DBCompressionType.lz4(), DBCompressionType.none()
-        made.set_compression_type(lz4 if compressed else none)
-        return made
-
-    made = options(compressed=True)
-    made.create_if_missing(create_if_missing=True)
-    made.create_missing_column_families(create_missing_cfs=True)
-    made.set_keep_log_file_num(1)
-    try:
-        return Rdict(
-            directory,
-            made,
-            {name: options(compressed=name == "default") for name in families},
-            AccessType.read_write(),
-        )
-    except Exception as error:
-        raise WriteFailed(path=directory, reason=f"RocksDB: {error}") from error
+def _room(top: Directory) -> tuple[str, Directory]:
+    """Make a directory for the library alone."""
+    for number in count():
+        with suppress(FileExistsError):
+            name = f"rocksdb-{number}"
+            return name, top.own(name)
+    raise AssertionError
 
 
-def _without_log() -> WriteOptions:
-    from rocksdict import WriteOptions
+def _given_away(room: Directory) -> int | None:
+    """Give a directory to a user without rights, for root; return whose it is then.
 
-    made = WriteOptions()
-    setattr(made, "disable_wal", True)  # noqa: B010 - its stubs call it a method
-    return made
+    Nobody else is that user, and who were him could not enter what the directory lies in.
+    """
+    if os.geteuid() != 0:
+        return None
+    user = spare_user(os.getpid())
+    if user is not None:
+        with suppress(OSError):  # not allowed to root of a container, or by the file system
+            os.fchown(room.handle, user, user)
+    return os.fstat(room.handle).st_uid

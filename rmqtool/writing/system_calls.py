@@ -10,7 +10,6 @@ import errno
 import fcntl
 import os
 from functools import cache
-from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
@@ -110,13 +109,13 @@ def _raise(source: Spot | None = None, target: Spot | None = None) -> None:
     raise OSError(code, os.strerror(code), source and str(source), None, target and str(target))
 
 
-def real_path(handle: int) -> str:
-    """Give the path that an open directory has now, whatever it was opened by.
+def open_path(handle: int) -> str:
+    """Give a path of an open directory that leads there whatever it is called, in this process.
 
     Raises:
         OSError: the system does not tell.
     """
-    if hasattr(fcntl, "F_GETPATH"):  # macOS
+    if hasattr(fcntl, "F_GETPATH"):  # macOS, which has no such path: it is what it is called now
         found = fcntl.fcntl(handle, fcntl.F_GETPATH, bytes(_PATH_BYTES))
         return os.fsdecode(found.rstrip(b"\0"))
-    return str(Path(f"/proc/self/fd/{handle}").readlink())
+    return f"/proc/{os.getpid()}/fd/{handle}"

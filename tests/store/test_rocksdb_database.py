@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
 import signal
 import time
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -16,14 +16,14 @@ from hypothesis import strategies as st
 
 from rmqtool.errors import DamagedDatabase, UnreadablePath
 from rmqtool.formats.rocksdb_families import FAMILIES
-from rmqtool.store import rocksdb_database
+from rmqtool.store import rocksdb_cell
 from rmqtool.store.crc32c import crc32c
 from rmqtool.store.place import Place
-from rmqtool.store.rocksdb_database import MEMORY_BYTES, Database, _start
+from rmqtool.store.rocksdb_cell import Cell, CellFailed, limits
+from rmqtool.store.rocksdb_database import Database
 from rmqtool.store.rocksdb_idle import databases_wait
 from rmqtool.store.rocksdb_log import read_log
 from rmqtool.store.rocksdb_manifest import read_manifest
-from rmqtool.store.rocksdb_server import FRAME
 from rmqtool.store.rocksdb_table import check_table
 from tests.rocksdb import NAMES, databases, fixture, rows_of, state_of
 
@@ -108,7 +108,7 @@ def test_ranges(tmp_path: Path) -> None:
 
 
 def test_nothing_stays_behind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """No directory of links is left, read to the end or not, closed or forgotten."""
+    """No directory of links is left, read to the end or not; nobody else may write into it."""
     store = fixture(QUEUES, tmp_path)
     temporary = tmp_path / "temporary"
     temporary.mkdir()
@@ -116,7 +116,7 @@ def test_nothing_stays_behind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     rows_of(store / "consumequeue", "consumequeue")
     forgotten = Database(Place.of(store / "consumequeue"), "consumequeue")
     (made,) = temporary.iterdir()
-    assert 0o700 == made.stat().st_mode & 0o777
+    assert (0, os.geteuid()) == (made.stat().st_mode & 0o022, made.stat().st_uid)
     del forgotten
     assert [] == [*temporary.iterdir()]
 
@@ -292,18 +292,18 @@ def test_silence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     temporary = tmp_path / "temporary"
     temporary.mkdir()
     monkeypatch.setenv("TMPDIR", str(temporary))
-    monkeypatch.setattr(rocksdb_database, "SILENCE_SECONDS", 0.5)
+    monkeypatch.setattr(rocksdb_cell, "SILENCE_SECONDS", 0.5)
     begin = time.monotonic()
     with pytest.raises(DamagedDatabase, match="no answer for 0"):
         Database(Place.of(directory), "consumequeue")
-    assert time.monotonic() - begin < rocksdb_database.SILENCE_SECONDS + MARGIN
+    assert time.monotonic() - begin < rocksdb_cell.SILENCE_SECONDS + MARGIN
     assert [] == [*temporary.iterdir()]
 
 
 def test_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A database that needs more memory than it may have is damaged."""
     directory = fixture(QUEUES, tmp_path) / "consumequeue"
-    monkeypatch.setattr(rocksdb_database, "MEMORY_BYTES", 64 << 20)
+    monkeypatch.setattr(rocksdb_cell, "MEMORY_BYTES", 8 << 20)
     with pytest.raises(DamagedDatabase):
         Database(Place.of(directory), "consumequeue")
 
@@ -328,26 +328,36 @@ def test_ended_by_a_signal(
 
     It does so once it has answered that there is no CURRENT: whoever reads that ends it.
     """
-    monkeypatch.setenv("TMPDIR", str(tmp_path))
-    names = {f"{number:06}.sst": "/nowhere" for number in range(MANY_LINKS)}
-    asked = {"links": names, "copies": {}, "mode": "point", "memory": MEMORY_BYTES}
+    temporary = tmp_path / "own"
+    temporary.mkdir()
+    monkeypatch.setenv("TMPDIR", str(temporary))
+    handles = [os.open(__file__, os.O_RDONLY)]
+    links = {f"{number:06}.sst": handles[0] for number in range(MANY_LINKS)}
     if not is_answered:
         store = fixture(QUEUES, tmp_path)
-        asked["links"] = {one.name: str(one) for one in (store / "consumequeue").iterdir()}
-        monkeypatch.setenv("TMPDIR", str(tmp_path / "own"))
-        (tmp_path / "own").mkdir()
-    process = _start()
-    with process:
-        assert process.stdin
-        assert process.stdout
-        process.stdin.write(json.dumps(asked).encode() + b"\n")
-        process.stdout.read(FRAME.size)
-        made = next(Path(os.environ["TMPDIR"]).iterdir())
-        while is_answered and len([*made.glob("*.sst")]) == MANY_LINKS:
-            time.sleep(0.001)
-        process.send_signal(kind)
-        process.wait(MARGIN)
+        files = [one for one in (store / "consumequeue").iterdir() if one.is_file()]
+        handles += [os.open(one, os.O_RDONLY) for one in files]
+        links = dict(zip((one.name for one in files), handles[1:], strict=True))
+    order = {
+        "links": links,
+        "copies": {},
+        "mode": "point",
+        "user": None,
+        "open_files": -1,
+        "limits": limits(0, MARGIN, 200),
+    }
+    cell = Cell(order, handles)
+    with suppress(CellFailed):
+        cell.read()
+    (made,) = temporary.iterdir()
+    while is_answered and len([*made.glob("*.sst")]) == MANY_LINKS:
+        time.sleep(0.001)
+    os.kill(cell.process.pid, kind)
+    cell.process.wait(MARGIN)
     assert not made.exists()
+    cell.end()
+    for handle in handles:
+        os.close(handle)
 
 
 def command_of(process: int) -> bytes:
@@ -362,7 +372,7 @@ def children(process: int) -> list[int]:
 
 def process_of(database: Database) -> int:
     """Give the number of the process that answers."""
-    return database._served.process.pid  # noqa: SLF001 - nothing else tells
+    return database._served.cell.process.pid  # noqa: SLF001 - nothing else tells
 
 
 def asked(place: Place) -> int:

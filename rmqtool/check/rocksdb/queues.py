@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from rmqtool.derive.queue_runs import QueueRun, QueueRuns
     from rmqtool.findings.finding import Finding
     from rmqtool.queues.rocks import RocksQueues
-    from rmqtool.store.rocksdb_database import RowBatch
+    from rmqtool.store.rocksdb_frames import RowBatch
 
     Int64s = npt.NDArray[np.int64]
     Mask = npt.NDArray[np.bool_]

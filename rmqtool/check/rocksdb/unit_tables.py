@@ -166,10 +166,7 @@ class UnitTables:
             self._blocks.move_to_end(key)
             return self._blocks[key]
         file, blocks = self._tables[table]
-        content = read_data_block(file, blocks.handles[block])
-        if len(content) > LARGEST_BLOCK:
-            reason = f"{len(content):,} bytes"
-            raise BrokenBlock(reason)
+        content = read_data_block(file, blocks.handles[block], LARGEST_BLOCK)
         made = self._blocks[key] = np.frombuffer(bytearray(content), np.uint8)
         self._kept += len(made)
         while self._kept > KEPT_BYTES:

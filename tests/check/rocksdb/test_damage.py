@@ -16,7 +16,7 @@ from rmqtool.findings.catalogue import NOTE, Code, Severity
 from rmqtool.findings.registry import CODES
 from rmqtool.queues.discovery import Queues
 from rmqtool.repair import plan
-from rmqtool.store import rocksdb_database
+from rmqtool.store import rocksdb_cell
 from rmqtool.store.tree import open_store
 from tests.check.validation import preceded, run
 from tests.damage_rocksdb import (
@@ -180,7 +180,7 @@ def test_offsets_behind(name: str, tmp_path: Path) -> None:
 def test_without_the_library(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Without the library a store is incomplete, and the install line is said."""
     store = fixture_store(CLEAN, tmp_path)
-    monkeypatch.setattr(rocksdb_database, "PACKAGE", "no_such_package")
+    monkeypatch.setattr(rocksdb_cell, "PACKAGE", "no_such_package")
     found, exit_code, summary = run(store)
     assert {"FS-READ"} == _codes(found, notes=False)
     assert (3, "incomplete") == (exit_code, summary.verdict)
