@@ -11,6 +11,7 @@ from rmqtool import __version__
 from rmqtool.cli.exits import BUG, DONE, IN_PART, INTERRUPTED, NOT_DONE, TERMINATED, say
 from rmqtool.cli.signals import Terminated, stoppable
 from rmqtool.errors import OutputClosed, RepairError, RmqtoolError, Trouble, UsageError
+from rmqtool.store.anchors import anchored
 from rmqtool.store.refused import refused_reads
 from rmqtool.store.rocksdb_idle import LACKING, databases_wait
 
@@ -77,7 +78,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _run_and_tell(arguments: Sequence[str]) -> int:
     """Do what a command line asks for; name the files that the disk refused to read."""
-    with refused_reads() as refused, databases_wait():
+    with anchored(), refused_reads() as refused, databases_wait():
         code = _run(arguments)
     if LACKING and not QUIET & {*arguments}:
         ways = ", nor by ".join(sorted(LACKING))

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, NoReturn, Self, TypeVar
 
 from rmqtool.errors import Trouble, UnreadablePath
+from rmqtool.store.anchors import from_anchor, keep
 from rmqtool.store.entry import EntryKind, entry, entry_of, kind_of, listed, named, printable
 from rmqtool.store.meter import count_read
 from rmqtool.store.pace import pace
@@ -39,6 +40,7 @@ OPEN_FLAGS = (
     | getattr(os, "O_NOCTTY", 0)
     | getattr(os, "O_CLOEXEC", 0)
 )
+_LISTED = os.O_RDONLY | os.O_DIRECTORY | os.O_NONBLOCK | os.O_CLOEXEC
 
 
 def is_remote(path: object) -> bool:
@@ -64,9 +66,11 @@ class Place:
         A URI is for `address.place_of`, which takes paths as well.
         """
         try:
-            return Place(os.path.realpath(os.fspath(path), strict=False))
+            location = os.path.realpath(os.fspath(path), strict=False)
         except (OSError, ValueError) as error:
             raise _refused(printable(str(path)), error) from error
+        keep(location)
+        return Place(location)
 
     @staticmethod
     def is_uri(path: str) -> bool:
@@ -110,12 +114,13 @@ class Place:
         Raises:
             UnreadablePath: the link leads into a loop.
         """
-        return type(self)(self._ask(_followed))
+        return type(self)(self._ask(lambda path, above: _followed(self.location, path, above)))
 
     def stat(self) -> Entry | None:
         """Say what is here, without following a link; None when nothing is."""
         try:
-            return entry(self.name, os.lstat(self.location))
+            path, above = from_anchor(self.location)
+            return entry(self.name, os.stat(path, dir_fd=above, follow_symlinks=False))
         except (FileNotFoundError, NotADirectoryError):
             return None
         except (OSError, ValueError) as error:
@@ -127,7 +132,7 @@ class Place:
         Raises:
             UnreadablePath: it is no directory, or may not be listed.
         """
-        return sorted(self._ask(lambda path: listed(path, named)))
+        return sorted(self._ask(lambda path, above: _listed(path, above, named)))
 
     def entries(self) -> list[Entry]:
         """List this directory, sorted by name; anew while names vanish, which are left out then.
@@ -138,11 +143,11 @@ class Place:
         Raises:
             UnreadablePath: it is no directory, or may not be listed.
         """
-        found = self._ask(lambda path: listed(path, entry_of))
+        found = self._ask(lambda path, above: _listed(path, above, entry_of))
         for _ in range(1, LISTINGS):
             if None not in found:
                 break
-            found = self._ask(lambda path: listed(path, entry_of))
+            found = self._ask(lambda path, above: _listed(path, above, entry_of))
         return sorted((one for one in found if one), key=lambda entry: entry.name)
 
     def open(self) -> OpenFile:
@@ -152,14 +157,15 @@ class Place:
             UnreadablePath: missing, not permitted, or not a regular file.
         """
         try:
-            mode = os.lstat(self.location).st_mode
+            path, above = from_anchor(self.location)
+            mode = os.stat(path, dir_fd=above, follow_symlinks=False).st_mode
         except (FileNotFoundError, NotADirectoryError):
             raise no_file(str(self)) from None
         except (OSError, ValueError) as error:
             raise _refused(str(self), error) from error
         if not stat.S_ISREG(mode):
             raise not_a_file(str(self), kind_of(mode))
-        descriptor = self._ask(lambda path: os.open(path, OPEN_FLAGS))
+        descriptor = self._ask(lambda path, above: os.open(path, OPEN_FLAGS, dir_fd=above))
         facts = os.fstat(descriptor)
         if not stat.S_ISREG(facts.st_mode):  # replaced between the two calls
             os.close(descriptor)
@@ -183,10 +189,14 @@ class Place:
                 raise UnreadablePath(path=str(self), reason=reason, trouble=Trouble.TOO_LARGE)
             return file.read_at(0, limit)
 
-    def _ask(self, question: Callable[[str], Answer]) -> Answer:
-        """Ask the operating system; its refusal becomes an UnreadablePath."""
+    def _ask(self, question: Callable[[str, int | None], Answer]) -> Answer:
+        """Ask the operating system; its refusal becomes an UnreadablePath.
+
+        Args:
+            question: takes a path, and the open directory that it is looked up from.
+        """
         try:
-            return question(self.location)
+            return question(*from_anchor(self.location))
         except (OSError, ValueError) as error:  # ValueError: a NUL in the path
             refused = _refused(str(self), error)
             if refused.trouble is Trouble.MEDIUM:
@@ -304,11 +314,31 @@ class OpenFile:
         return refused
 
 
-def _followed(path: str) -> str:
+def _followed(location: str, path: str, above: int | None) -> str:
+    """Give where a link leads; its own directory is looked up from the one that is open."""
+    if above is not None:
+        try:
+            target = os.readlink(path, dir_fd=above)
+        except OSError:
+            return location
+        location = os.path.join(os.path.dirname(location), target)  # noqa: PTH118, PTH120 - of a str
     try:
-        return os.path.realpath(path, strict=True)  # strict, or a loop would seem to end
+        return os.path.realpath(location, strict=True)  # strict, or a loop would seem to end
     except FileNotFoundError:
-        return os.path.realpath(path)
+        return os.path.realpath(location)
+
+
+def _listed(
+    path: str, above: int | None, seen: Callable[[os.DirEntry[str]], Answer]
+) -> list[Answer]:
+    """List a directory, looked up from an open one if there is one."""
+    if above is None:
+        return listed(path, seen)
+    handle = os.open(path, _LISTED, dir_fd=above)
+    try:
+        return listed(handle, seen)
+    finally:
+        os.close(handle)
 
 
 def no_file(path: str) -> UnreadablePath:

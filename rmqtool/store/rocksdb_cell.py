@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import select
+import signal
 import subprocess
 import sys
 from typing import TYPE_CHECKING, Any, Final
@@ -41,6 +42,10 @@ ENVIRONMENT: Final = (
     *("TMPDIR", "TEMP", "TMP"),
 )
 SILENCE_SECONDS = 60.0  # without a byte from the process: it hangs
+WHY: Final = {
+    -signal.SIGABRT: ": they are broken, or ask for more memory than such files may take",
+    -signal.SIGXCPU: ": they take more time of a processor than such files may take",
+}
 READ_BYTES: Final = 1 << 20
 LARGEST_REASON: Final = 1000  # characters
 CLOSED: Final = "the database was closed"
@@ -183,7 +188,8 @@ class Cell:
         """Say how the process has ended."""
         code = self.process.wait()
         self.end()
-        return CellFailed(f"RocksDB's process ended, status {code}, on these files")
+        reason = f"RocksDB's process ended, status {code}, on these files"
+        return CellFailed(reason + WHY.get(code, ""))
 
 
 def limits(memory: int, seconds: int, descriptors: int, file_bytes: int = 0) -> tuple[int, ...]:

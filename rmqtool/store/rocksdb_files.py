@@ -15,6 +15,7 @@ import stat
 from typing import TYPE_CHECKING, Final, Self
 
 from rmqtool.errors import DamagedDatabase, Trouble, UnreadablePath
+from rmqtool.store.anchors import from_anchor
 from rmqtool.store.confinement import spare_user
 from rmqtool.store.entry import EntryKind, entry_of, listed
 from rmqtool.store.place import OPEN_FLAGS, OpenFile
@@ -180,13 +181,14 @@ def _directory(place: Place, path: str) -> int:
         root, _, name = place.location.rpartition("/")
         names = [name]
     try:
-        handle = os.open(root or "/", _DIRECTORY)
+        named, above = from_anchor(root or "/")
+        handle = os.open(named, _DIRECTORY, dir_fd=above)
         for name in names:
-            above = handle
+            outer = handle
             try:
-                handle = _enter(above, name)
+                handle = _enter(outer, name)
             finally:
-                os.close(above)
+                os.close(outer)
     except OSError as error:
         reason = error.strerror or str(error)
         raise UnreadablePath(path=str(place), reason=reason, trouble=Trouble.of(error)) from error

@@ -18,10 +18,11 @@ from typing import TYPE_CHECKING, Final
 
 from rmqtool.errors import Trouble, UnreadablePath, WriteFailed
 from rmqtool.store.address import place_of
+from rmqtool.store.anchors import keep
 from rmqtool.store.entry import EntryKind
 from rmqtool.store.place import Place
 from rmqtool.store.remote import RemotePlace, reason_of
-from rmqtool.writing.directory import Directory, Spot
+from rmqtool.writing.directory import Directory, Spot, spot_of
 from rmqtool.writing.staging import DiskSync, write_errors
 from rmqtool.writing.system_calls import rename_over
 
@@ -95,9 +96,16 @@ class Dataset:
         Raises:
             WriteFailed: the system refused.
         """
-        if not isinstance(self.place, RemotePlace):
-            with write_errors(self), contextlib.suppress(FileExistsError):
-                Path(self.place.location).mkdir()
+        if isinstance(self.place, RemotePlace):
+            return
+        location, opened = self.place.location, None
+        with write_errors(self), contextlib.ExitStack() as stack:
+            spot = spot_of(location)
+            stack.enter_context(spot.directory)
+            with contextlib.suppress(FileExistsError):
+                spot.directory.make(spot.name)
+                opened = stack.enter_context(spot.directory.enter(spot.name)).handle
+            keep(location, opened)
 
     def read(self, name: str, limit: int) -> bytes | None:
         """Read a file that was written here; None when there is none.

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple, Self
 
 from rmqtool.errors import RepairError
+from rmqtool.store.anchors import from_anchor
 from rmqtool.store.entry import listed
 
 if TYPE_CHECKING:
@@ -45,10 +46,13 @@ class Directory:
     def at(cls, path: str | os.PathLike[str]) -> Self:
         """Open a directory that the user named; links on the way are the user's own.
 
+        One at or below a directory that the command has open already is looked up from there.
+
         Raises:
             OSError: it cannot be opened.
         """
-        return cls(os.open(path, _DIRECTORY), os.fspath(path))
+        named, above = from_anchor(os.fspath(path))
+        return cls(os.open(named, _DIRECTORY, dir_fd=above), os.fspath(path))
 
     def __enter__(self) -> Self:
         return self

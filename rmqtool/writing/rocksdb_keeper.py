@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 PREFIX: Final = "rmqtool-rocksdb-"  # of the directory of links
 OPEN_FILE: Final = "/proc/self/fd/{}"
 OWN_CONFIG: Final = "rocksdict-config.json"  # that the library writes at each opening
+SET_NEW_HANDLER: Final = "_ZSt15set_new_handlerPFvvE"  # std::set_new_handler of C++
 PART_BYTES: Final = 1 << 20
 ENDING: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
 TEMPORARY: Final = ("TMPDIR", "TEMP", "TMP")  # as tempfile knows them, which is slow to load
@@ -167,6 +168,18 @@ def _load() -> None:
     import pickle  # noqa: F401 - of the library, when it opens a database
 
     import rocksdict  # noqa: F401
+
+    _end_without_memory()
+
+
+def _end_without_memory() -> None:
+    """Let a length that no memory holds end this process: an exception would leave it waiting."""
+    import ctypes
+
+    with suppress(OSError, AttributeError):  # a library that brings its own of this
+        library = ctypes.CDLL("libstdc++.so.6")
+        handler = ctypes.cast(ctypes.CDLL(None).abort, ctypes.c_void_p)
+        getattr(library, SET_NEW_HANDLER)(handler)
 
 
 def _read(length: int) -> bytes:

@@ -294,8 +294,6 @@ def _warm_up(top: Path, sound: Path, servers: str) -> None:
     words = words._replace(manifest=sound / SOUND / "manifest")  # a damaged one may be refused
     with silence():
         for command in COMMANDS:
-            if "rocksdb" in command:  # its threads would not be there in a child, which waits
-                continue
             code = rmqtool(words.words_of(command))
             assert code in (CODES if command == UNDO else WITHOUT_MISTAKES), (command, code)
     empty(warm, frozenset())

@@ -17,10 +17,13 @@ from unittest import mock
 
 from rmqtool.cli.main import main as rmqtool
 from rmqtool.sending import producer
+from rmqtool.store import rocksdb_cell
 from rmqtool.store.place import Place
 from rmqtool.writing.lock import StoreLock
+from tests import rocksdb_process
 from tests.hostile.commands import silence
 from tests.hostile.stranger import FIXTURE, Scene, look, scene
+from tests.rocksdb import rows_of
 from tests.sending.cluster import Cluster, running_cluster
 from tests.store.faults import Faults, bad_disk, killed_at, no_space, operations
 from tests.stores import fixture_store
@@ -59,6 +62,9 @@ COMMANDS: Final[dict[str, tuple[str, ...]]] = {
     "plan": ("repair", "{store}", "--plan", "{work}/plan"),
     "rebuild-copy": ("rebuild", "{store}", "--output", "{work}/rebuilt"),
     "rebuild-cq-copy": ("rebuild-cq", "{store}", "--output", "{work}/queues"),
+    "rebuild-cq-rocksdb": (
+        *("rebuild-cq", "{store}", "--as", "rocksdb", "--output", "{work}/queues"),
+    ),
     "rebuild-index-copy": ("rebuild-index", "{store}", "--output", "{work}/index"),
 }
 SEND: Final = "send"
@@ -157,7 +163,15 @@ def contents(path: Path) -> dict[str, str] | None:
     if not path.exists():
         return None
     files = [path, *path.rglob("*")] if path.is_dir() else [path]
-    return {str(one.relative_to(path)): "" if one.is_dir() else digest_of(one) for one in files}
+    found = {str(one.relative_to(path)): "" if one.is_dir() else digest_of(one) for one in files}
+    for current in (one for one in files if one.name == "CURRENT"):
+        # RocksDB writes an identity and times into its files: what they hold is compared.
+        above = current.parent
+        for name in [one.name for one in above.iterdir() if one.is_file()]:
+            found[str((above / name).relative_to(path))] = "of a database"
+        rows = rows_of(above, above.name)
+        found[str(above.relative_to(path))] = hashlib.sha256(repr(rows).encode()).hexdigest()
+    return found
 
 
 def digest_of(path: Path) -> str:
@@ -185,6 +199,7 @@ def output_of(name: str) -> Iterator[Output | Sending]:
     with ExitStack() as stack:
         # Nobody looks through all processes for a broker, thousands of times.
         stack.enter_context(mock.patch.object(StoreLock, "_others", return_value=[]))
+        stack.enter_context(mock.patch.object(rocksdb_cell, "_start", rocksdb_process.start))
         stack.enter_context(mock.patch.object(producer, "FIRST_WAIT", 0.0001))
         made = stack.enter_context(scene(os.geteuid()))
         made.yield_to_stranger()

@@ -16,27 +16,33 @@ wrong is printed, then a table.
 from __future__ import annotations
 
 import argparse
+import re
 import shutil
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, contextmanager, redirect_stderr, redirect_stdout, suppress
 from pathlib import Path
+from tempfile import TemporaryFile
 from typing import Final, NamedTuple
 from unittest import mock
 
 from rmqtool import rebuild
+from rmqtool.cli.exits import BUG
+from rmqtool.cli.main import main as rmqtool
 from rmqtool.errors import RmqtoolError
 from rmqtool.messages.extract import ExtractRun
 from rmqtool.messages.options import ExtractOptions
 from rmqtool.repair import apply, plan, undo
 from rmqtool.repair.plans import Plan
 from rmqtool.spark.export_options import ExportFormat
+from rmqtool.store import rocksdb_cell
 from rmqtool.store.place import Place
 from rmqtool.writing.lock import StoreLock
+from tests import rocksdb_process
 from tests.hostile.pristine import Pristine
-from tests.hostile.stranger import SECRET, Scene, scene
+from tests.hostile.stranger import IN_ROCKSDB, SECRET, Scene, damage_rocksdb, scene, spare
 from tests.spark.test_export import exported
 from tests.store.faults import Faults
 
@@ -45,20 +51,37 @@ COMPONENTS: Final = (
     "consumequeue", "consumequeue/crash-orders", "consumequeue/crash-orders/1", "commitlog",
     "config", "index", "commitlog/00000000000000000000", "checkpoint", "lock",
 )  # fmt: skip
-WORKS: Final = ("repair", "undo", "rebuild")  # each can be taken back, whole
-OTHERS: Final = ("rebuild-cq", "rebuild-index", "copy", "export", "extract")
+ROCKSDB: Final = "rocksdb-"  # begins the name of a work on a store with its queues there
+IN_ROCKSDB_COMPONENTS: Final = (
+    "consumequeue", "consumequeue/CURRENT", "consumequeue/000011.sst", "config", "config/topics",
+    "config/topics/CURRENT", "commitlog", "index", "lock", "rmqtool-discard-*", "rmqtool-undo-*",
+)  # fmt: skip
+FILE_WORKS: Final = ("repair", "undo", "rebuild")
+# Each can be taken back, whole.
+WORKS: Final = (*FILE_WORKS, *(f"{ROCKSDB}{work}" for work in FILE_WORKS))
+READING: Final = ("dump", "validate")
+IN_ROCKSDB_OTHERS: Final = ("copy", "rebuild-copy", *READING)
+OTHERS: Final = (
+    *("rebuild-cq", "rebuild-index", "copy", "export", "extract"),
+    *(f"{ROCKSDB}{work}" for work in IN_ROCKSDB_OTHERS),
+)
 ALL: Final = (*WORKS, *OTHERS)
 PIECE: Final = 1 << 20  # bytes
+
+
+def components_of(work: str) -> tuple[str, ...]:
+    """Give the components of the store that a work is on: paths, or patterns of what it makes."""
+    return IN_ROCKSDB_COMPONENTS if work.startswith(ROCKSDB) else COMPONENTS
 
 
 def swapping(root: Path, name: str, outside: Path) -> Callable[..., object]:
     """Give an action that swaps a component for a link, then lets the call go on."""
 
     def action(call: Callable[..., object], args: tuple[object, ...]) -> object:
-        path = root / name
-        with suppress(OSError):
-            path.rename(root.parent / "away")
-            path.symlink_to(outside / name)
+        for path in sorted(root.glob(name)) if "*" in name else [root / name]:
+            with suppress(OSError):
+                path.rename(root.parent / "away")
+                path.symlink_to(outside / name)
         return call(*args)
 
     return action
@@ -78,8 +101,9 @@ class Race:
     def __init__(self, made: Scene, work: str) -> None:
         self.made, self.work = made, work
         made.yield_to_stranger()
-        if work == "copy":
+        if work.removeprefix(ROCKSDB) == "copy":
             mark(made.outside)
+        self.answer = ""  # of a command that reads
         self._wanted: Plan = plan(made.store)
         self._before = made.seen()
         self._pristine = Pristine(made.store)
@@ -94,19 +118,20 @@ class Race:
 
     def asking(self, name: str) -> list[int]:
         """Give the numbers of the calls that can tell whether a component was swapped."""
-        path = str(self.made.store / name)
-        above, below = str((self.made.store / name).parent), f"{path}/"
+        path = re.escape(str(self.made.store / name)).replace(r"\*", "[^/]*")
+        above = str((self.made.store / name).parent)
+        at_or_below = re.compile(f"{path}(/.*)?", re.DOTALL)
         return [
             number
             for number, paths in enumerate(self._paths)
-            if any(one in (path, above) or one.startswith(below) for one in paths)
+            if any(one == above or at_or_below.fullmatch(one) for one in paths)
         ]
 
     def tries(
         self,
         begin: int = 0,
         step: int = 1,
-        components: Sequence[str] = COMPONENTS,
+        components: Sequence[str] = (),
         *,
         every_call: bool = False,
     ) -> Iterator[tuple[int, str, bool]]:
@@ -115,12 +140,13 @@ class Race:
         Args:
             begin: the first call, of the first component; the next begins a call later.
             step: tries each call that is so far from the one before.
-            components: out of `COMPONENTS`.
+            components: out of `components_of` the work; all of them by default.
             every_call: tries those, too, that cannot tell whether the component was swapped.
         """
-        for name in components:
+        known = components_of(self.work)
+        for name in components or known:
             numbers = self.named if every_call else self.asking(name)
-            for number in numbers[(begin + COMPONENTS.index(name)) % step :: step]:
+            for number in numbers[(begin + known.index(name)) % step :: step]:
                 yield number, name, self.withstands(number, name)
 
     def withstands(self, number: int, name: str) -> bool:
@@ -137,9 +163,10 @@ class Race:
         return before == self._before
 
     def copied(self) -> list[str]:
-        """Name the files of a repaired copy that hold what lies outside."""
-        copies = [path for path in (self.made.work / "copy").rglob("*") if path.is_file()]
-        return [path.name for path in copies if SECRET in written(path)]
+        """Name the files of a repaired copy, or `answer`, that hold what lies outside."""
+        copies = [path for path in self.made.work.rglob("*") if path.is_file()]
+        found = [path.name for path in copies if SECRET in written(path)]
+        return [*found, *(["answer"] if SECRET[:20].decode() in self.answer else [])]
 
     def prepare(self) -> None:
         """Put the store back as it is when the work begins."""
@@ -147,14 +174,15 @@ class Race:
             remove(top)
         self.made.work.mkdir()
         self._pristine.renew()
-        if self.work == "undo":
+        if self.work.removeprefix(ROCKSDB) == "undo":
             apply(self._wanted, in_place=True)
 
     def go(self) -> None:
         """Do the work, as far as that goes."""
-        store, new = self.made.store, self.made.work / self.work
+        work = self.work.removeprefix(ROCKSDB)
+        store, new = self.made.store, self.made.work / work
         with suppress(RmqtoolError):
-            match self.work:
+            match work:
                 case "repair":
                     apply(self._wanted, in_place=True)
                 case "undo":
@@ -167,10 +195,25 @@ class Race:
                     rebuild.index(store, in_place=True, jobs=1)
                 case "copy":
                     apply(self._wanted, new)
+                case "rebuild-copy":
+                    rebuild.all(store, output=new, jobs=1)
+                case "dump" | "validate":
+                    self.answer = answer_of(work, store)
                 case "export":
                     exported(store, new, form=ExportFormat.JSONL, by=("topic",))
                 case _:
                     ExtractRun(ExtractOptions((str(store),), f"{new}.jsonl", jobs=1)).run()
+
+
+def answer_of(command: str, store: Path) -> str:
+    """Give all that a command that reads says about the databases of a store."""
+    words = [command, str(store), *(["--as", "rocksdb"] if command == "dump" else [])]
+    with TemporaryFile("w+") as out, redirect_stdout(out), redirect_stderr(out):
+        code = rmqtool(words)
+        out.seek(0)
+        said = out.read()
+    assert code != BUG, said
+    return said
 
 
 def mark(outside: Path) -> None:
@@ -206,7 +249,12 @@ def races(work: str) -> Iterator[Race]:
     with ExitStack() as stack:
         # Nobody looks through all processes for a broker, thousands of times.
         stack.enter_context(mock.patch.object(StoreLock, "_others", return_value=[]))
-        yield Race(stack.enter_context(scene(0)), work)
+        stack.enter_context(mock.patch.object(rocksdb_cell, "_start", rocksdb_process.start))
+        made = scene(0)
+        if work.startswith(ROCKSDB):
+            is_read = work.removeprefix(ROCKSDB) in READING
+            made = scene(0, IN_ROCKSDB, spare if is_read else damage_rocksdb)
+        yield Race(stack.enter_context(made), work)
 
 
 class Raced(NamedTuple):
@@ -242,12 +290,12 @@ def main() -> int:
     failed, begin = 0, time.monotonic()
     with ProcessPoolExecutor(asked.jobs) as pool:
         started = {
-            work: [pool.submit(raced, asked, work, name) for name in COMPONENTS]
+            work: [pool.submit(raced, asked, work, name) for name in components_of(work)]
             for work in asked.work
         }
         for work, answers in started.items():
             found = [one.result() for one in answers]
-            for name, one in zip(COMPONENTS, found, strict=True):
+            for name, one in zip(components_of(work), found, strict=True):
                 for number in one.wrong:
                     print(f"{work} | call {number} | {name} | changed or copied")
             count, named = found[0].calls

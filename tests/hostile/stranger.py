@@ -18,11 +18,14 @@ from typing import NamedTuple
 
 from rmqtool.cli.main import main
 from rmqtool.writing.directory import spot_of
+from rmqtool.writing.output import OutputDirectory
+from rmqtool.writing.rocksdb import DatabaseWriter
 from rmqtool.writing.workplace import fingerprint
 from tests.stores import fixture_store
 
 NOBODY = 65534
 FIXTURE = "rocketmq-5.3.3-crash"
+IN_ROCKSDB = "rocketmq-5.3.3-rocksdb"
 SEGMENT = "commitlog/00000000000000000000"
 QUEUE = "consumequeue/crash-orders/0"
 SECRET = b"a secret that nobody may see\n" * 40
@@ -169,8 +172,16 @@ def _seen(path: Path, *, reads: bool) -> Seen:
 
 
 @contextmanager
-def scene(user: int) -> Iterator[Scene]:
-    """Make a damaged store and something outside of it."""
+def scene(
+    user: int, fixture: str = FIXTURE, damaging: Callable[[Path], None] | None = None
+) -> Iterator[Scene]:
+    """Make a store and something outside of it.
+
+    Args:
+        user: runs the commands; what is outside is his.
+        fixture: name of the store; `IN_ROCKSDB` has its queues there.
+        damaging: what is done to the store; None is `damage`.
+    """
     memory = "/dev/shm"  # noqa: S108 - a directory of its own is made in it
     with tempfile.TemporaryDirectory(
         prefix="rmqtool-hostile-",
@@ -181,15 +192,17 @@ def scene(user: int) -> Iterator[Scene]:
         made = Scene(Path(top), user)
         made.work.mkdir()
         made.work.chmod(0o777)
-        copied = fixture_store(FIXTURE, Path(top) / "copied")
+        copied = fixture_store(fixture, Path(top) / "copied")
         copied.rename(made.store)
-        damage(made.store)
+        (damaging or damage)(made.store)
         made.outside.mkdir()
         (made.outside / "secret").write_bytes(SECRET)
         (made.outside / "secret").chmod(0o600)
         for name in ("consumequeue", "index", "config", "commitlog"):
             shutil.copytree(made.store / name, made.outside / name)
         shutil.copy(made.store / "checkpoint", made.outside / "checkpoint")
+        if fixture == IN_ROCKSDB:
+            hide_secrets(made.outside)
         give(made.outside, user)  # who could be led to change it
         yield made
 
@@ -206,6 +219,33 @@ def damage(store: Path) -> None:
     index.write_bytes(index.read_bytes()[:1000])
     (store / "config/topics.json").write_text("{")
     (store / "checkpoint").write_bytes(b"\xff" * 4096)
+
+
+def hide_secrets(outside: Path) -> None:
+    """Put databases with a secret in the place of those that a store's can be made links to."""
+    for current in [*outside.rglob("CURRENT")]:
+        directory, made = current.parent, outside / "made"
+        tables = [one.name for one in directory.glob("*.sst")]
+        shutil.rmtree(directory)
+        with OutputDirectory(made) as tree, DatabaseWriter(tree, ("default", "offset")) as writer:
+            writer.put("default", [(SECRET[:30], SECRET)])
+            writer.finish()
+        made.rename(directory)
+        for name in tables:
+            shutil.copy(next(directory.glob("*.sst")), directory / name)
+
+
+def damage_rocksdb(store: Path) -> None:
+    """Damage the log and the queues in RocksDB, so that a repair has to write both."""
+    with (store / SEGMENT).open("r+b") as file:
+        file.seek(20_000)
+        file.write(b"damage" * 5)
+    (store / "consumequeue/CURRENT").unlink()
+
+
+def spare(store: Path) -> None:
+    """Damage nothing."""
+    assert store.is_dir()
 
 
 def forge(

@@ -2,22 +2,27 @@
 
 from __future__ import annotations
 
+import shutil
 import subprocess
 import sys
 import zlib
 from pathlib import Path
+from typing import Final
 
 import pyarrow as pa
 import pytest
+import zstandard
 
 from rmqtool.formats.message import Message, encode, sealed
 from rmqtool.formats.sys_flag import SysFlag
 from rmqtool.rows import JsonLines, rows_of
+from rmqtool.store.rocksdb_blocks import TRAILER, BrokenBlock, decompressed
 from rmqtool.store.segment import SegmentPart
 from rmqtool.store.tree import open_store
 from rmqtool.tables.bodies import BUDGET_BYTES, BodyMode, BodyOptions
 from rmqtool.tables.dump import DumpOptions, DumpOutcome, dump
 from rmqtool.tables.messages import MessageOptions, MessagesOf
+from tests.stores import fixture_store
 
 MIB = 1 << 20
 PEAK = """
@@ -84,3 +89,76 @@ def test_threads_hold_little(tmp_path: Path) -> None:
 def _batch(chunk: pa.RecordBatch | JsonLines) -> pa.RecordBatch:
     assert isinstance(chunk, pa.RecordBatch)
     return chunk
+
+
+PEAK_AND_WORDS: Final = """
+import resource, subprocess, sys
+subprocess.run(sys.argv[1:], stdout=sys.stderr, check=False)
+print(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss)
+"""
+VALUE: Final = 64 * MIB
+DATABASE: Final = """
+import sys
+from rocksdict import DBCompressionType, Options, Rdict
+options = Options(raw_mode=True)
+options.create_if_missing(True)
+options.set_compression_type(DBCompressionType.zstd())
+database = Rdict(sys.argv[1], options)
+for number in range(int(sys.argv[2])):
+    database[b"%04d" % number] = bytes(int(sys.argv[3]))
+    database.flush()
+database.close()
+"""
+
+
+def bomb_in_rocksdb(store: Path, count: int, size: int) -> Path:
+    """Put a database with values of zeros in the place of a store's queues."""
+    shutil.rmtree(store / "consumequeue")
+    words = (store / "consumequeue", count, size)
+    command = [sys.executable, "-c", DATABASE, *map(str, words)]
+    subprocess.run(command, check=True)  # noqa: S603 - ours
+    assert sum(one.stat().st_size for one in (store / "consumequeue").iterdir()) < MIB
+    return store
+
+
+def peak_of(*words: object) -> tuple[int, str]:
+    """Run a command; give the memory of its largest process, bytes, and what it says."""
+    command = (sys.executable, "-m", "rmqtool", *map(str, words))
+    between = (sys.executable, "-c", PEAK_AND_WORDS)
+    done = subprocess.run([*between, *command], capture_output=True, text=True, check=True)  # noqa: S603
+    return int(done.stdout) << 10, done.stderr
+
+
+@pytest.mark.parametrize("words", ["validate {}", "dump {} --as rocksdb", "info {}", "doctor {}"])
+def test_long_values(tmp_path: Path, words: str) -> None:
+    """A value that no queue has is a row, whatever a stranger has packed into a few KiB."""
+    store = bomb_in_rocksdb(fixture_store("rocketmq-5.3.3-rocksdb", tmp_path), 6, VALUE)
+    peak, said = peak_of(*words.format(store).split(), "--format", "jsonl")
+    assert peak < 400 * MIB
+    count = said.count("this value is too long: 67,108,864 bytes; at most 4,096 are read")
+    assert 6 == count or "info" in words
+
+
+def test_value_that_no_memory_holds(tmp_path: Path) -> None:
+    """What needs more memory than such files may take ends RocksDB's process, and is said."""
+    store = bomb_in_rocksdb(fixture_store("rocketmq-5.3.3-rocksdb", tmp_path), 1, 10 * VALUE)
+    peak, said = peak_of("dump", store / "consumequeue", "--format", "jsonl")
+    assert peak < 1 << 30
+    assert "RocksDB's process ended" in said
+
+
+@pytest.mark.parametrize("block", ["index", "properties"])
+def test_blocks_of_tables(block: str) -> None:
+    """A block of a table that inflates past what its file can need is damage, and stays packed."""
+    raw = zstandard.compress(bytes(LARGEST))
+    packed = _varint(LARGEST) + raw + TRAILER.pack(7, 0)
+    with pytest.raises(BrokenBlock, match="62,914,560 bytes; at most"):
+        decompressed(packed, len(packed) if block == "index" else MIB)
+
+
+def _varint(number: int) -> bytes:
+    found = bytearray()
+    while number > 127:
+        found.append(number & 127 | 128)
+        number >>= 7
+    return bytes([*found, number])

@@ -11,6 +11,7 @@ import pytest
 
 from rmqtool.errors import RmqtoolError
 from rmqtool.repair import undo
+from rmqtool.store import rocksdb_files
 from rmqtool.writing.directory import Directory
 from rmqtool.writing.lock import StoreLock
 from tests.hostile.asked import asked, can_trace
@@ -78,20 +79,21 @@ STEP = 197  # every so many calls, others for each component; all of them: `race
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can show what root does")
-@pytest.mark.parametrize("work", WORKS)
+@pytest.mark.parametrize("work", [*WORKS, "rocksdb-copy", "rocksdb-dump"])
 def test_swapped_in_store(work: str) -> None:
-    """The same for a whole repair, undo and rebuild by root of a store that a stranger owns."""
+    """The same for a whole repair, undo, rebuild, copy and dump by root of a stranger's store."""
     with races(work) as race:
-        assert race.count > 200
+        assert race.count > 100
         assert [] == [(number, name) for number, name, good in race.tries(0, STEP) if not good]
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can show what root does")
 @pytest.mark.skipif(not can_trace(), reason="strace sees what the kernel is asked")
-def test_nothing_else_asks() -> None:
+@pytest.mark.parametrize("work", ["rebuild-index", "rocksdb-repair", "rocksdb-dump"])
+def test_nothing_else_asks(work: str) -> None:
     """A swap between two of those calls is one before the next: nothing asks in between."""
-    found = asked("rebuild-index")
-    assert found.lookups > 200
+    found = asked(work)
+    assert found.lookups > 100
     assert found.unseen == []
 
 
@@ -106,6 +108,15 @@ def test_notices(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(Directory, "open_directory", following)
         opens = [number for number in race.asking("consumequeue") if race.seen[number] == "open"]
         assert not all(race.withstands(number, "consumequeue") for number in opens[::-1])
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can show what root does")
+def test_notices_a_database(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever reads a database through a stranger's link is found out."""
+    with races("rocksdb-dump") as race:
+        monkeypatch.setattr(rocksdb_files, "_is_trusted", lambda *_: True)
+        numbers = race.asking("consumequeue")
+        assert not all(race.withstands(number, "consumequeue") for number in numbers)
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can show what root does")

@@ -6,6 +6,7 @@ import json
 import os
 import re
 import resource
+import signal
 import subprocess
 import sys
 import textwrap
@@ -16,13 +17,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rmqtool.errors import DamagedDatabase, UnreadablePath
+from rmqtool.errors import DamagedDatabase, UnreadablePath, WriteFailed
 from rmqtool.store import rocksdb_files
 from rmqtool.store.confinement import FILTER, LANDLOCK, spare_user
 from rmqtool.store.place import Place
 from rmqtool.store.rocksdb_database import Database
 from rmqtool.store.rocksdb_frames import BadFrame, read_frame, rows
 from rmqtool.store.syscall_filter import CALLS, CLONE, IOCTL, PRCTL, TGKILL, WRITING
+from rmqtool.writing import rocksdb as writing_rocksdb
 from rmqtool.writing.output import OutputDirectory
 from rmqtool.writing.rocksdb import DatabaseWriter
 from tests.rocksdb import fixture, rows_of
@@ -85,6 +87,30 @@ def test_writer_is_confined(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     assert {os.geteuid()} == {one.stat().st_uid for one in files}
     assert not {one.name for one in files} & {"LOG", "LOCK", "rocksdict-config.json"}
     assert {"default": wanted, "offset": wanted[:3]} == rows_of(tmp_path / "made", PATH)
+
+
+@pytest.mark.parametrize("how", ["killed", "full", "killed while it ends"])
+def test_writer_fails(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, how: str) -> None:
+    """A process that is killed, or finds no room, is an error that says so; nothing stays."""
+    if how == "full":
+        monkeypatch.setattr(writing_rocksdb, "FILE_BYTES", 1 << 16)
+    wanted = [(os.urandom(40), bytes(28)) for _ in range(20_000)]
+
+    def write() -> None:
+        with (
+            OutputDirectory(tmp_path / "made") as tree,
+            DatabaseWriter(tree, ("default", "offset")) as writer,
+        ):
+            writer.put("default", wanted)
+            if how != "full":
+                os.kill(answering(writer._cell.process.pid), signal.SIGKILL)  # noqa: SLF001
+            if how == "killed":
+                writer.put("offset", wanted)
+            writer.finish()
+
+    with pytest.raises(WriteFailed, match="File too large" if how == "full" else "status -9"):
+        write()
+    assert [] == [*tmp_path.iterdir()]
 
 
 def test_nothing_else_can_be_reached(tmp_path: Path) -> None:

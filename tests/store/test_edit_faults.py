@@ -254,9 +254,9 @@ def test_undo_says_how_far(
             code = main(command)
         told = capfd.readouterr().err
         found = contents(root)
-        assert (code == 0) == ("the latest edit is taken back" in told), number
-        assert code in {0, 2}, (number, told)
-        if code:
+        assert (code in {0, 3}) == ("the latest edit is taken back" in told), number
+        assert code in {0, 2} or "could not be read in full" in told, (number, told)
+        if code == 2:
             assert "as it was" not in told, number
         if found not in old_new:
             assert "it goes on from here" in told, number

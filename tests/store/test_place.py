@@ -135,7 +135,7 @@ def test_no_permission(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: st
     """What the system refuses becomes an UnreadablePath with its reason."""
     (tmp_path / "file").write_bytes(CONTENT)
 
-    def refuse(*_: object) -> None:
+    def refuse(*_: object, **__: object) -> None:
         raise PermissionError(13, "Permission denied")
 
     # Tests may run as root, whom no mode stops.
