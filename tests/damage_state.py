@@ -183,6 +183,18 @@ def _loop(store: Path) -> None:
     path.symlink_to(path.name)
 
 
+def _rename_queue(store: Path) -> None:
+    """Give a queue's directory a number that is not the name that a broker builds."""
+    path = plain_store.busiest_queue(store)
+    path.rename(path.with_name(f"0{path.name}"))
+
+
+def _rename_topic(store: Path) -> None:
+    """Give a topic's directory another name."""
+    path = plain_store.busiest_queue(store).parent
+    path.rename(path.with_name(path.name.upper()))
+
+
 STATE: Final[list[Damage]] = [
     # ---- layout
     Damage("foreign-name", inflict.put_file("commitlog/notes.txt", b"?"), ("FS-NAME",)),
@@ -192,6 +204,13 @@ STATE: Final[list[Damage]] = [
         ("FS-NAME", "FS-LEN"),
         # With a file under a wrong name nothing can be judged against the log, or edited.
         stays=("FS-NAME", "FS-LEN", "FS-GAP", "CQ-NOREC", "IX-KEY"),
+    ),
+    Damage("queue-named-00", _rename_queue, ("FS-NAME", "CQ-GAP"), "consumequeue"),
+    Damage(
+        "topic-renamed",
+        _rename_topic,
+        ("CQ-GAP", "CQ-MISMATCH", "FS-ORPHAN"),
+        "consumequeue",
     ),
     Damage("directory-in-log", inflict.put_file("commitlog/copy/x", b"?"), ("FS-DIR",)),
     Damage(

@@ -36,10 +36,19 @@ if TYPE_CHECKING:
     from rmqtool.check.inspection import Inspection
     from rmqtool.check.log.lost import LostRanges
     from rmqtool.findings.finding import Finding
+    from rmqtool.store.queues import MisnamedQueue
     from rmqtool.store.segment import MappedFiles, Oddity
     from rmqtool.store.tree import Store
 
 LOGS: Final = ("commitlog", "old_commitlog")
+QUEUE_FAMILIES: Final = (
+    BranchKind.CONSUME_QUEUE,
+    BranchKind.BATCH_QUEUE,
+    BranchKind.CONSUME_QUEUE_EXT,
+    BranchKind.COMPACTION_LOG,
+    BranchKind.COMPACTION_QUEUE,
+)
+NOT_READ: Final = "take it out; a queue that is not there is written from the log"
 IN_THE_MAKING: Final = "the running broker is making this file"
 
 
@@ -66,6 +75,7 @@ def check(inspection: Inspection) -> Iterator[Finding]:
             if files is not None and (files.oddities or _is_misnamed(files)):
                 yield from of_queue(mapped_files(inspection, files), queue.topic, queue.queue_id)
         yield from inspection.pending()
+    yield from _misnamed_queues(inspection)
     yield from _no_log(inspection)
     yield from _lock(inspection)
     yield from orphans.check(inspection)
@@ -215,6 +225,38 @@ def _of_length(inspection: Inspection, oddity: Oddity, files: MappedFiles) -> Fi
 def _gap_message(oddity: Oddity) -> str:
     start, length = oddity.start or 0, oddity.length or 0
     return f"the {length:,} bytes from {start} to {start + length} are missing before this file"
+
+
+def _misnamed_queues(inspection: Inspection) -> Iterator[Finding]:
+    """Name directories with files of a queue that no broker reads, as it builds another name.
+
+    Beside the queue's own directory, and under a name that stands for none, it does no harm.
+    """
+    for kind in QUEUE_FAMILIES:
+        family = inspection.store.family(kind)
+        if family is None:
+            continue
+        with contextlib.suppress(UnreadablePath):  # the listing of the queues says so
+            for queue in family.misnamed():
+                if inspection.options.topic in {None, queue.topic}:
+                    yield _of_misnamed_queue(queue)
+
+
+def _of_misnamed_queue(queue: MisnamedQueue) -> Finding:
+    directory, _, name = queue.path.rpartition("/")
+    is_needed = queue.number is not None and not queue.has_queue
+    expected = "the number of a queue"
+    if queue.number is not None:
+        expected = f"{directory}/{queue.number}"
+    return finding(
+        FS_NAME,
+        At(queue.path, topic=queue.topic, queue_id=queue.number),
+        f"a directory with files of a queue has a name that brokers do not build: {name!a}",
+        expected=expected,
+        actual=name,
+        severity=None if is_needed else Severity.WARNING,
+        remedy=NOT_READ,
+    )
 
 
 def _no_log(inspection: Inspection) -> Iterator[Finding]:

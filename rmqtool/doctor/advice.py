@@ -268,6 +268,7 @@ def _consequence(seen: Examination) -> str:
         parts = [
             (prediction.lost.messages, "message", "cut off the log"),
             (prediction.unreachable, "message", "out of reach of consumers"),
+            (prediction.misdelivered.messages, "message", "delivered under another topic or queue"),
             (prediction.light.messages, "message", "missing in light queues"),
             (prediction.timers_lost, "timer message", "never delivered"),
             (segments, "commitlog file", "deleted"),

@@ -55,7 +55,7 @@ DIAGNOSIS: Final = Table(
         Column(
             "messages_unreachable",
             Type.INT64,
-            "messages of the log that no queue would name after a start",
+            "messages of the log that their own queue would not lead to after a start",
             "messages",
         ),
         Column("messages_missing", Type.INT64, "messages that are lost already", "messages"),
@@ -210,6 +210,8 @@ def _cost(prediction: Prediction) -> str:
     parts = [_lost(prediction.lost)] if prediction.lost.messages else []
     if count := prediction.unreachable:
         parts.append(f"{numbered(count, 'message')} out of reach of consumers")
+    if count := prediction.misdelivered.messages:
+        parts.append(f"{numbered(count, 'message')} delivered under another topic or queue")
     if count := prediction.light.messages:
         parts.append(f"{numbered(count, 'message')} missing in light queues")
     if count := prediction.timers_lost:

@@ -45,10 +45,15 @@ FS_NAME: Final = Code(
     "FS-NAME",
     DAMAGE,
     Owner.FILES,
-    meaning="a file name is no start offset, or none that a file of this length can have",
-    consequence="the name is not a number: the broker refuses to start; not a multiple of the "
-    "file length: offsets are looked up in the wrong file",
-    remedy="move the foreign file away",
+    also=(WARNING,),
+    when="a warning for a directory with files of a queue whose number has a directory of its own, "
+    "and for one whose name stands for no number",
+    meaning="a file or directory has a name that no broker builds: no start offset of 20 digits, "
+    "not a multiple of the file length, or not the number of a queue",
+    consequence="a file whose name is not a number: the broker refuses to start; another number: "
+    "offsets are looked up in the wrong file; a queue's directory: no broker reads it",
+    remedy="rename a commitlog file to the offset that its records state; move away what holds no "
+    "records",
     command=REPAIR,
 )
 FS_GAP: Final = Code(

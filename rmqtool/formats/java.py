@@ -19,7 +19,7 @@ _WHITE: Final = "".join(
     )
 )
 _ENCODED_SURROGATE: Final = re.compile(rb"\xED[\xA0-\xBF][\x80-\xBF]?")
-_LONG_TEXT: Final = re.compile(r"[+-]?0*(\d{1,19})")
+_LONG_TEXT: Final = re.compile(r"([+-]?)0*(\d{1,255})")  # zeros of other scripts lead, too
 
 
 def to_int32(number: int) -> int:
@@ -38,9 +38,10 @@ def parse_long(text: str) -> int | None:
     Digits of any script, as a JVM's locale may have put them into file names; no spaces. Java looks
     at UTF-16 units, and half of a surrogate pair is no digit.
     """
-    if _LONG_TEXT.fullmatch(text) is None or max(text) > "\uffff":
+    match = _LONG_TEXT.fullmatch(text)
+    if match is None or max(text) > "\uffff":
         return None
-    number = int(text)
+    number = int(match[1] + match[2])
     return number if number == to_int64(number) else None
 
 

@@ -36,6 +36,7 @@ from rmqtool.repair.remedies import (
     UNITS_KEPT,
     is_repaired,
     misnamed,
+    odd_names,
     remedy,
 )
 from rmqtool.repair.replica.folding import NOTHING_LENT, folded, settle
@@ -344,6 +345,8 @@ def _obstacle(survey: LogSurvey, found: list[Finding]) -> str:
     for segment in log.segments:
         if segment.start in moved or (length and segment.start % length):
             return misnamed(segment, log, moved, unused)
+    if names := odd_names(log, store.root):
+        return next(iter(names.values()))
     is_empty = not any(facts.is_used for facts in survey.segments.values())
     if any(one.code == FS_NOLOG or (is_empty and one.code == CQ_RANGE) for one in found):
         return NO_LOG  # files without a record are none, where queues point into a log
@@ -358,12 +361,17 @@ def _maker(store: Store) -> BridgeMaker:
 
 
 def _take_out_foreign(writer: EditWriter, inspection: Inspection, found: list[Finding]) -> None:
-    """Take out what no broker can load: foreign names, directories among mapped files."""
+    """Take out what no broker can load: foreign names, directories among mapped files.
+
+    A log under a wrong name is for a person to decide, and records never go; a queue is made anew
+    from the log.
+    """
+    store = inspection.store
+    kept = odd_names(store.commitlog, store.root) | odd_names(store.old_commitlog, store.root)
     for one in found:
         name = one.path.rpartition("/")[2]
-        # A log under a wrong name is for a person to decide; a queue is made anew from the log.
         is_foreign = one.code == FS_NAME and (start_of(name) is None or one.topic is not None)
-        if not (is_foreign or one.code == FS_DIR):
+        if not (is_foreign or one.code == FS_DIR) or one.path in kept:
             continue
         place = place_of(inspection.store.root, one.path)
         if place.stat() is not None:

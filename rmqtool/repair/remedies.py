@@ -17,11 +17,11 @@ from rmqtool.findings.registry_commitlog import (
 from rmqtool.findings.registry_consume_queue import CQ_LMQ
 from rmqtool.findings.registry_layout import FS_GAP, FS_READ
 from rmqtool.findings.registry_state import DO_RANGE
-from rmqtool.formats.message import MESSAGE_PREFIX
-from rmqtool.repair.plans import Action
+from rmqtool.formats.message import MESSAGE_MAGIC_BYTES, MESSAGE_PREFIX
+from rmqtool.repair.plans import Action, place_of
 from rmqtool.repair.state.offsets import CLAMPED, WAITING
 from rmqtool.store.record_heads import MESSAGE_MAGIC_CODES
-from rmqtool.store.segment import NAME_DIGITS
+from rmqtool.store.segment import NAME_DIGITS, OddityKind, Segment
 
 if TYPE_CHECKING:
     from collections.abc import Container, Mapping
@@ -30,7 +30,8 @@ if TYPE_CHECKING:
     from rmqtool.findings.finding import Finding
     from rmqtool.repair.plans import Edit
     from rmqtool.repair.writer import EditWriter
-    from rmqtool.store.segment import MappedFiles, Segment
+    from rmqtool.store.place import Place
+    from rmqtool.store.segment import MappedFiles
 
 # Of the codes of the log, those that a plan answers only with an edit of their own. All others
 # are consequences: nothing of their own is left once the log is bridged.
@@ -51,8 +52,9 @@ NO_LOG: Final = (
 )
 CHUNK: Final = 4 << 20  # bytes of two files that are compared at once
 ASIDE: Final = "aside"  # a name in the store root that no broker knows
+_MAGIC: Final = re.compile(b"|".join(map(re.escape, MESSAGE_MAGIC_BYTES)))
 _EXCHANGE: Final = re.compile(r"first exchange the names of (\S+) and (\S+): ")
-_RENAME: Final = re.compile(r"first rename (\S+) to (\d+): ")
+_RENAME: Final = re.compile(r"first rename (.+) to (\d+): ")  # a name may have spaces
 LINKED: Final = (
     "first remove the link, or bring back what it leads to; a queue without the file is repaired "
     "from the log"
@@ -91,7 +93,7 @@ def misnamed(
     name = f"{start:0{NAME_DIGITS}}"
     there = next((one for one in files.segments if one.start == start), None)
     if there is None:
-        return f"first rename {segment.path} to {name}: its records say that they lie there"
+        return _renamed(segment.path, name)
     if moved.get(start) == segment.start or start in unused or not there.size:
         return (
             f"first exchange the names of {segment.path} and {there.path}: the records say that "
@@ -100,6 +102,46 @@ def misnamed(
     if _is_copy(segment, there):
         return f"first move {segment.path} out of the store: it is a copy of {there.path}"
     return f"{_saved(segment)}: its records belong into {there.path}, which holds others"
+
+
+def odd_names(log: MappedFiles, root: Place) -> dict[str, str]:
+    """Say what to do about files of the log under names that no broker builds, by their paths.
+
+    Files without a record are left out: nothing is lost with them.
+
+    Args:
+        log: the log.
+        root: of the store.
+    """
+    found = {}
+    for oddity in log.oddities:
+        if oddity.kind is OddityKind.SHORT_NAME:
+            if sum(segment.start == int(oddity.expected) for segment in log.segments) == 1:
+                found[oddity.path] = _renamed(oddity.path, oddity.expected)
+        elif oddity.kind is OddityKind.FOREIGN_NAME:
+            place = place_of(root, oddity.path)
+            entry = place.stat()
+            if entry is None or not entry.size:
+                continue
+            segment = Segment(place, oddity.path, 0, entry.size)
+            start = _stated_start(segment, log.file_length)
+            if start is not None:
+                found[oddity.path] = _of_foreign(segment, start, log)
+    return {path: why for path, why in found.items() if why}
+
+
+def _of_foreign(segment: Segment, start: int, log: MappedFiles) -> str:
+    """Say what to do about a file with records under a foreign name; nothing of a copy."""
+    there = log.at(start)
+    if there is None:
+        return _renamed(segment.path, f"{start:0{NAME_DIGITS}}")
+    if _is_copy(segment, there):
+        return ""
+    return f"{_saved(segment)}: its records belong into {there.path}, which holds others"
+
+
+def _renamed(path: str, name: str) -> str:
+    return f"first rename {path} to {name}: its records say that they lie there"
 
 
 def _saved(segment: Segment) -> str:
@@ -142,6 +184,23 @@ def _first_place(segment: Segment) -> int | None:
         return None
     fields = MESSAGE_PREFIX.parse(raw)
     return fields["physical_offset"] if fields["magic_code"] in MESSAGE_MAGIC_CODES else None
+
+
+def _stated_start(segment: Segment, length: int) -> int | None:
+    """Give the start of a file of the log by the place that one of its records states."""
+    head = MESSAGE_PREFIX.size
+    with segment.open() as file:
+        for begin in range(0, segment.size, CHUNK):
+            raw = file.read_at(begin, CHUNK + head)
+            for match in _MAGIC.finditer(raw):
+                at = match.start() - MESSAGE_PREFIX["magic_code"].position
+                if at < 0 or len(raw) - at < head:
+                    continue
+                fields = MESSAGE_PREFIX.parse(raw[at : at + head])
+                start = int(fields["physical_offset"]) - begin - at
+                if start >= 0 and not start % (length or segment.size):
+                    return start
+    return None
 
 
 def is_repaired(one: Finding, writer: EditWriter, obstacle: str) -> bool:

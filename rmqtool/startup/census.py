@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 
 _MAGIC_POSITION: Final = MESSAGE_PREFIX["magic_code"].position
 _SEARCH_BYTES: Final = 1 << 18
+_COLUMNS: Final = 6  # arrays of a `SegmentCensus`
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +45,7 @@ class SegmentCensus:
         sizes: int64, shape (n,); of the records.
         store_timestamps: int64, shape (n,); ms.
         topics: int64, shape (n,); numbers into `names`.
+        queue_ids: int64, shape (n,).
         messages: int64, shape (n,); how many each record holds.
         names: topics by number.
     """
@@ -54,6 +56,7 @@ class SegmentCensus:
     sizes: Int64s
     store_timestamps: Int64s
     topics: Int64s
+    queue_ids: Int64s
     messages: Int64s
     names: list[str]
 
@@ -83,12 +86,13 @@ def _plainly(file: ModelFile, check: RecordCheck) -> SegmentCensus:
                 record.size,
                 record.store_timestamp,
                 numbers.setdefault(record.topic, len(numbers)),
+                record.queue_id,
                 _messages(record),
             )
             for position, record in whole_records(file, reader, check)
             if record.sys_flag & SysFlag.TRANSACTION_ROLLBACK_TYPE in QUEUED_TYPES
         ]
-    return _census(file, np.array(rows, np.int64).reshape(-1, 5).T, list(numbers))
+    return _census(file, np.array(rows, np.int64).reshape(-1, _COLUMNS).T, list(numbers))
 
 
 def _by_kernels(file: ModelFile, check: RecordCheck) -> SegmentCensus:
@@ -98,7 +102,7 @@ def _by_kernels(file: ModelFile, check: RecordCheck) -> SegmentCensus:
     from rmqtool.scan.message import scan
 
     options = ScanOptions(body_crc=check.checks_body_crc)
-    parts = [np.empty((5, 0), np.int64)]
+    parts = [np.empty((_COLUMNS, 0), np.int64)]
     names: list[str] = []
     with file.open() as reader:
         for batch in scan(segment_of(file), options):
@@ -112,16 +116,24 @@ def _by_kernels(file: ModelFile, check: RecordCheck) -> SegmentCensus:
                 chosen[number] = check.check(reader, position, file.length).record is not None
             inner = (found[row.SYS_FLAG] & SysFlag.INNER_BATCH_FLAG) != 0
             messages = np.where(inner, np.maximum(found[row.INNER_NUM], 1), 1)
-            fields = (row.POSITION, row.SIZE, row.STORE_TIMESTAMP, row.TOPIC_NUMBER)
+            fields = (row.POSITION, row.SIZE, row.STORE_TIMESTAMP, row.TOPIC_NUMBER, row.QUEUE_ID)
             parts.append(np.stack([*(found[field] for field in fields), messages])[:, chosen])
             names += (text(batch.topics[n]) for n in range(len(names), len(batch.topics)))
     return _census(file, np.concatenate(parts, axis=1), names)
 
 
 def _census(file: ModelFile, columns: Int64s, names: list[str]) -> SegmentCensus:
-    positions, sizes, store_timestamps, topics, messages = columns
+    positions, sizes, store_timestamps, topics, queue_ids, messages = columns
     return SegmentCensus(
-        file.path, file.start, positions, sizes, store_timestamps, topics, messages, names
+        file.path,
+        file.start,
+        positions,
+        sizes,
+        store_timestamps,
+        topics,
+        queue_ids,
+        messages,
+        names,
     )
 
 

@@ -1,13 +1,14 @@
-"""Which places of the log queues point to, now and after the start, by commitlog file.
+"""Which places of the log each queue points to, now and after the start, by commitlog file.
 
-Eight bytes a unit, so that a log of many files can be asked file by file; what the start changes
-is kept apart, as it is little.
+Twelve bytes a unit, so that a log of many files can be asked file by file; what the start changes
+is kept apart, as it is little. A message is in reach where its own queue points to it: what leads
+to it from another topic or queue hands it to the wrong consumers.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 
@@ -20,31 +21,43 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from rmqtool.startup.model import QueueKey
+
     Int64s = NDArray[np.int64]
     Mask = NDArray[np.bool_]
 
 _SORTED_AT_A_TIME: Final = 1 << 21  # units
+_POSITION_BITS: Final = 32
+
+
+class Pointed(NamedTuple):
+    """Units that point into one commitlog file, by position; all int64, shape (n,)."""
+
+    positions: Int64s  # in the file
+    sizes: Int64s  # of the records, bytes
+    queues: Int64s  # numbers of the queues, see `UnitCoverage`
+
+
+class StoredUnits(NamedTuple):
+    """The same in fewer bytes, all of shape (n,)."""
+
+    positions: NDArray[np.uint32]
+    sizes: NDArray[np.int32]
+    queues: NDArray[np.uint32]
 
 
 @dataclass(slots=True)
 class Places:
-    """Positions in the files of a log that units point to.
+    """Positions in the files of a log that units point to."""
 
-    Attributes:
-        file_length: bytes of a commitlog file.
-        files: by the number of a file, arrays of uint32 positions and int32 sizes.
-    """
-
-    file_length: int
-    files: dict[int, list[tuple[NDArray[np.uint32], NDArray[np.int32]]]] = field(
-        default_factory=dict
-    )
-    _waiting: list[tuple[Int64s, Int64s]] = field(default_factory=list)
+    file_length: int  # bytes of a commitlog file
+    files: dict[int, list[StoredUnits]] = field(default_factory=dict)  # by the number of a file
+    _waiting: list[tuple[Int64s, Int64s, Int64s]] = field(default_factory=list)
     _count: int = 0
 
-    def add(self, offsets: Int64s, sizes: Int64s) -> None:
-        """Add units by their physical offsets and sizes."""
-        self._waiting.append((offsets, sizes))
+    def add(self, offsets: Int64s, sizes: Int64s, queue: int) -> None:
+        """Add units of one queue by their physical offsets and sizes."""
+        self._waiting.append((offsets, sizes, np.full(len(offsets), queue)))
         self._count += len(offsets)
         if self._count >= _SORTED_AT_A_TIME:
             self._sort_in()
@@ -53,35 +66,39 @@ class Places:
         """Hand what has been added to the files; not queue by queue, which makes tiny arrays."""
         if not self._count:
             return
-        offsets = np.concatenate([one[0] for one in self._waiting])
-        sizes = np.concatenate([one[1] for one in self._waiting])
+        offsets, sizes, queues = (
+            np.concatenate(parts) for parts in zip(*self._waiting, strict=True)
+        )
         self._waiting, self._count = [], 0
         order = np.argsort(offsets, kind="stable")
-        offsets, sizes = offsets[order], sizes[order]
+        offsets, sizes, queues = offsets[order], sizes[order], queues[order]
         numbers = offsets // self.file_length
         borders = np.flatnonzero(np.diff(numbers)) + 1
         for begin, end in zip([0, *borders], [*borders, len(offsets)], strict=True):
             number = int(numbers[begin])
             positions = (offsets[begin:end] - number * self.file_length).astype(np.uint32)
-            self.files.setdefault(number, []).append((positions, sizes[begin:end].astype("i4")))
+            units = StoredUnits(
+                positions, sizes[begin:end].astype("i4"), queues[begin:end].astype("u4")
+            )
+            self.files.setdefault(number, []).append(units)
 
-    def of(self, start: int) -> tuple[Int64s, Int64s]:
-        """Give positions, sorted, and sizes of the units that point into the file at `start`."""
+    def of(self, start: int) -> Pointed:
+        """Give the units that point into the file at `start`, sorted by position."""
         self._sort_in()
         number, rest = divmod(start, self.file_length)
         # A file with a name that is not its place lies across two of them.
         found = [
-            (one[0].astype(np.int64) + (beside * self.file_length - rest), one[1])
+            (one.positions.astype(np.int64) + (beside * self.file_length - rest), *one[1:])
             for beside in ((0, 1) if rest else (0,))
             for one in self.files.get(number + beside, ())
         ]
         if not found:
-            return np.empty(0, np.int64), np.empty(0, np.int64)
-        positions = np.concatenate([one[0] for one in found])
-        sizes = np.concatenate([one[1] for one in found]).astype(np.int64)
+            return Pointed(*(np.empty(0, np.int64) for _ in Pointed._fields))
+        columns = [np.concatenate(parts).astype(np.int64) for parts in zip(*found, strict=True)]
+        positions = columns[0]
         order = np.argsort(positions, kind="stable")
         order = order[(positions[order] >= 0) & (positions[order] < self.file_length)]
-        return positions[order], sizes[order]
+        return Pointed(*(column[order] for column in columns))
 
     def outside(self, extents: Iterable[tuple[int, int]]) -> Int64s:
         """Give the physical offsets that units point to and that lie in none of these extents.
@@ -95,8 +112,8 @@ class Places:
         ends = np.array([min(end, LARGEST_LONG) for _, end in held], np.int64)
         found = [np.empty(0, np.int64)]
         for number, parts in self.files.items():
-            for positions, _ in parts:
-                offsets = positions.astype(np.int64) + number * self.file_length
+            for units in parts:
+                offsets = units.positions.astype(np.int64) + number * self.file_length
                 places = np.searchsorted(starts, offsets, side="right") - 1
                 is_held = np.zeros(offsets.shape, np.bool_)
                 if held:
@@ -106,7 +123,7 @@ class Places:
 
     def tile(self, start: int) -> int | None:
         """Give the end of the records that units point to, if these lie without a hole; or None."""
-        positions, sizes = self.of(start)
+        positions, sizes, _ = self.of(start)
         if not positions.size or positions[0]:
             return None
         ends = positions + sizes
@@ -115,47 +132,71 @@ class Places:
 
 @dataclass(slots=True)
 class UnitCoverage:
-    """The places that queues point to.
+    """The places that queues point to."""
 
-    Attributes:
-        now: before the start.
-        gone: of these, such that no queue would point to any more.
-        new: such that a queue would point to afterwards, and none does now.
-    """
-
-    now: Places
-    gone: Places
-    new: Places
+    now: Places  # before the start
+    gone: Places  # of these, such that their queue would not point to any more
+    new: Places  # such that a queue would point to afterwards, and does not now
+    numbers: dict[QueueKey, int] = field(default_factory=dict)  # of queues, by topic and ID
 
     @classmethod
     def of(cls, file_length: int) -> UnitCoverage:
         """Begin with no unit."""
         return cls(Places(file_length), Places(file_length), Places(file_length))
 
-    def change(self, before: tuple[Int64s, Int64s], after: tuple[Int64s, Int64s]) -> None:
+    def add(self, key: QueueKey, units: tuple[Int64s, Int64s]) -> None:
+        """Note what a queue has now: physical offsets and sizes of its units."""
+        self.now.add(*units, self._number(key))
+
+    def change(
+        self, key: QueueKey, before: tuple[Int64s, Int64s], after: tuple[Int64s, Int64s]
+    ) -> None:
         """Note what the start does to one queue.
 
         Args:
+            key: its topic and ID.
             before: physical offsets and sizes of its units now.
             after: the same after the start.
         """
         sorted_before, sorted_after = np.sort(before[0]), np.sort(after[0])
         gone, new = ~is_in(before[0], sorted_after), ~is_in(after[0], sorted_before)
-        self.gone.add(before[0][gone], before[1][gone])
-        self.new.add(after[0][new], after[1][new])
+        self.gone.add(before[0][gone], before[1][gone], self._number(key))
+        self.new.add(after[0][new], after[1][new], self._number(key))
+
+    def _number(self, key: QueueKey) -> int:
+        return self.numbers.setdefault(key, len(self.numbers))
 
     def is_unchanged(self, start: int) -> bool:
         """Tell whether the start changes nothing about one commitlog file."""
-        return not self.gone.of(start)[0].size and not self.new.of(start)[0].size
+        return not self.gone.of(start).positions.size and not self.new.of(start).positions.size
 
-    def had(self, start: int, positions: Int64s) -> Mask:
-        """Tell which records of a file a queue points to now."""
-        return is_in(positions, self.now.of(start)[0])
+    def after(self, start: int) -> Pointed:
+        """Give the units that would point into a file after the start, in any order."""
+        now, new = self.now.of(start), self.new.of(start)
+        kept = ~is_in(keys_of(now.positions, now.queues), self._keys(self.gone, start))
+        return Pointed(
+            *(np.concatenate([one[kept], two]) for one, two in zip(now, new, strict=True))
+        )
 
-    def has(self, start: int, positions: Int64s) -> Mask:
-        """Tell which records of a file a queue would point to afterwards."""
-        kept = self.had(start, positions) & ~is_in(positions, self.gone.of(start)[0])
-        return kept | is_in(positions, self.new.of(start)[0])
+    def had(self, start: int, keys: Int64s) -> Mask:
+        """Tell which records of a file their queue points to now; see `keys_of`."""
+        return is_in(keys, self._keys(self.now, start))
+
+    def has(self, start: int, keys: Int64s) -> Mask:
+        """Tell which records of a file their queue would point to afterwards; see `keys_of`."""
+        kept = self.had(start, keys) & ~is_in(keys, self._keys(self.gone, start))
+        return kept | is_in(keys, self._keys(self.new, start))
+
+    @staticmethod
+    def _keys(places: Places, start: int) -> Int64s:
+        units = places.of(start)
+        return np.sort(keys_of(units.positions, units.queues))
+
+
+def keys_of(positions: Int64s, queues: Int64s) -> Int64s:
+    """Join positions in a file with the numbers of queues; a queue without one has -1."""
+    keys: Int64s = (queues << _POSITION_BITS) | positions
+    return keys
 
 
 def join(parts: Iterable[NDArray[Any]]) -> tuple[Int64s, Int64s]:

@@ -58,7 +58,7 @@ class Before:
         coverage = UnitCoverage.of(model.commitlog.file_length)
         for queue in model.all_queues():
             offsets, sizes = join(stored_units(queue.files, queue.layout))
-            coverage.now.add(offsets, sizes)
+            coverage.add((queue.topic, queue.queue_id), (offsets, sizes))
             counts[_key(queue)] = len(offsets)
             queues[_key(queue)] = _copies(queue.files.files)
         return cls(_copies(model.commitlog.files), queues, counts, coverage)
@@ -117,7 +117,8 @@ def queue_fates(model: Model, before: Before) -> Iterator[QueueFate]:
         then = join(units for _, units in parts)
         was = before.counts.get(_key(queue), 0)
         if queue.appended or len(then[0]) != was:
-            before.coverage.change(before.units(queue), then)
+            key = queue.topic, queue.queue_id
+            before.coverage.change(key, before.units(queue), then)
         yield QueueFate(
             topic=queue.topic,
             queue_id=queue.queue_id,

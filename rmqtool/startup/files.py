@@ -193,7 +193,9 @@ class FileQueue:
         """Give the file that holds a byte. Source: MappedFileQueue#findMappedFileByOffset."""
         if not self.files:
             return None
-        found = next((file for file in self.files if file.start <= offset < file.end), None)
+        found = None
+        if self.files[0].start <= offset < self.files[-1].end:
+            found = next((file for file in self.files if file.start <= offset < file.end), None)
         return self.files[0] if found is None and or_first else found
 
     def cut(self, offset: int) -> None:

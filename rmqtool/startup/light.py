@@ -7,28 +7,38 @@ Source: ConsumeQueue#multiDispatchLmqQueue, LmqConsumeQueueStore, 4.9.3 to 5.5.0
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
+
+import numpy as np
 
 from rmqtool.broker.dispatch import light_queues
 from rmqtool.broker.names import LMQ_PREFIX, LMQ_QUEUE_ID, is_deleted_when_idle
 from rmqtool.formats import java
 from rmqtool.startup.census import whole_records
+from rmqtool.startup.coverage import keys_of
 from rmqtool.startup.prediction import Loss, TopicLoss
 from rmqtool.startup.records import RecordCheck
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from numpy.typing import NDArray
+
     from rmqtool.formats.config_shapes import Document
-    from rmqtool.startup.model import Model
+    from rmqtool.startup.coverage import UnitCoverage
+    from rmqtool.startup.model import Model, QueueKey
     from rmqtool.startup.records import DispatchRequest
 
 
-def missing(model: Model, configuration: Document | None) -> Loss:
+def missing(model: Model, coverage: UnitCoverage, configuration: Document | None) -> Loss:
     """Give the messages of the log after the start that a light queue lacks, by light queue.
 
     Those of lite topics that brokers may have deleted themselves are left out.
 
     Args:
         model: the store as the broker would hold it.
+        coverage: what queues point to.
         configuration: what `topics.json` holds.
 
     Raises:
@@ -39,11 +49,14 @@ def missing(model: Model, configuration: Document | None) -> Loss:
     found: dict[str, list[int]] = {}
     check = RecordCheck(model.rules, model.settings, reads_v2=True)
     for file in model.commitlog.files:
+        units = coverage.after(file.start)
+        keys = np.sort(keys_of(units.positions, units.queues))
         with file.open() as reader:
             for position, record in whole_records(file, reader, check):
                 if position + record.size > file.wrote_position:
                     break
-                for topic in _lacking(model, record):
+                leads = partial(_leads, coverage, keys, position)
+                for topic in _lacking(model, record, leads):
                     found.setdefault(topic, []).append(record.store_timestamp)
     for topic in [one for one in found if model.extent(one, LMQ_QUEUE_ID) is None]:
         if is_deleted_when_idle(topic, configuration):
@@ -52,20 +65,29 @@ def missing(model: Model, configuration: Document | None) -> Loss:
     return Loss(tuple(sorted(losses, key=lambda one: -one.messages)))
 
 
-def _lacking(model: Model, record: DispatchRequest) -> list[str]:
-    """Give the light queues that a record names and that have no unit at its number."""
+def _lacking(model: Model, record: DispatchRequest, leads: Callable[[QueueKey], bool]) -> list[str]:
+    """Give the light queues that a record names and that do not lead to it."""
     if not model.dispatch_rules.multi_dispatches(record.topic):
         return []
     lacking = []
     for topic, text in zip(*light_queues(record.properties), strict=True):
-        number = java.parse_long(text)
-        if number is None or topic == record.topic:
+        if java.parse_long(text) is None or topic == record.topic:
             continue
         if model.rules.skips_separators and "/" in topic:
             continue
-        found = model.extent(topic, record.queue_id)
-        if topic.startswith(LMQ_PREFIX):
-            found = model.extent(topic, LMQ_QUEUE_ID) or found
-        if found is None or not found[0] <= number < found[1]:
+        key = topic, record.queue_id
+        if topic.startswith(LMQ_PREFIX) and model.extent(topic, LMQ_QUEUE_ID):
+            key = topic, LMQ_QUEUE_ID
+        if not leads(key):
             lacking.append(topic)
     return lacking
+
+
+def _leads(coverage: UnitCoverage, keys: NDArray[np.int64], position: int, queue: QueueKey) -> bool:
+    """Tell whether a unit of a queue leads to a position of a file whose units are given."""
+    number = coverage.numbers.get(queue)
+    if number is None:
+        return False
+    wanted = keys_of(np.array([position]), np.array([number]))
+    at = int(np.searchsorted(keys, wanted[0]))
+    return at < len(keys) and bool(keys[at] == wanted[0])

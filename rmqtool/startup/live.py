@@ -52,7 +52,10 @@ def settled(predict: Callable[[], Prediction]) -> Prediction:
 
 
 def _harm(found: Prediction) -> tuple[object, ...]:
-    counts = found.lost, found.cut, found.unlisted, found.compacted, found.missing, found.light
+    counts = (
+        *(found.lost, found.cut, found.unlisted, found.misdelivered),
+        *(found.compacted, found.missing, found.light),
+    )
     return (*(one.messages for one in counts), found.refusals, found.further, found.timers_lost)
 
 

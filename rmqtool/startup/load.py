@@ -128,17 +128,21 @@ def entries(place: Place) -> list[Entry]:
 def queue_directories(place: Place) -> Iterator[tuple[str, int, Place, str]]:
     """Give the queues below `consumequeue` or its like: topic, number, place, path below it.
 
-    A directory whose name is no integer is passed over without a word, as the loader does.
+    A directory whose name is no integer is passed over without a word, as the loader does. Of any
+    other it takes the number alone, and opens the directory that it builds of it: `00` makes it
+    look into `0`, whether that is there or not. Likewise a topic whose name is not valid UTF-8.
 
     Raises:
         UnreadablePath: a directory may not be listed.
     """
     for topic in entries(place):
-        for queue in entries(place.child(topic.name)):
-            queue_id = integer(queue.name)
-            if queue_id is not None:
-                path = f"{printable(topic.name)}/{printable(queue.name)}"
-                yield topic.name, queue_id, place.child(topic.name).child(queue.name), path
+        directory = place.child(topic.name)
+        if printable(topic.name) != topic.name:
+            continue
+        numbers = {integer(queue.name) for queue in entries(directory)}
+        for queue_id in sorted(number for number in numbers if number is not None):
+            path = f"{topic.name}/{queue_id}"
+            yield topic.name, queue_id, directory.child(str(queue_id)), path
 
 
 def integer(text: str) -> int | None:

@@ -1,15 +1,15 @@
 """Stage 6: what consumers would not get any more, and why.
 
-Each whole message of the log is asked: would its bytes stay, and would a queue point to it, now and
-then? A file that units tile without a hole, and that the start does not touch, has no message
-that could answer no, and is not read; how many those are is said.
+Each whole message of the log is asked: would its bytes stay, and would its own queue point to it,
+now and then? Of a large log, a file is not read that the start does not touch, that units tile
+without a hole, and of which a sample leads from the right queues; how many those are is said.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
@@ -18,11 +18,14 @@ from rmqtool.engine import run
 from rmqtool.formats.message import BLANK, BLANK_MAGIC_CODE
 from rmqtool.machine.arrays import distinct, is_in
 from rmqtool.startup.census import census
+from rmqtool.startup.coverage import keys_of
 from rmqtool.startup.prediction import Loss, TopicLoss
 from rmqtool.startup.records import RecordCheck
+from rmqtool.startup.strays import Strays, own_queues
+from rmqtool.startup.walk import KERNELS_FROM
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Iterable
 
     from numpy.typing import NDArray
 
@@ -35,6 +38,8 @@ if TYPE_CHECKING:
 
     Int64s = NDArray[np.int64]
     Mask = NDArray[np.bool_]
+
+READ_WHOLE: Final = 256 << 20  # bytes of a log that is read whatever queues say of it
 
 
 @dataclass(slots=True)
@@ -94,6 +99,7 @@ class Losses:
     cut: LossTally = field(default_factory=LossTally)
     unlisted: LossTally = field(default_factory=LossTally)
     deleted_topics: LossTally = field(default_factory=LossTally)
+    misdelivered: LossTally = field(default_factory=LossTally)
     holes: Int64s = field(default_factory=lambda: np.empty(0, np.int64))
     unread: int = 0
 
@@ -149,19 +155,28 @@ class LossCount:
         """
         losses = Losses()
         ends = {file.path: file.wrote_position for file in self.model.commitlog.files}
+        files = list(log)
+        size = sum(file.length for file in files)
+        by_kernels = self.model.by_kernels
         # A message is lost to a broker that cannot read it, too.
+        check = RecordCheck(self.model.rules, self.model.settings, reads_v2=True)
+        strays = Strays(self.coverage, check)
         count = partial(
             census,
-            check=RecordCheck(self.model.rules, self.model.settings, reads_v2=True),
-            by_kernels=self.model.by_kernels,
+            check=check,
+            by_kernels=size >= KERNELS_FROM if by_kernels is None else by_kernels,
         )
-        files = list(log)
         holes = [self._absent(files)]
-        in_doubt = list(self._files_in_doubt(files, ends))
+        in_doubt = [*files]
+        if size > READ_WHOLE:
+            in_doubt = [file for file in files if self._is_in_doubt(file, ends, strays)]
         losses.unread = len(files) - len(in_doubt)
+        by_path = {file.path: file for file in files}
         for segment in run(count, in_doubt, jobs=self.jobs):
             self._ask(segment, ends.get(segment.path, 0), losses)
-            pointed = self.coverage.now.of(segment.start)[0]
+            for stray in strays.of(by_path[segment.path], segment):
+                losses.misdelivered.add_messages(stray)
+            pointed = self.coverage.now.of(segment.start).positions
             missed = pointed[~is_in(pointed, segment.positions)] if pointed.size else pointed
             if missed.size:
                 holes.append(segment.start + missed)
@@ -179,30 +194,27 @@ class LossCount:
     def _ask(self, segment: SegmentCensus, end: int, losses: Losses) -> None:
         if not segment.positions.size:
             return
+        keys = keys_of(segment.positions, own_queues(self.coverage, segment))
+        pointed = is_in(segment.positions, self.coverage.now.of(segment.start).positions)
         stays = segment.positions + segment.sizes <= end
-        had = self.coverage.had(segment.start, segment.positions)
         # An earlier cut leaves records in the file that it cut, without units, and older than the
         # record that it was cut after; the files behind that one it deletes.
-        is_left = (segment.store_timestamps < self.recovered.last_timestamp) & ~had
+        is_left = (segment.store_timestamps < self.recovered.last_timestamp) & ~pointed
         is_left &= segment.path == self.recovered.end_path
         losses.lost.add(segment, ~stays & ~is_left)
-        has = self.coverage.has(segment.start, segment.positions)
+        had, has = self.coverage.had(segment.start, keys), self.coverage.has(segment.start, keys)
         losses.cut.add(segment, stays & ~has & had)
         none = stays & ~has & ~had
         known = np.array([self.is_known(name) for name in segment.names], np.bool_)
         is_known = known[segment.topics] if len(known) else none
-        losses.unlisted.add(segment, none & is_known)
-        losses.deleted_topics.add(segment, none & ~is_known)
+        losses.unlisted.add(segment, none & (is_known | pointed))
+        losses.deleted_topics.add(segment, none & ~is_known & ~pointed)
 
-    def _files_in_doubt(
-        self, log: Iterable[ModelFile], ends: dict[str, int]
-    ) -> Iterator[ModelFile]:
-        """Yield the files that may hold a message that is lost."""
-        for file in log:
-            is_last = file.path == self.recovered.end_path
-            is_kept = ends.get(file.path) == file.length
-            if is_last or not is_kept or not self._is_covered(file):
-                yield file
+    def _is_in_doubt(self, file: ModelFile, ends: dict[str, int], strays: Strays) -> bool:
+        """Tell whether a file may hold a message that is lost."""
+        is_last = file.path == self.recovered.end_path
+        is_kept = ends.get(file.path) == file.length
+        return is_last or not is_kept or not self._is_covered(file) or strays.are_in(file)
 
     def _is_covered(self, file: ModelFile) -> bool:
         if not self.coverage.is_unchanged(file.start):

@@ -158,10 +158,12 @@ class Prediction:
         dispatched: how dispatch goes on after recovery; None when it does not come to that.
         records_dispatched: records that would be handed to queues and index.
         lost: messages that would be cut off the log for good.
-        cut: messages in the log that a queue has now and none would have afterwards.
-        unlisted: messages in the log that no queue has, and none would get.
+        cut: messages in the log that their queue has now and would not have afterwards.
+        unlisted: messages in the log that their queue has not, and would not get.
         deleted_topics: likewise, in topics that are neither configured nor have a queue: most
             likely an administrator deleted them.
+        misdelivered: messages that a queue of another topic, or another queue, hands out, by the
+            topic of that queue; where their own queue does not, they are out of reach, too.
         compacted: messages in the log of topics that keep the newest one of each key, and that
             `compaction/` has not and would not get: consumers read these topics from there alone.
         missing: messages that queues point to now and that no file of the log holds whole: they
@@ -197,6 +199,7 @@ class Prediction:
     cut: Loss = field(default_factory=Loss)
     unlisted: Loss = field(default_factory=Loss)
     deleted_topics: Loss = field(default_factory=Loss)
+    misdelivered: Loss = field(default_factory=Loss)
     compacted: Loss = field(default_factory=Loss)
     missing: Loss = field(default_factory=Loss)
     files_unread: int = 0
@@ -222,7 +225,7 @@ class Prediction:
     def loses(self) -> bool:
         """Whether messages would be lost, or be in the log and reach nobody."""
         lost = self.lost.messages or self.light.messages or self.timers_lost
-        return bool(lost or self.unreachable)
+        return bool(lost or self.unreachable or self.misdelivered.messages)
 
     @property
     def has_no_log(self) -> bool:

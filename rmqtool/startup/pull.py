@@ -70,18 +70,30 @@ class LogExtent:
         """Give the number of the file that each offset is looked for in, and whether there is one.
 
         A file is found by how many files it ought to lie after the first one, else it is the first
-        one whose name fits. Source: MappedFileQueue#findMappedFileByOffset, 4.9.3 to 5.5.0.
+        one whose name fits; all that where the first and the last file have the offset between
+        them, which they need not where names have not 20 digits and so another order.
+        Source: MappedFileQueue#findMappedFileByOffset, 4.9.3 to 5.5.0.
         """
         if not self._starts.size:
             return np.zeros(len(offsets), np.int64), np.zeros(len(offsets), np.bool_)
         length = self.file_length
         counted = np.clip(offsets // length - self._starts[0] // length, 0, len(self._starts) - 1)
-        fitting = np.searchsorted(self._starts, offsets - length, side="right")
-        fitting = np.minimum(fitting, len(self._starts) - 1)
-        numbers = np.where(self._named(counted, offsets), counted, fitting)
-        there: NDArray[np.bool_] = self._named(numbers, offsets) | (offsets == 0)
+        numbers = np.where(self._named(counted, offsets), counted, self._fitting(offsets))
+        there: NDArray[np.bool_] = self._named(numbers, offsets)
+        there &= (offsets >= self._starts[0]) & (offsets - length < self._starts[-1])
+        there |= offsets == 0
         numbers[offsets == 0] = 0  # whoever asks for 0 is given the first file
         return numbers, there
+
+    def _fitting(self, offsets: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Give the number of the first file whose name may fit each offset."""
+        if (np.diff(self._starts) >= 0).all():
+            fitting = np.searchsorted(self._starts, offsets - self.file_length, side="right")
+            return np.minimum(fitting, len(self._starts) - 1)
+        found = np.zeros(len(offsets), np.int64)
+        for number in reversed(range(len(self._starts))):
+            found[self._named(np.full(len(offsets), number), offsets)] = number
+        return found
 
     def _named(self, numbers: NDArray[np.int64], offsets: NDArray[np.int64]) -> NDArray[np.bool_]:
         """Tell of which offsets the files of these numbers have the place by their names."""

@@ -29,7 +29,13 @@ VERDICT: Final = Table(
         Column(
             "messages_unreachable",
             Type.INT64,
-            "messages of the log that no queue would name",
+            "messages of the log that their own queue would not lead to",
+            "messages",
+        ),
+        Column(
+            "messages_misdelivered",
+            Type.INT64,
+            "messages that consumers of another topic or queue would get",
             "messages",
         ),
         Column(
@@ -45,6 +51,7 @@ VERDICT: Final = Table(
     shown=(
         *("recovery", "messages_lost", "messages_unreachable", "messages_missing"),
         *(
+            "messages_misdelivered",
             "segments_deleted",
             "log_end",
             "starts",
@@ -59,7 +66,9 @@ LOSSES: Final = Table(
     "messages of one topic that would be lost, in one way",
     (
         Column(
-            "loss", Type.TEXT, "lost, missing, cut, unlisted, light, compacted or deleted-topic"
+            "loss",
+            Type.TEXT,
+            "lost, missing, cut, unlisted, misdelivered, light, compacted or deleted-topic",
         ),
         Column("topic", Type.TEXT, "name of the topic"),
         Column("messages", Type.INT64, "how many", "messages"),
@@ -135,6 +144,7 @@ def _verdict(prediction: Prediction) -> Row:
         "first_lost_time": _time(prediction.lost.first_timestamp),
         "last_lost_time": _time(prediction.lost.last_timestamp),
         "messages_unreachable": prediction.unreachable,
+        "messages_misdelivered": prediction.misdelivered.messages,
         "messages_missing": prediction.missing.messages,
         "segments_deleted": len(prediction.segments_deleted),
         "log_end": prediction.log_maximum,
@@ -151,6 +161,7 @@ def _losses(prediction: Prediction) -> Iterator[Row]:
         ("lost", prediction.lost),
         ("cut", prediction.cut),
         ("unlisted", prediction.unlisted),
+        ("misdelivered", prediction.misdelivered),
         ("light", prediction.light),
         ("compacted", prediction.compacted),
         ("deleted-topic", prediction.deleted_topics),

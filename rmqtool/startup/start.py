@@ -259,12 +259,13 @@ def _prediction(store: Store, model: Model, before: Before, run: _Run) -> Predic
         cut=losses.cut.loss(),
         unlisted=losses.unlisted.loss(),
         deleted_topics=losses.deleted_topics.loss(),
+        misdelivered=losses.misdelivered.loss(),
         compacted=compaction_losses.missing(model) if run.recovered else Loss(),
         missing=losses.missing(model, before),
         files_unread=losses.unread,
         light=Loss()
         if run.recovered is None
-        else light.missing(model, store.config("topics.json").document),
+        else light.missing(model, before.coverage, store.config("topics.json").document),
         timers=timer.waiting,
         timers_lost=timer.lost,
         failed_topic=model.failed_topic,

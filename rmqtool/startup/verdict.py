@@ -72,6 +72,8 @@ def _losses(prediction: Prediction) -> list[str]:
         names = {one.topic for loss in _unreachable(prediction) for one in loss.topics}
         topics = counted(len(names), "topic")
         parts.append(f"{counted(out_of_reach, 'message')} in {topics} out of reach")
+    if count := prediction.misdelivered.messages:
+        parts.append(f"{counted(count, 'message')} delivered under another topic or queue")
     if light := prediction.light.messages:
         queues = counted(len(prediction.light.topics), "light queue")
         parts.append(f"{counted(light, 'message')} not in {queues}")

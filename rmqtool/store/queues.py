@@ -9,11 +9,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from rmqtool.errors import UnreadablePath
+from rmqtool.formats.java import parse_long
 from rmqtool.store.entry import EntryKind, printable
-from rmqtool.store.segment import MappedFiles, Oddity, OddityKind, Segment, assemble, load
+from rmqtool.store.segment import MappedFiles, Oddity, OddityKind, Segment, assemble, load, start_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -21,6 +22,15 @@ if TYPE_CHECKING:
     from rmqtool.store.place import Place
 
 LARGEST_INTEGER = 2**31 - 1
+
+
+class MisnamedQueue(NamedTuple):
+    """A directory with files of a queue, under a name that no broker builds."""
+
+    topic: str  # name of the topic's directory, printable
+    path: str  # relative to the store root
+    number: int | None  # of the queue that the name may stand for; None where it stands for none
+    has_queue: bool  # that queue has a directory under its own name, too
 
 
 @dataclass(frozen=True)
@@ -157,6 +167,23 @@ class QueueFamily:
                     stray = f"{path}/{printable(name)}"
                     yield Oddity(OddityKind.FOREIGN_NAME, stray, "the number of a queue")
 
+    def misnamed(self) -> Iterator[MisnamedQueue]:
+        """Give the directories of topics that hold files of a queue, and that no broker reads.
+
+        Raises:
+            UnreadablePath: a directory may not be listed.
+        """
+        for topic in self.topics() if self.single is None else ():
+            place, shown = self.place.child(topic), printable(topic)
+            names = [name for name, kind in place.names() if kind is EntryKind.DIRECTORY]
+            for name in names:
+                if queue_id_of(name) is not None or not _has_mapped_files(place.child(name)):
+                    continue
+                number = parse_long(name.strip())
+                is_queue = number is not None and 0 <= number <= LARGEST_INTEGER
+                path = f"{self.path}/{shown}/{printable(name)}"
+                yield MisnamedQueue(shown, path, number if is_queue else None, str(number) in names)
+
     def _files(self, topic: str, name: str) -> QueueFiles:
         place = self.place.child(topic).child(name)
         path = f"{self.path}/{printable(topic)}/{name}"
@@ -165,8 +192,21 @@ class QueueFamily:
 
 
 def queue_id_of(name: str) -> int | None:
-    """Read a directory name as a queue's number; None when it is none (Integer#parseInt)."""
-    if not name.isdecimal():
+    """Give the number of the queue whose directory a broker builds under a name; None without one.
+
+    A loader takes every name that `Integer#parseInt` accepts, such as `00` or `+1`, for a number,
+    and then opens the directory whose name it builds of that number.
+    Source: ConsumeQueueStore#loadConsumeQueues, ConsumeQueue#ConsumeQueue; observed, 4.9.3, 5.3.3
+    and 5.5.0.
+    """
+    if not (name.isascii() and name.isdecimal()):
         return None
     number = int(name)
-    return number if number <= LARGEST_INTEGER else None
+    return number if number <= LARGEST_INTEGER and str(number) == name else None
+
+
+def _has_mapped_files(place: Place) -> bool:
+    """Tell whether a directory holds a file whose name is a start offset."""
+    return any(
+        kind is EntryKind.FILE and start_of(name) is not None for name, kind in place.names()
+    )

@@ -222,7 +222,8 @@ def _json(jvm: Jvm, found: JavaObject) -> str:
         asked = jvm.java(f"{package}.serializer.SimplePropertyPreFilter")(kind, jvm.strings(_ASKED))
         _WRITERS[jvm] = jvm.java(f"{package}.JSON"), asked, wanted
     writer, asked, wanted = _WRITERS[jvm]
-    return str(writer.toJSONString(found, asked, wanted))
+    # Not toJSONString: JSON objects have a method of that name, and py4j may find that one first.
+    return bytes(writer.toJSONBytes(found, asked, wanted)).decode()
 
 
 def _plain(found: Mapping[str, Any]) -> Received:

@@ -9,9 +9,11 @@ from typing import Final
 import pytest
 
 from rmqtool import repair
+from rmqtool.findings.catalogue import Severity
+from rmqtool.repair.remedies import renames
 from tests import plain_store
 from tests.inflict import flip_bits
-from tests.repair.repaired import Broken, traces
+from tests.repair.repaired import Broken, cost_of, traces
 from tests.stores import broker_conf, fixture_store
 
 NAME: Final = "rocketmq-5.3.3-traffic"
@@ -137,3 +139,61 @@ def test_queue_file_of_zeros_after_a_crash(store: Broken) -> None:
     assert ["remove"] == [edit.action for edit in plan.edits if following.name in edit.path]
     repair.apply(plan, in_place=True)
     assert [] == store.plan().edits
+
+
+@pytest.mark.parametrize("name", ["00", "+0", " 0"])
+def test_queue_under_another_number(name: str, store: Broken) -> None:
+    """No broker reads such a directory: the queue is written from the log, as it was."""
+    queue = store.root / "consumequeue/traffic-orders/0"
+    files = {path.name: path.read_bytes() for path in queue.iterdir()}
+    queue.rename(queue.with_name(name))
+    said = {(str(one.code), one.severity, one.path) for one in store.findings()}
+    assert ("FS-NAME", Severity.DAMAGE, f"consumequeue/traffic-orders/{name}") in said
+    assert (False, 280) == cost_of(store)
+    repair.apply(store.plan(), in_place=True)
+    assert files == {path.name: path.read_bytes() for path in queue.iterdir()}
+    assert ([], (False, 0)) == (store.findings(), cost_of(store))
+
+
+@pytest.mark.parametrize("name", ["00", "0.bak"])
+def test_copy_of_a_queue(name: str, store: Broken) -> None:
+    """Beside the queue itself such a directory does no harm."""
+    queue = store.root / "consumequeue/traffic-orders/0"
+    shutil.copytree(queue, queue.with_name(name))
+    (finding,) = store.findings()
+    assert (finding.code, finding.severity) == ("FS-NAME", Severity.WARNING)
+    assert (False, 0) == cost_of(store)
+    repair.apply(store.plan(), in_place=True)
+    assert [] == store.findings()
+
+
+@pytest.mark.parametrize(
+    "name", ["131072", "+0000000000000131072", "00000000000000131072.bak", " 131072", "x"]
+)
+def test_segment_under_a_foreign_name(name: str, store: Broken) -> None:
+    """A file of the log is renamed to where its records say that they lie; it never leaves."""
+    _, segment, *_ = plain_store.segments(store.root)
+    flip_bits(segment, 4, 1)  # the first record no longer tells
+    odd = segment.with_name(name)
+    segment.rename(odd)
+    plan = store.plan()
+    assert [] == plan.edits
+    advice = f"first rename commitlog/{name} to {segment.name}: its records say that they lie there"
+    assert {advice} == {left.why for left in plan.left}
+    assert [(f"commitlog/{name}", f"commitlog/{segment.name}")] == renames(advice)
+    odd.rename(segment)
+    flip_bits(segment, 4, 1)
+    assert ([], []) == (store.findings(), store.plan().edits)
+
+
+def test_segment_under_a_foreign_name_twice(store: Broken) -> None:
+    """A copy of a file that is there goes; one that holds other records is saved first."""
+    first, second, *_ = plain_store.segments(store.root)
+    copy = second.with_name("copy")
+    shutil.copyfile(second, copy)
+    assert [("remove", "commitlog/copy")] == [(one.action, one.path) for one in store.plan().edits]
+    flip_bits(copy, 200, 1)
+    plan = store.plan()
+    assert [] == plan.edits
+    assert {left.why.startswith("first save the messages of commitlog/copy") for left in plan.left}
+    assert first.is_file()

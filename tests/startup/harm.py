@@ -114,6 +114,24 @@ def rename_segment(number: int, shift: int) -> Harm:
     return harm
 
 
+def rename(name: str, other: str) -> Harm:
+    """Give a file or directory another name."""
+
+    def harm(store: Path) -> None:
+        (store / name).rename(store / other)
+
+    return harm
+
+
+def copy(name: str, other: str) -> Harm:
+    """Put a copy of a directory beside it."""
+
+    def harm(store: Path) -> None:
+        shutil.copytree(store / name, store / other)
+
+    return harm
+
+
 def remove_segments(first: int, last: int) -> Harm:
     """Delete segments by their numbers, half open."""
 

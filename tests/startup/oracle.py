@@ -96,7 +96,7 @@ class Oracle:
             path: index_entries(root / path) for path in seen.files.get("index", ())
         }
         if not seen.hangs:
-            self._stop(bare.store)
+            self.stop(bare.store)
         return seen
 
     def _queue_offsets(self, store: JavaObject) -> dict[tuple[str, int], tuple[int, int]]:
@@ -169,7 +169,9 @@ class Oracle:
         with self._borrowed(result.getMessageBufferList()) as buffers:
             return sum(not buffer.remaining() for buffer in buffers)
 
-    def _stop(self, store: JavaObject) -> None:
+    def stop(self, store: JavaObject) -> None:
+        """Stop a store in the background, and let it go."""
+
         def stop() -> None:
             store.shutdown()
             self.jvm.gateway.detach(store)  # nothing is let go otherwise

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from rmqtool.startup import Loss, Prediction, predict
+from rmqtool.startup import Loss, Prediction, losses, predict
 from rmqtool.startup.report import steps
 from rmqtool.startup.verdict import verdict
 from rmqtool.store.tree import open_store
@@ -228,10 +228,13 @@ def test_units_that_come_again_serve_once(tmp_path: Path) -> None:
     assert (0, 176, 176) == (fate.minimum, fate.maximum, fate.readable)
 
 
-def test_not_read(tmp_path: Path) -> None:
-    """What is lost in a file that is not read is not vouched for: zeros inside of one, here."""
+def test_not_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is lost in a file of a long log that is not read is not vouched for: zeros, here."""
     root = fixture_store(NAME, tmp_path)
     inflict.zero_sector(where=0.1)(root)
+    whole = foretell(root, "5.3.3")
+    assert (whole.files_unread, whole.missing.messages) == (0, 2)
+    monkeypatch.setattr(losses, "READ_WHOLE", 0)
     prediction = foretell(root, "5.3.3")
     assert (prediction.files_unread, prediction.missing.messages) == (3, 0)
     assert verdict(prediction).endswith(": this start loses no message")

@@ -93,7 +93,7 @@ def test_verdict_says_the_worst_first(tmp_path: Path) -> None:
         return verdict(predict(open_store(root, conf), version))
 
     outcome = "a 5.3.3 broker would start after normal recovery"
-    assert f"{outcome}: this start loses no message" == said("5.3")
+    assert f"{outcome}: no message lost" == said("5.3")
     harm.touch("abort")(root)
     inflict.flip_field("body", where=0.99)(root)
     assert said("5.3").startswith("a 5.3.3 broker would start after abnormal recovery: ")

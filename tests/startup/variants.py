@@ -204,6 +204,29 @@ def _queues() -> Iterator[Variant]:
     yield Variant("file among the topics", (harm.touch("consumequeue/x", b"x"),))
 
 
+def _names() -> Iterator[Variant]:
+    """Names that Java reads as a number, and that are not those which brokers build."""
+    queue, arabic_zero = "consumequeue/orders/0", "\u0660"
+    for name in ("00", "+0", "-0", " 0", "-1", arabic_zero):
+        is_sampled = name == "00"
+        yield from both(
+            f"queue named {name!a}",
+            harm.rename(queue, f"consumequeue/orders/{name}"),
+            in_sample=is_sampled,
+        )
+    yield from both("queue named twice", harm.copy("consumequeue/orders/1", f"{queue}0"))
+    for start, name in ((0, "0"), (400, "400"), (400, "+0000000000000000400")):
+        steps = harm.rename(f"{queue}/{start:020}", f"{queue}/{name}")
+        yield from both(f"queue file named {name}", steps)
+    segments = (
+        (0, "0"), (1, f"{SEGMENT}"), (1, f"+{SEGMENT:019}"), (0, arabic_zero * 20),
+        (13, f"0{13 * SEGMENT:020}"),
+    )  # fmt: skip
+    for number, name in segments:
+        steps = harm.rename(f"commitlog/{number * SEGMENT:020}", f"commitlog/{name}")
+        yield from both(f"segment named {name!a}", steps, in_sample=name == f"{SEGMENT}")
+
+
 def _small_files() -> Iterator[Variant]:
     yield from both("checkpoint gone", NO_CHECKPOINT)
     yield from both("checkpoint of zeros", harm.checkpoint(physic=0, logics=0, index=0))
@@ -376,6 +399,7 @@ VARIANTS: Final = (
     *_tail(),
     *_segments(),
     *_queues(),
+    *_names(),
     *_small_files(),
     *_settings(),
     *_texts(),

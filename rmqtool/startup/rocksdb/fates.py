@@ -53,7 +53,7 @@ class RocksBefore(Before):
         keyed = {key: _reached(queue, model) for key, queue in model.keyed.items()}
         for key, (_, units) in keyed.items():
             if is_asked(model, key):
-                plain.coverage.now.add(*join([units]))
+                plain.coverage.add(key, join([units]))
         return cls(plain.log, plain.queues, plain.counts, plain.coverage, keyed)
 
     def pointers(self, model: Model) -> Iterator[Pointers]:
@@ -80,7 +80,7 @@ def rocks_fates(model: RocksModel, before: RocksBefore) -> Iterator[QueueFate]:
         numbers, units = _reached(queue, model)
         was_numbers, was = before.keyed.get(key, (numbers[:0], units[:0]))
         if is_asked(model, key):
-            before.coverage.change(join([was]), join([units]))
+            before.coverage.change(key, join([was]), join([units]))
         minimum = queue.minimum(model.commitlog.minimum)
         yield QueueFate(
             topic=queue.topic,
