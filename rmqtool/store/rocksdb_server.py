@@ -174,8 +174,3 @@ def _seek(rows: RdictIter, last: bytes | None, asked: dict[str, Any]) -> None:
         rows.seek_to_last()
     if rows.valid() and rows.key() < bytes.fromhex(asked["begin"]):
         rows.next()
-
-
-def _answer(out: BinaryIO, answer: dict[str, Any]) -> None:
-    out.write(rocksdb_frames.message(answer))
-    out.flush()

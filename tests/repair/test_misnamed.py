@@ -149,10 +149,10 @@ def test_queue_under_another_number(name: str, store: Broken) -> None:
     queue.rename(queue.with_name(name))
     said = {(str(one.code), one.severity, one.path) for one in store.findings()}
     assert ("FS-NAME", Severity.DAMAGE, f"consumequeue/traffic-orders/{name}") in said
-    assert (False, 280) == cost_of(store)
+    assert (False, 280) == cost_of(store.root, store.conf)
     repair.apply(store.plan(), in_place=True)
     assert files == {path.name: path.read_bytes() for path in queue.iterdir()}
-    assert ([], (False, 0)) == (store.findings(), cost_of(store))
+    assert ([], (False, 0)) == (store.findings(), cost_of(store.root, store.conf))
 
 
 @pytest.mark.parametrize("name", ["00", "0.bak"])
@@ -162,7 +162,7 @@ def test_copy_of_a_queue(name: str, store: Broken) -> None:
     shutil.copytree(queue, queue.with_name(name))
     (finding,) = store.findings()
     assert (finding.code, finding.severity) == ("FS-NAME", Severity.WARNING)
-    assert (False, 0) == cost_of(store)
+    assert (False, 0) == cost_of(store.root, store.conf)
     repair.apply(store.plan(), in_place=True)
     assert [] == store.findings()
 
