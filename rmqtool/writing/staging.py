@@ -162,6 +162,7 @@ class Staging:
                     reason = "it appeared while we were writing"
                     raise OutputExists(path=str(self.target), reason=reason) from error
             try:
+                self._refuse_other(target)
                 self._sync.handle(target.directory.handle)
             except OSError:  # then it may vanish with the next power cut: it does not count
                 if not self._overwrite:
@@ -180,6 +181,17 @@ class Staging:
 
     def _staged(self, target: Spot) -> Spot:
         return Spot(target.directory, f".{target.name}.rmqtool-{os.getpid()}")
+
+    def _refuse_other(self, target: Spot) -> None:
+        """Refuse what has been put in the place of what was staged.
+
+        Raises:
+            WriteFailed: somebody else has done so.
+        """
+        ours = os.fstat(self.handle if self.top is None else self.top.handle).st_ino
+        if target.inode() != ours:
+            reason = "somebody else put another in its place while it was written"
+            raise WriteFailed(path=str(self.target), reason=reason)
 
     def _refuse_existing(self, target: Spot) -> None:
         facts = target.facts()

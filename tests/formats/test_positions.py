@@ -25,11 +25,13 @@ EXCUSED: Final = {
     "rmqtool.rebuild.comparing": "a digest of pairs, of our own",
     "rmqtool.rebuild.ext": "whole units, packed by their layout",
     "rmqtool.sending.remoting": "frames of the remoting protocol, declared there",
+    "rmqtool.store.landlock": "the system's own rules",
     "rmqtool.store.lock_state": "the system's own lock structure",
     "rmqtool.store.rocksdb_log": "RocksDB's own log, declared there",
-    "rmqtool.store.rocksdb_server": "frames between two of our processes",
+    "rmqtool.store.rocksdb_frames": "frames between two of our processes",
     "rmqtool.store.rocksdb_blocks": "RocksDB's own blocks, declared there",
     "rmqtool.store.rocksdb_table": "RocksDB's own tables, declared there",
+    "rmqtool.store.syscall_filter": "the system's own instructions",
     "rmqtool.writing.spool": "results on their way to the driver",
 }
 BY_HAND: Final = {"from_bytes", "to_bytes", "Struct", "pack_into"}

@@ -102,6 +102,19 @@ def test_appears_meanwhile(tmp_path: Path, write: Callable[[Path], None]) -> Non
     assert [] == list((tmp_path / "new").iterdir())
 
 
+def test_exchanged_meanwhile(tmp_path: Path) -> None:
+    """What somebody else has put in the place of what was staged is not taken for it."""
+    with (
+        pytest.raises(WriteFailed, match="somebody else put another in its place"),
+        OutputDirectory(tmp_path / "new") as tree,
+    ):
+        tree.file("ours", size=10)
+        (staged,) = tmp_path.iterdir()
+        staged.rename(tmp_path / "away")
+        staged.mkdir()
+    assert not (tmp_path / "new/ours").exists()
+
+
 def test_overwrite(tmp_path: Path) -> None:
     """When told so, a regular file is replaced, but nothing else is."""
     (tmp_path / "file").write_text("old")
