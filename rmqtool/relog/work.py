@@ -34,7 +34,6 @@ from rmqtool.scan import crc
 from rmqtool.store.branch import BranchKind
 from rmqtool.store.broker_conf import read_broker_conf
 from rmqtool.store.geometry import DEFAULTS, configured_lengths
-from rmqtool.store.place import Place
 from rmqtool.store.tree import open_store
 from rmqtool.writing.remote_output import output_directory
 
@@ -215,7 +214,7 @@ class LogRun:
     def _build(self, tree: OutputTree) -> RebuildResult:
         """Derive queues and index from the new log."""
         location = tree.location
-        staged = open_store(Place(location))
+        staged = open_store(location)
         if self._stores:
             store = _as_of(self._stores[0], staged)
         else:

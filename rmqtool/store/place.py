@@ -63,8 +63,11 @@ class Place:
     def of(cls, path: str | os.PathLike[str]) -> Place:
         """Give the place of a path of this machine; links are followed, here only.
 
-        A URI is for `address.place_of`, which takes paths as well.
+        A URI is for `address.place_of`, which takes paths as well. A path below an open directory
+        of this process stays as it is: it leads there whatever that is called by now.
         """
+        if os.fspath(path).startswith(f"/proc/{os.getpid()}/fd/"):
+            return Place(os.fspath(path))
         try:
             location = os.path.realpath(os.fspath(path), strict=False)
         except (OSError, ValueError) as error:

@@ -104,14 +104,16 @@ def test_appears_meanwhile(tmp_path: Path, write: Callable[[Path], None]) -> Non
 
 def test_exchanged_meanwhile(tmp_path: Path) -> None:
     """What somebody else has put in the place of what was staged is not taken for it."""
-    with (
-        pytest.raises(WriteFailed, match="somebody else put another in its place"),
-        OutputDirectory(tmp_path / "new") as tree,
-    ):
-        tree.file("ours", size=10)
-        (staged,) = tmp_path.iterdir()
-        staged.rename(tmp_path / "away")
-        staged.mkdir()
+
+    def write() -> None:
+        with OutputDirectory(tmp_path / "new") as tree:
+            tree.file("ours", size=10)
+            (staged,) = tmp_path.iterdir()
+            staged.rename(tmp_path / "away")
+            staged.mkdir()
+
+    with pytest.raises(WriteFailed, match="somebody else put another in its place"):
+        write()
     assert not (tmp_path / "new/ours").exists()
 
 
