@@ -124,8 +124,7 @@ class Cell:
         try:
             return rocksdb_frames.read_frame(self._read, longest)
         except BadFrame as error:
-            reason = f"RocksDB's process answers what it cannot: {error}"
-            raise self._stopped(reason) from error
+            raise self.stopped(str(error)) from error
 
     def answer(self) -> dict[str, Any]:
         """Read a message that is no error.
@@ -135,11 +134,12 @@ class Cell:
         """
         answer = self.read()
         if not isinstance(answer, dict):
-            reason = "RocksDB's process answers what it was not asked"
-            raise self._stopped(reason)
+            reason = "it gives rows that nobody asked for"
+            raise self.stopped(reason)
         if "error" in answer:
             raise CellFailed(str(answer["error"])[:LARGEST_REASON])
-        LACKING.update(one for one in WAYS if one in answer.get("lacking", ()))
+        lacking = answer.get("lacking")
+        LACKING.update(one for one in WAYS if isinstance(lacking, list) and one in lacking)
         return answer
 
     @property
@@ -169,8 +169,8 @@ class Cell:
         waiting.register(descriptor, select.POLLIN)
         while length:
             if not waiting.poll(self._silence * 1000):
-                reason = f"RocksDB gave no answer for {self._silence:g} s"
-                raise self._stopped(reason)
+                reason = f"it gave no answer for {self._silence:g} s"
+                raise self.stopped(reason)
             part = os.read(descriptor, min(length, READ_BYTES))
             if not part:
                 raise self._ended()
@@ -178,11 +178,11 @@ class Cell:
             length -= len(part)
         return parts[0] if len(parts) == 1 else b"".join(parts)
 
-    def _stopped(self, reason: str) -> CellFailed:
-        """End the process, for a reason."""
+    def stopped(self, reason: str) -> CellFailed:
+        """End the process, for a reason; give what to raise."""
         self.process.terminate()
         self._ended()
-        return CellFailed(reason)
+        return CellFailed(f"RocksDB's process was stopped: {reason}")
 
     def _ended(self) -> CellFailed:
         """Say how the process has ended."""

@@ -205,6 +205,9 @@ class Database:
             except BaseException:
                 cell.end()
                 raise
+            if not _is_description(answer):
+                reason = "it does not say what it has opened"
+                raise cell.stopped(reason)
         served.families, served.live = tuple(answer["families"]), answer["live"]
         served.is_answered = True
         return served
@@ -226,15 +229,30 @@ class Database:
         asked = {"family": family, "begin": begin.hex(), "end": end.hex(), "limit": limit}
         self._served.is_answered = False
         is_read = False
+        next_key = begin
         try:
             with self._failures():
                 self._served.cell.tell({**asked, "is_last": is_last, "longest": longest})
                 while (batch := self._batch(longest)) is not None:
+                    next_key, limit = self._past(batch, next_key, end, limit)
                     yield batch
             is_read = True
         finally:
             if not is_read and self._close.alive:  # nobody wants the rest, or it is damaged
                 self._drain()
+
+    def _past(self, batch: RowBatch, begin: bytes, end: bytes, limit: int) -> tuple[bytes, int]:
+        """Give what the next rows begin at, and how many there may be: whoever asks gets on.
+
+        Raises:
+            CellFailed: rows go back, past the end, or are too many.
+        """
+        first = batch.joined_keys[: batch.key_lengths[0]]
+        last = batch.joined_keys[len(batch.joined_keys) - batch.key_lengths[-1] :]
+        if not begin <= first <= last or (end and last >= end) or len(batch) > limit:
+            reason = "its rows are not those that were asked for"
+            raise self._served.cell.stopped(reason)
+        return last + b"\0", limit - len(batch)
 
     def _drain(self) -> None:
         """Read what is left of an answer, so that the next question gets its own."""
@@ -265,3 +283,11 @@ class Database:
 
     def _damaged(self, reason: str) -> DamagedDatabase:
         return DamagedDatabase(path=self.path, reason=reason)
+
+
+def _is_description(answer: dict[str, Any]) -> bool:
+    """Say whether an answer has names of families, and tables with their sizes."""
+    families, live = answer.get("families"), answer.get("live")
+    if not isinstance(families, list) or not isinstance(live, dict):
+        return False
+    return {*map(type, families)} <= {str} and {*map(type, live.values())} <= {int}

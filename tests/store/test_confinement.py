@@ -18,7 +18,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rmqtool.errors import DamagedDatabase, UnreadablePath, WriteFailed
-from rmqtool.store import rocksdb_files
+from rmqtool.store import rocksdb_cell, rocksdb_files
 from rmqtool.store.confinement import FILTER, LANDLOCK, spare_user
 from rmqtool.store.place import Place
 from rmqtool.store.rocksdb_database import Database
@@ -180,6 +180,71 @@ def test_hostile_library(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
     assert "MANIFEST" in own
     assert ["PermissionError"] == [secrets]
     assert ["OSError"] * 3 == others
+
+
+FORGER: Final = r"""
+import sys
+from rmqtool.store.rocksdb_frames import message, rows
+out = sys.stdout.buffer
+ANSWERS = {
+    "nothing": b"",
+    "noise": bytes(range(256)) * 10,
+    "a list": b"\0\0\0\0" + (2).to_bytes(8, "little") + bytes(8) + b"[]",
+    "no families": message({"live": {}}),
+    "odd families": message({"families": [1], "live": {}}),
+    "odd sizes": message({"families": [], "live": {"x": "y"}}),
+    "rows": b"".join(rows([b"a"], [b"b"], {})),
+    "a terabyte": b"\0\0\0\0" + (1 << 40).to_bytes(8, "little") + bytes(8),
+    "many rows": b"\xff\xff\xff\xff" + (1 << 40).to_bytes(8, "little") * 2,
+}
+OPENED = message({"families": ["default"], "live": {}, "lacking": 5})
+ROWS = {
+    "backwards": [([b"b"], [b""]), ([b"a"], [b""])],
+    "the same": [([b"b"], [b""]), ([b"b"], [b""])],
+    "too many": [([b"a", b"b", b"c"], [b""] * 3)],
+    "past the end": [([b"z"], [b""])],
+}
+if sys.argv[1] in ANSWERS:
+    out.write(ANSWERS[sys.argv[1]])
+else:
+    out.write(OPENED)
+    for keys, values in ROWS[sys.argv[1]]:
+        out.writelines(rows(keys, values, {}))
+out.flush()
+sys.stdin.read()
+"""
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        *("nothing", "noise", "a list", "no families", "odd families", "odd sizes", "rows"),
+        *("a terabyte", "many rows", "backwards", "the same", "too many", "past the end"),
+    ],
+)
+def test_answers_of_a_stranger(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, answer: str
+) -> None:
+    """Whatever the process answers, it is an error of the database, soon, and the process ends."""
+    started: list[subprocess.Popen[bytes]] = []
+
+    def forge(_: object) -> subprocess.Popen[bytes]:
+        command = [sys.executable, "-c", FORGER, answer]
+        both = subprocess.PIPE
+        started.append(subprocess.Popen(command, stdin=both, stdout=both, bufsize=0))  # noqa: S603
+        return started[0]
+
+    monkeypatch.setattr(rocksdb_cell, "_start", forge)
+    monkeypatch.setattr(rocksdb_cell, "SILENCE_SECONDS", 2)
+    store = fixture(STORE, tmp_path)
+
+    def read() -> None:
+        with Database(Place.of(store / PATH), PATH) as database:
+            list(database.rows("default", b"a", b"z", 2))
+
+    with pytest.raises(DamagedDatabase, match=r"RocksDB's process (was stopped|ended)"):
+        read()
+    assert started[0].poll() is not None
 
 
 @pytest.mark.parametrize("without", ["", "landlock", "seccomp", "landlock,seccomp"])
