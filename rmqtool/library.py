@@ -57,6 +57,7 @@ class OpenStore:
             selection: which rows; None is all.
             options: further fields of `rmqtool.tables.dump.DumpOptions`.
         """
+        from rmqtool.check.of_table import with_defects
         from rmqtool.rows import rows_of
         from rmqtool.tables.dump import DumpOptions, DumpOutcome, dump
         from rmqtool.tables.selection import Selection
@@ -64,7 +65,8 @@ class OpenStore:
         wanted = DumpOptions(
             (self.path,), kind, self.broker_conf, selection or Selection(), **options
         )
-        for rows in dump(wanted, DumpOutcome()):
+        outcome = DumpOutcome()
+        for rows in with_defects(dump(wanted, outcome), wanted, outcome):
             for chunk in rows:
                 yield from (dict(row) for row in rows_of(chunk))
 
@@ -72,6 +74,8 @@ class OpenStore:
         self, kind: str | None = None, selection: Selection | None = None, body: str = "none"
     ) -> Iterator[pa.RecordBatch]:
         """Give rows as Arrow batches: messages, queue units, index entries, timer.
+
+        What is damaged in their files, and is no row of them, comes last: its extent is `finding`.
 
         Args:
             kind: as `dump --as`; small files have rows only.
@@ -83,14 +87,20 @@ class OpenStore:
             UsageError: rows of this kind do not come as columns.
             ValueError: bodies cannot be shown so.
         """
+        from rmqtool.check.of_table import Asked, defects
         from rmqtool.tables.arrow_batches import batches
         from rmqtool.tables.bodies import BodyMode, BodyOptions
+        from rmqtool.tables.defects import defect_batch
         from rmqtool.tables.dump import DumpOptions
+        from rmqtool.tables.inputs import views_of
         from rmqtool.tables.selection import Selection
 
         shown = BodyOptions(BodyMode(body))
         wanted = DumpOptions((self.path,), kind, self.broker_conf, selection or Selection(), shown)
         yield from batches(self.store, wanted)
+        view = views_of(self.store, kind)[0]
+        found = defects(Asked(self.path, self.broker_conf, view.word, wanted.selection))
+        yield from [last] if (last := defect_batch(found, view.table)).num_rows else []
 
     def findings(self, level: str = "full") -> Iterator[Finding]:
         """Give what `rmqtool validate` finds, while it is found.
@@ -162,9 +172,9 @@ class OpenStore:
         segments = {segment.path: segment for segment in self.store.commitlog}
         for batch in self.batches(None, selection):
             rows = batch.select(["segment", "position", "size", "extent"]).to_pylist()
-            with segments[rows[0]["segment"]].open() as file:  # a batch is out of one file
-                for row in rows:
-                    if row["extent"] is None:
+            if records := [row for row in rows if row["extent"] is None]:
+                with segments[records[0]["segment"]].open() as file:  # a batch is out of one file
+                    for row in records:
                         yield decode(file.read_at(row["position"], row["size"]))
 
 

@@ -61,6 +61,7 @@ POSSIBLE_TOPIC: Final = re.compile(
 BRIDGE_NOTE: Final = "a bridge that rmqtool repair has put over damage"
 UNUSABLE: Final = frozenset({CL_CRC, CL_PROPCRC, CL_TOPIC, CL_PHYOFF, CL_LMQ})
 CONTENT: Final = has.COMPRESSED | has.INNER_BATCH
+DAMAGE: Final = has.BODY_CRC | has.PLACE | has.PROPERTY_CRC  # what is damage in any record
 
 
 class RecordOptions(NamedTuple):
@@ -73,6 +74,7 @@ class RecordOptions(NamedTuple):
         is_copy: records of a compaction log, whose property CRC is made for another place.
         rules: how brokers dispatch; None when nobody asked.
         knows_v2: whether the broker that is to run knows records of version 2.
+        damage_only: what is no damage is not looked for, and nothing is kept for later checks.
     """
 
     content: bool = False
@@ -81,11 +83,12 @@ class RecordOptions(NamedTuple):
     is_copy: bool = False
     rules: DispatchRules | None = None
     knows_v2: bool = True
+    damage_only: bool = False
 
     @property
     def wanted(self) -> int:
         """The bits of interest of `kernels_message.judge`."""
-        wanted = has.ALWAYS
+        wanted = DAMAGE if self.damage_only else has.ALWAYS
         if self.content:
             wanted |= CONTENT
         if self.content or (self.rules and self.rules.multi_dispatch):
@@ -134,8 +137,9 @@ class RecordJudge:
 
     def judge(self, batch: Batch) -> Iterator[Finding]:
         """Judge the records of one batch."""
+        keeps = not self._options.damage_only
         for one in self._judge(batch):
-            if one.code in UNUSABLE and one.severity is Severity.DAMAGE:
+            if keeps and one.code in UNUSABLE and one.severity is Severity.DAMAGE:
                 self.damaged.append(one)
             yield one
 
@@ -156,7 +160,8 @@ class RecordJudge:
             self.first_time = int(times[0])
         self.last_time = int(times[-1])
         self.newest_time = max(self.newest_time, int(times.max()))
-        self._collect(batch, found)
+        if not self._options.damage_only:
+            self._collect(batch, found)
         if found:
             yield from self._judge_each(batch, found, before)
         if not self._options.knows_v2:
@@ -172,7 +177,8 @@ class RecordJudge:
     def _know_topics(self, batch: Batch) -> None:
         for number in range(self._known, len(batch.topics)):
             topic = batch.topics[number]
-            if not LEGAL_TOPIC.fullmatch(topic):
+            is_harmless = self._options.damage_only and _is_possible(topic)
+            if not is_harmless and not LEGAL_TOPIC.fullmatch(topic):
                 self._illegal.append(number)
             if topic in SPECIAL_TOPICS:
                 self._special[topic] = number
@@ -211,14 +217,13 @@ class RecordJudge:
         numbers = np.isin(batch.columns[row.TOPIC_NUMBER], self._illegal)
         for number in np.flatnonzero(numbers).tolist():
             topic = batch.topics[int(batch.matrix[row.TOPIC_NUMBER, number])]
-            is_possible = bool(POSSIBLE_TOPIC.fullmatch(topic.decode("utf-8", "surrogateescape")))
             yield finding(
                 CL_TOPIC,
                 at_record(batch, number),
                 "the topic has characters that brokers refuse" if topic else "the topic is empty",
                 expected="letters, digits and %|_-",
                 actual=topic.decode("utf-8", "backslashreplace"),
-                severity=Severity.NOTE if is_possible else None,
+                severity=Severity.NOTE if _is_possible(topic) else None,
             )
 
     def _judge_each(self, batch: Batch, found: int, before: int) -> Iterator[Finding]:
@@ -229,7 +234,8 @@ class RecordJudge:
             record = batch.matrix[:, number]
             if bits & has.PLACE:
                 field = int(record[row.PHYSICAL_OFFSET_FIELD])
-                self.moved[field] = int(record[row.PHYSICAL_OFFSET])
+                if not self._options.damage_only:
+                    self.moved[field] = int(record[row.PHYSICAL_OFFSET])
                 yield finding(CL_PHYOFF, at, expected=at.physical_offset, actual=field)
             if bits & has.TIME:
                 earlier = int(batch.matrix[row.STORE_TIMESTAMP, number - 1]) if number else before
@@ -271,6 +277,10 @@ class RecordJudge:
         if bits & has.NO_PROPERTY_CRC and not is_bridge(batch, number):
             forced = self._options.force_property_crc
             yield finding(CL_NOPROPCRC, at, severity=Severity.DAMAGE if forced else None)
+
+
+def _is_possible(topic: bytes) -> bool:
+    return bool(POSSIBLE_TOPIC.fullmatch(topic.decode("utf-8", "surrogateescape")))
 
 
 def at_record(batch: Batch, number: int) -> At:

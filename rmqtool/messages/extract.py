@@ -16,6 +16,7 @@ from rmqtool.messages.wanted import Wanted, wanted_of
 from rmqtool.scan.join import run_joined
 from rmqtool.store.branch import BranchKind
 from rmqtool.store.unread import expired_sentences
+from rmqtool.tables.defects import log_damage
 from rmqtool.tables.inputs import segment_parts, store_of, whole_parts
 from rmqtool.tables.messages import PART_BYTES, MessageOptions
 from rmqtool.tables.selection import EVERYTHING
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from rmqtool.errors import StoreError
+    from rmqtool.findings.finding import Finding
     from rmqtool.messages.options import ExtractOptions
     from rmqtool.messages.part import PartMessages
     from rmqtool.relog.sources import LogSource
@@ -47,8 +49,9 @@ class Extracted:
         records: of the log, that hold them.
         bytes: length of the file.
         damaged: messages whose body is not what was sent.
-        gaps: stretches of the log that hold no record.
+        gaps: stretches of the log that hold no record, and files of it that are not read.
         gap_bytes: their length.
+        damaged_files: what is wrong with such files.
         delivered_copies: delayed copies that were left out.
         held_copies: half messages and timer copies that were left out.
         own_records: records of brokers' own topics.
@@ -65,6 +68,7 @@ class Extracted:
     damaged: int = 0
     gaps: int = 0
     gap_bytes: int = 0
+    damaged_files: list[Finding] = field(default_factory=list)
     delivered_copies: int = 0
     held_copies: int = 0
     own_records: int = 0
@@ -153,6 +157,11 @@ class ExtractRun:
             for kind in _LOGS:
                 if store.branches_of(kind):
                     yield from self._parts(path, store, kind, wanted, advance)
+                    selection = self.options.selection
+                    found, unread = log_damage(store, VIEWS[str(kind)], selection)
+                    done.damaged_files += found
+                    done.gaps += len(found)
+                    done.unread += unread
 
     def _choices(self, done: Extracted, advance: Callable[[int], None]) -> Iterator[Wanted]:
         """Give what is wanted of each store, with what has to be read for it."""
@@ -228,13 +237,15 @@ def sentences(done: Extracted, group: str | None) -> Iterator[str]:
         done: the extract.
         group: whose committed offsets counted.
     """
-    if done.gaps:
+    if stretches := done.gaps - len(done.damaged_files):
         yield (
-            f"{counted(done.gaps, 'damaged stretch', 'damaged stretches')} of the log, "
+            f"{counted(stretches, 'damaged stretch', 'damaged stretches')} of the log, "
             f"{done.gap_bytes:,} bytes: messages there are not in the file"
         )
+    for one in done.damaged_files[:_SHOWN]:
+        yield f"{one.path}: {one.message} ({one.code})"
     if done.damaged:
-        yield f"{counted(done.damaged, 'message')} with a damaged body"
+        yield f"{counted(done.damaged, 'damaged message')}: see column code"
     if done.without_offset:
         named = [f"{topic} queue {number}" for topic, number in sorted(done.without_offset)]
         more = f" and {len(named) - _SHOWN:,} more" if len(named) > _SHOWN else ""

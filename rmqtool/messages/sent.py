@@ -58,6 +58,6 @@ EXTRACT: Final = Table(
         Column("records", Type.INT64, "records of the log that hold them", "records"),
         Column("bytes", Type.INT64, "length of the file", "bytes"),
         Column("damaged", Type.INT64, "messages with a damaged body, written too", "messages"),
-        Column("gaps", Type.INT64, "stretches of the log that hold no record", "gaps"),
+        Column("gaps", Type.INT64, "stretches, and odd files, of the log without a record", "gaps"),
     ),
 )

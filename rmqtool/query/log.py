@@ -164,9 +164,10 @@ class Log:
         if not self.files:
             return "no commitlog"
         holes = [
-            LogRange(one.start - one.missing_before, one.start)
+            LogRange(begin, begin + length)
             for one in self.segments
-            if one.missing_before and stretch.start < one.start <= stretch.end
+            for begin, length in one.missing
+            if stretch.start < begin + length <= stretch.end
         ]
         without = f" without {', '.join(map(str, holes))}, which no file holds" if holes else ""
         return f"the log {stretch}{without}"

@@ -84,9 +84,8 @@ class DoubtfulPlaces:
                 end = max(end, following.physical_offset if following else end)
             found.bounds.append((begin, end, str(one.code)))
         for segment in log.segments:
-            if segment.missing_before:
-                start = segment.start
-                found.bounds.append((start - segment.missing_before, start, None))
+            for start, length in segment.missing:
+                found.bounds.append((start, start + length, None))
         found.bounds.append((log.end if log.files else 0, PAST_ALL, None))
         return found
 

@@ -74,6 +74,7 @@ class RocksQueue(QueueUnits):
         self.path = database.path
         self._begin = queue_prefix(topic, queue_id, RANGE_BEGIN)
         self._end = queue_prefix(topic, queue_id, RANGE_END)
+        self._key_length = len(self._begin) + CQ_KEY_TAIL["queue_offset"].size
 
     def span(self, log_start: int = 0) -> QueueSpan:
         """Find out how far the queue reaches: first and last unit, up to `max`."""
@@ -121,19 +122,21 @@ class RocksQueue(QueueUnits):
 
     def numbered(self, batch: RowBatch) -> Iterator[tuple[int, bytes]]:
         """Yield number and value of rows; rows of no known shape raise a DecodeError."""
-        length = len(self._begin) + CQ_KEY_TAIL["queue_offset"].size
         for key, value in batch.items():
-            if len(key) != length or len(value) != ROCKSDB_CQ_UNIT.size:
+            if len(key) != self._key_length or len(value) != ROCKSDB_CQ_UNIT.size:
                 unit_row(key, value)
             yield queue_offset_of(key), value
 
     def used(self, first: int = 0, end: int | None = None) -> Iterator[tuple[int, Units]]:
-        """Yield the stretches of units that are there, in order, at most some thousands each."""
+        """Yield the stretches of units that are there, in order, at most some thousands each.
+
+        Rows of no known shape are left out: a validation names them.
+        """
         import numpy as np
 
         limit = self.ends.next_offset if end is None else min(end, self.ends.next_offset)
         begin, held = first, bytearray()
-        for number, value in self.stored(first, limit):
+        for number, value in self._well_formed(first, limit):
             whole = len(held) // CQ_UNIT_SIZE
             if held and (number != begin + whole or whole == UNITS_A_BATCH):
                 yield begin, np.frombuffer(bytes(held), CQ_UNIT.dtype)
@@ -143,6 +146,12 @@ class RocksQueue(QueueUnits):
             held += value[:CQ_UNIT_SIZE]
         if held:
             yield begin, np.frombuffer(bytes(held), CQ_UNIT.dtype)
+
+    def _well_formed(self, first: int, end: int) -> Iterator[tuple[int, bytes]]:
+        for batch in self.batches(first, end):
+            for key, value in batch.items():
+                if len(key) == self._key_length and len(value) == ROCKSDB_CQ_UNIT.size:
+                    yield queue_offset_of(key), value
 
     def locate(self, number: int) -> UnitPlace:  # noqa: ARG002 - no file holds a single unit
         """Say where a unit lies: in the database, at no byte that tells anything."""

@@ -86,6 +86,7 @@ class Chunk:
         blanks: physical offsets of blank records.
         gaps: what is no record.
         left_out: records that are not here, by reason.
+        defects: codes of records that are here although something in them is damaged.
         unread: why the rest of the part could not be read.
         first: see `scan.join.Joinable`.
         end: likewise.
@@ -97,6 +98,7 @@ class Chunk:
     blanks: list[int] = field(default_factory=list)
     gaps: list[Gap] = field(default_factory=list)
     left_out: Counter[Reason] = field(default_factory=Counter)
+    defects: Counter[str] = field(default_factory=Counter)
     unread: UnreadablePath | None = None
     first: int | None = None
     end: int = 0
@@ -132,6 +134,7 @@ class ChunkMaker:
         self.blanks: list[int] = []
         self.gaps: list[Gap] = []
         self.left_out: Counter[Reason] = Counter()
+        self.defects: Counter[str] = Counter()
         self.size = 0
         self._fields: list[Int64s] = []
         self._raw: list[UInt8s] = []
@@ -240,7 +243,8 @@ class ChunkMaker:
         raw = self._room[: self.size - sum(one.size for one in self._raw)]
         if self._raw:
             raw = np.concatenate([raw, *self._raw])
-        chunk = Chunk(fields, raw, list(self.topics), self.blanks, self.gaps, self.left_out)
-        self.blanks, self.gaps, self.left_out = [], [], Counter()
+        found = (self.blanks, self.gaps, self.left_out, self.defects)
+        chunk = Chunk(fields, raw, list(self.topics), *found)
+        self.blanks, self.gaps, self.left_out, self.defects = [], [], Counter(), Counter()
         self._fields, self._raw, self._room, self.size = [], [], _NOTHING, 0
         return chunk

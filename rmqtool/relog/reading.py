@@ -159,6 +159,7 @@ class RecordStream:
         result, store = self._result, source.store
         result.left_out += chunk.left_out
         result.gaps += chunk.gaps
+        result.source_defects += chunk.defects
         self.blanks += chunk.blanks
         error = chunk.unread
         if error is None:

@@ -35,6 +35,7 @@ REBUILT_LOG: Final = Table(
         Column("misnumbered", Type.INT64, "records left out: impossible queue offset", "records"),
         Column("gaps", Type.INT64, "stretches of the sources that hold no record", "gaps"),
         Column("gap_bytes", Type.INT64, "length of those stretches", "bytes"),
+        Column("source_defects", Type.INT64, "other damage, of records taken and of files"),
         Column("bridges", Type.INT64, "stretches of the new log that bridge records fill"),
         Column("bridge_bytes", Type.INT64, "length of those stretches", "bytes"),
         Column("queues", Type.INT64, "queues that were derived", "queues"),
@@ -63,6 +64,7 @@ def rows_of(result: LogResult) -> Rows:
         "misnumbered": left[Reason.NUMBER],
         "gaps": len(result.gaps),
         "gap_bytes": sum(one.length for one in result.gaps),
+        "source_defects": result.source_defects.total(),
         "bridges": result.log.bridges,
         "bridge_bytes": result.log.bridge_bytes,
         "queues": len(built.queues) if built else None,
@@ -116,6 +118,8 @@ def _left_out(result: LogResult) -> Iterator[str]:
         if left[reason]:
             yield f"left out: {counted(left[reason], 'record')} {words}"
     yield from expired_sentences(result.expired)
+    for code, count in sorted(result.source_defects.items()):
+        yield f"{counted(count, 'defect')} {code} of the sources: validate says where"
     for gap in result.gaps[:SHOWN]:
         which = "" if gap.number is None else f"record {gap.number}, "
         what = f"{gap.length:,} bytes at {gap.position} hold no record: {gap.code}"

@@ -31,6 +31,8 @@ class LogResult:
         second_version: records in the new log with a topic length of two bytes.
         reserved_hours: age from which records were left out as expired; None when none was.
         gaps: what in the sources is no record.
+        source_defects: codes of records in the new log that are damaged in the source, but not in
+            body and properties; and of files of the sources.
         lone_commits: committed messages whose half message is not in the new log.
         offsets: of consumers, that were carried along.
         built: queues and index; None when nothing was written.
@@ -49,6 +51,7 @@ class LogResult:
     second_version: int = 0
     reserved_hours: int | None = None
     gaps: list[Gap] = field(default_factory=list)
+    source_defects: Counter[str] = field(default_factory=Counter)
     lone_commits: int = 0
     offsets: int = 0
     built: RebuildResult | None = None
@@ -68,6 +71,6 @@ class LogResult:
     @property
     def is_damaged(self) -> bool:
         """Whether a source has damage, or a message of the new log cannot be dispatched."""
-        lost = self.gaps or any(self.left_out[one] for one in LOST)
+        lost = self.gaps or self.source_defects or any(self.left_out[one] for one in LOST)
         undispatched = self.built is not None and self.built.undispatched
         return bool(lost or undispatched or self.defects)

@@ -6,9 +6,9 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Final
 
-from rmqtool.check.log.commitlog import last_used_start
 from rmqtool.errors import DecodeError, NotAStore, UnreadablePath
 from rmqtool.findings.registry_commitlog import CL_MAGIC
+from rmqtool.findings.registry_layout import FS_GAP, FS_LEN
 from rmqtool.formats.message import (
     BLANK,
     MESSAGE_MAGIC_BYTES,
@@ -27,6 +27,7 @@ from rmqtool.store.entry import EntryKind
 from rmqtool.store.parts import parts
 from rmqtool.store.segment import Segment, SegmentPart
 from rmqtool.store.tree import Store, open_store
+from rmqtool.store.used import last_used_start, marked_followed
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -85,6 +86,7 @@ class LogSource:
         if self.store is None:
             yield from _of_file(self.segments[0], options, advance)
             return
+        yield self._missing(options)
         old = len(self.store.old_commitlog)
         for log, is_dledger in (
             (self.segments[:old], False),
@@ -94,6 +96,18 @@ class LogSource:
             for part, chunk in run_joined(read, parts(log, options.part_bytes), jobs=jobs):
                 advance(part.length)
                 yield chunk
+
+    def _missing(self, options: TakeOptions) -> Chunk:
+        """Give what no file is there for; what a file is too short by, who reads it says."""
+        maker = options.maker()
+        for one in self.segments:
+            directory = one.path.rpartition("/")[0]
+            if length := one.missing_before:
+                path = f"{directory}/{one.start - length:020}"
+                maker.gaps.append(Gap(path, 0, length, str(FS_GAP)))
+            if not one.size and one.missing_after:
+                maker.gaps.append(Gap(one.path, 0, one.missing_after, str(FS_LEN)))
+        return maker.finish()
 
 
 def source_of(path: str, broker_conf: str | None) -> LogSource:
@@ -115,7 +129,7 @@ def source_of(path: str, broker_conf: str | None) -> LogSource:
     if store.lock_held():  # a file may be read before its end is written, and the next one later
         last = last_used_start(log)
         log = tuple(one for one in log if one.start <= last)
-    return LogSource(path, store, (*old, *log))
+    return LogSource(path, store, (*marked_followed(old), *marked_followed(log)))
 
 
 def _of_file(

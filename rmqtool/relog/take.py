@@ -8,14 +8,15 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 import numpy as np
 
 from rmqtool.errors import UnreadablePath
+from rmqtool.findings.registry_commitlog import CL_CRC, CL_PROPCRC
 from rmqtool.formats.message import MESSAGE_MAGIC_CODE
 from rmqtool.judge.bridges import BRIDGE_TOPIC
+from rmqtool.judge.reading import judged
 from rmqtool.machine.arrays import is_in
 from rmqtool.relog import waiting
 from rmqtool.relog.chunk import Chunk, ChunkMaker, Gap, Reason
 from rmqtool.scan import columns as row
 from rmqtool.scan.batch import Extent, ScanOptions
-from rmqtool.scan.message import scan
 from rmqtool.tables.message_filter import wanted_records
 from rmqtool.tables.selection import Selection
 
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
 
 EVERYTHING: Final = Selection()
 PART_BYTES: Final = 16 << 20
+LEFT_OUT: Final = frozenset({CL_CRC, CL_PROPCRC})  # records with such damage are not taken
 LARGEST_BYTE: Final = 127  # Java's are signed
 
 
@@ -87,7 +89,7 @@ class TakeRecords:
         first: int | None = None
         end, unread = part.end, None
         try:
-            for batch in scan(part, self.options.scan, start=start):
+            for batch in judged(part, self.options.scan, start=start):
                 first = batch.position if first is None else first
                 end = batch.end
                 take(maker, batch, self.options)
@@ -101,10 +103,16 @@ class TakeRecords:
 def take(maker: ChunkMaker, batch: Batch, options: TakeOptions) -> None:
     """Put what a batch has into a chunk."""
     if batch.kind is Extent.RECORD:
-        maker.add(batch, np.flatnonzero(_kept(maker, batch, options)), offsets=options.offsets)
+        numbers = np.flatnonzero(_kept(maker, batch, options))
+        if batch.damage:
+            taken = set(batch.columns[row.POSITION, numbers].tolist()) & batch.damage.keys()
+            codes = map(batch.damage.__getitem__, taken)
+            maker.defects.update(str(one) for one in codes if one not in LEFT_OUT)
+        maker.add(batch, numbers, offsets=options.offsets)
     elif batch.kind is Extent.FILLER:
         maker.blanks.append(batch.segment.start + batch.position)
-    elif batch.kind is Extent.GAP:
+        maker.defects.update([str(batch.code)] if batch.code else [])
+    elif batch.kind is Extent.GAP or batch.code:
         code = str(batch.code or "")
         maker.gaps.append(Gap(batch.segment.path, batch.position, batch.length, code))
 

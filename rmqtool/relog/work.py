@@ -35,6 +35,8 @@ from rmqtool.store.branch import BranchKind
 from rmqtool.store.broker_conf import read_broker_conf
 from rmqtool.store.geometry import DEFAULTS, configured_lengths
 from rmqtool.store.tree import open_store
+from rmqtool.tables.defects import log_damage
+from rmqtool.tables.views import VIEWS
 from rmqtool.writing.remote_output import output_directory
 
 if TYPE_CHECKING:
@@ -95,6 +97,9 @@ class LogRun:
         """
         began = time.perf_counter()
         result = self._result
+        for source in self._sources:
+            if source.store is not None:
+                self._judge_files(source.store)
         chunks = self._reading.chunks(advance)
         first = next(chunks, None)
         if first is not None and self.options.output is None:
@@ -113,6 +118,13 @@ class LogRun:
             result.fsync_seconds = tree.fsync_seconds
         result.seconds = time.perf_counter() - began
         return result
+
+    def _judge_files(self, store: Store) -> None:
+        """Take note of what is wrong with the files of a source, beside gaps."""
+        for kind in dict.fromkeys(one.kind for one in store.branches_of(*LOGS)):
+            found, unread = log_damage(store, VIEWS[str(kind)], self.options.selection)
+            self._result.source_defects.update(str(one.code) for one in found)
+            self._result.unread += unread
 
     def _usual_size(self) -> int:
         """Give the size that brokers with the configuration, or those of the stores, expect."""

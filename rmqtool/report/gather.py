@@ -6,6 +6,7 @@ segment, queue and topic.
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import replace
 from statistics import median_low
 from typing import TYPE_CHECKING, Any, Final
@@ -15,6 +16,7 @@ import numpy as np
 from rmqtool.check.log.traffic import TimeGrid, total
 from rmqtool.check.observer import NONE_PROVEN
 from rmqtool.check.validate import Findings, validate
+from rmqtool.errors import UnreadablePath
 from rmqtool.info.overview import SECTIONS
 from rmqtool.info.survey import Survey
 from rmqtool.query.lost import lost_messages
@@ -94,14 +96,16 @@ class Looker:
     def begin(self, inspection: Inspection, _facts: LogFacts, _queues: QueueFacts) -> None:
         """Take note of what is compared."""
         self.compares_queues = inspection.scope.compares_queues
+        with suppress(UnreadablePath):  # which is a finding
+            for segment in (*inspection.store.old_commitlog, *inspection.store.commitlog):
+                for begin, length in segment.missing:
+                    path = f"no file for {begin}"
+                    gap = [("gap", 0, length)]
+                    self.segments[path] = SegmentTiling(path, begin, length, 0, gap)
 
     def take(self, part: SegmentPart, report: PartReport) -> Proven:
         """Count what a part has."""
         segment = part.segment
-        if segment.missing_before and part.is_first:
-            begin, length = segment.start - segment.missing_before, segment.missing_before
-            path = f"no file for {begin}"
-            self.segments[path] = SegmentTiling(path, begin, length, 0, [("gap", 0, length)])
         facts = self.segments.setdefault(
             segment.path, SegmentTiling(segment.path, segment.start, segment.size)
         )
@@ -158,7 +162,7 @@ def _facts(
         summary=run.summary,
         exit_code=run.exit_code,
         findings=findings,
-        segments=list(looker.segments.values()),
+        segments=sorted(looker.segments.values(), key=lambda one: one.start),
         grid=looker.grid,
         traffic=sorted(traffic, key=lambda one: (-one.records, one.topic or "")),
         coverage=list(_coverage(looker, sections["queues"])),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import enum
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from rmqtool.scan import kernels_text
@@ -86,6 +86,7 @@ class Batch:
         topics: the topics of this scan so far.
         has_texts: whether the rows from TOPIC_NUMBER on are filled.
         stored_size: total size that the blank record of a filler states.
+        damage: codes of records that are damaged, by their position; `judge` fills it.
     """
 
     kind: Extent
@@ -101,6 +102,7 @@ class Batch:
     topics: TopicTable
     has_texts: bool = False
     stored_size: int | None = None
+    damage: dict[int, Code] = field(default_factory=dict)
 
     @property
     def end(self) -> int:

@@ -1,4 +1,4 @@
-"""How many bytes a query reads of files: told by executors as they read, added up by who asks.
+"""What a query reads: bytes of files, and rows that tell of damage; executors tell, a session adds.
 
 Spark's Python data sources have no metrics of their own. What workers log, a session keeps where
 `spark.sql.pyspark.worker.logging.enabled` is set (Spark 4.1 and later), on any cluster:
@@ -11,8 +11,9 @@ from __future__ import annotations
 import logging
 import sys
 from itertools import count
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
+from rmqtool.spark.tables import damaged_rows, unread_rows
 from rmqtool.store.meter import metered
 
 if TYPE_CHECKING:
@@ -23,9 +24,13 @@ if TYPE_CHECKING:
 
 LOGGER: Final = "rmqtool.bytes_read"
 COUNT: Final = "bytes_read"
+DAMAGED: Final = "damaged"
+UNREAD: Final = "unread"
 SETTING: Final = "spark.sql.pyspark.worker.logging.enabled"
 TOTAL: Final = f"""
-SELECT coalesce(sum(CAST(context['{COUNT}'] AS BIGINT)), 0)
+SELECT coalesce(sum(CAST(context['{COUNT}'] AS BIGINT)), 0),
+  coalesce(sum(CAST(context['{DAMAGED}'] AS BIGINT)), 0),
+  coalesce(sum(CAST(context['{UNREAD}'] AS BIGINT)), 0)
 FROM python_worker_logs() WHERE logger = '{LOGGER}'
 """  # noqa: S608 - words of ours
 WORTH: Final = 1 << 20  # bytes: a line for each window, not for each batch
@@ -38,7 +43,7 @@ _lines = count()
 
 
 def told(batches: Iterable[pa.RecordBatch], table: str) -> Iterator[pa.RecordBatch]:
-    """Pass batches on, and log what is read of files for them, before each.
+    """Pass batches on, and log what is read of files for them, and what is damage, before each.
 
     Args:
         batches: that read files as they are asked for.
@@ -48,23 +53,40 @@ def told(batches: Iterable[pa.RecordBatch], table: str) -> Iterator[pa.RecordBat
     logger.setLevel(logging.INFO)
     is_kept = logger.hasHandlers()  # where nobody keeps it, it is dropped
     with metered() as meter:
-        done = 0
+        done, more = 0, ReadSoFar(0)
         for batch in batches:
-            if is_kept and meter.bytes - done >= max(WORTH, done // SHARE):
-                _tell(logger, meter.bytes - done, table)
-                done = meter.bytes
+            if is_kept:
+                bad, unread = damaged_rows(batch), unread_rows(batch)
+                more = ReadSoFar(meter.bytes - done, more.damaged + bad, more.unread + unread)
+                if more.bytes >= max(WORTH, done // SHARE):
+                    _tell(logger, more, table)
+                    done, more = meter.bytes, ReadSoFar(0)
             yield batch
         if is_kept:
-            _tell(logger, meter.bytes - done, table)
+            _tell(logger, more._replace(bytes=meter.bytes - done), table)
 
 
-def _tell(logger: logging.Logger, read: int, table: str) -> None:
-    logger.info(
-        "read %d bytes of the store", read, extra={"context": {COUNT: str(read), "table": table}}
-    )
+def _tell(logger: logging.Logger, read: ReadSoFar, table: str) -> None:
+    context = {COUNT: str(read.bytes), DAMAGED: str(read.damaged), UNREAD: str(read.unread)}
+    context["table"] = table
+    logger.info("read %d bytes of the store", read.bytes, extra={"context": context})
     if next(_lines) % LINES_BEFORE_SPACE == 0 and sys.__stdout__ is not None:
         sys.__stdout__.write(" ")  # what Java reads; sys.stdout is another one in a worker
         sys.__stdout__.flush()
+
+
+class ReadSoFar(NamedTuple):
+    """What was read.
+
+    Attributes:
+        bytes: of files.
+        damaged: rows that tell of damage.
+        unread: of these, rows that tell of what could not be read.
+    """
+
+    bytes: int
+    damaged: int = 0
+    unread: int = 0
 
 
 class BytesRead:
@@ -78,22 +100,22 @@ class BytesRead:
         from pyspark.errors import PySparkException
 
         self._spark: SparkSession | None = spark
-        self._before = 0
+        self._before = ReadSoFar(0)
         try:
             spark.conf.set(SETTING, "true")
         except PySparkException:
             self._spark = None
         self.more()  # a session that is shared has read before
 
-    def more(self) -> int | None:
-        """Give the bytes since the last call; None where this Spark does not tell."""
+    def more(self) -> ReadSoFar | None:
+        """Give what was read since the last call; None where this Spark does not tell."""
         from pyspark.errors import PySparkException
 
         if self._spark is None:
             return None
         try:
-            ((total,),) = self._spark.sql(TOTAL).collect()
+            (total,) = (ReadSoFar(*row) for row in self._spark.sql(TOTAL).collect())
         except PySparkException:
             return None
-        read, self._before = total - self._before, total
-        return int(read)
+        before, self._before = self._before, total
+        return ReadSoFar(*(now - then for now, then in zip(total, before, strict=True)))

@@ -3,10 +3,11 @@
 1. The store is cut into tasks, as for a read. `_export.json` in the target says what is exported,
    from which bytes and how it was cut.
 2. Each task writes its files and then its receipt. A file appears at once and complete.
-3. When every task has a receipt and nothing was unreadable, `_SUCCESS` says so.
+3. When every task has a receipt and nothing was unreadable, `_SUCCESS` says so; where rows tell of
+   damage, `_DAMAGED` does: all that can be read is there, and some of the store is not as it was.
 
-A second run does what has no receipt, or finds `_SUCCESS` and does nothing. Where `_export.json`
-says something else, or is missing, it refuses: two exports are never mixed.
+A second run does what has no receipt, or finds one of both marks and does nothing. Where
+`_export.json` says something else, or is missing, it refuses: two exports are never mixed.
 """
 
 from __future__ import annotations
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
     from rmqtool.spark.options import SourceOptions
 
 SUCCESS: Final = "_SUCCESS"
+DAMAGED: Final = "_DAMAGED"
 PLAN: Final = "_export.json"
 NOT_OURS: Final = "is not what an export has written"
 LARGEST_PLAN: Final = 1 << 20
@@ -123,7 +125,7 @@ class ExportRun:
         Raises:
             RepairError: what that run needed cannot be removed.
         """
-        said = self._target.read(SUCCESS, LARGEST_PLAN)
+        said = self._target.read(SUCCESS, LARGEST_PLAN) or self._target.read(DAMAGED, LARGEST_PLAN)
         if said is None:
             return None
         self._clear()  # it may have been killed after the mark
@@ -214,7 +216,8 @@ class ExportRun:
         self._target.remove(STAGING)
         if not self._result.is_complete:
             return
-        self._target.write(SUCCESS, _json(asdict(self._result)))
+        mark = DAMAGED if self._result.damaged else SUCCESS
+        self._target.write(mark, _json(asdict(self._result)))
         self._clear()
 
     def _clear(self) -> None:

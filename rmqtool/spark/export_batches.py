@@ -2,8 +2,8 @@
 
 1. `_places/N.json` says what batch N has: from which place of the log to which. A place names
    records by what they are, as that of a stream does, see `stream_place`.
-2. `batch=N` is an export like any other. Until it has `_SUCCESS`, a run goes on with it; then the
-   next batch begins where it ended. So each record is in exactly one batch.
+2. `batch=N` is an export like any other. Until it has `_SUCCESS` or `_DAMAGED`, a run goes on with
+   it; then the next batch begins where it ended. So each record is in exactly one batch.
 3. Where the log no longer has what was exported last, or its files expired before they were, there
    is no next batch: nobody would see that records are missing.
 """
@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Final
 import orjson
 
 from rmqtool.errors import NotAStore, OutputExists, RepairError, StoreError, Trouble, UsageError
-from rmqtool.spark.export import LARGEST_PLAN, NOT_OURS, PLAN, SUCCESS, fields_of
+from rmqtool.spark.export import DAMAGED, LARGEST_PLAN, NOT_OURS, PLAN, SUCCESS, fields_of
 from rmqtool.spark.options import TableName
 from rmqtool.spark.stream_end import end_of
 from rmqtool.spark.stream_place import LogLoss, LossKind, StreamPlace, loss_of, place_at
@@ -179,7 +179,7 @@ def _is_done(top: Dataset, batch: ExportBatch, options: ExportOptions) -> bool:
         OutputExists: it has other bytes than its place says: two runs began it at once.
     """
     there = Dataset(top.place.child(batch.directory))
-    if SUCCESS not in there.names():
+    if not {SUCCESS, DAMAGED} & {*there.names()}:
         return False
     plan = fields_of(there.read(PLAN, LARGEST_PLAN) or b"", f"{there}/{PLAN}")
     if plan.get("limits") != repr(batch.options(options).source.selection):

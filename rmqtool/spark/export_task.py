@@ -19,7 +19,7 @@ from rmqtool.spark.export_options import DATE, ExportFormat, ExportOptions
 from rmqtool.spark.fleet import batches
 from rmqtool.spark.options import TableName
 from rmqtool.spark.readers import UNREAD
-from rmqtool.spark.tables import chosen, schema_of
+from rmqtool.spark.tables import chosen, damaged_rows, schema_of
 from rmqtool.store.meter import metered
 from rmqtool.tables.record_tables import MESSAGES
 
@@ -36,6 +36,7 @@ FEW_TEXTS: Final = frozenset(
     one.name for one in MESSAGES.columns if one.source is not None and one.source.is_encoded
 )
 RECEIPTS: Final = "_receipts"
+PLACES: Final = ("segment", "file", "path", "reason")  # columns that say what cannot be read
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,7 +118,7 @@ class ExportTask:
         try:
             for table in self._tables(one.tasks, expired):
                 rows += table.num_rows
-                damaged += table.num_rows - table["code"].null_count if self._has_code else 0
+                damaged += damaged_rows(table)
                 unread += self._unread(table)
                 files.put(table.select(self._read_names(needed_only=True)))
             files.close()
@@ -150,17 +151,13 @@ class ExportTask:
         is_other = options.source.table is not TableName.MESSAGES
         return frozenset() if is_plain or is_other else FEW_TEXTS
 
-    @property
-    def _has_code(self) -> bool:
-        return "code" in schema_of(self.options.source).names
-
     def _read_names(self, *, needed_only: bool) -> tuple[str, ...]:
         """Give the columns to read: those of the files, of partitions, and what tells of damage."""
         wanted = dict.fromkeys(self.options.names)
         wanted |= dict.fromkeys("store_time" if name == DATE else name for name in self.options.by)
         if not needed_only:
             known = set(schema_of(self.options.source).names)
-            telling = ("store", "code", "segment", "file", "path", "unread")
+            telling = ("store", "code", "severity", *PLACES, "unread")
             wanted |= dict.fromkeys(name for name in telling if name in known)
         return tuple(wanted)
 
@@ -188,8 +185,8 @@ class ExportTask:
             told = table.filter(pc.is_valid(table["unread"]))
         else:
             told = table.filter(pc.fill_null(pc.equal(table["code"], UNREAD), fill_value=False))
-        where = next(name for name in ("segment", "file", "path") if name in table.column_names)
-        found: list[str] = [one or "" for one in told[where].to_pylist()]
+        where = next((name for name in PLACES if name in table.column_names), None)
+        found = [one or "" for one in told[where].to_pylist()] if where else [""] * told.num_rows
         if "store" in table.column_names:
             stores = told["store"].to_pylist()
             pairs = zip(stores, found, strict=True)

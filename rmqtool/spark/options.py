@@ -49,7 +49,8 @@ NAMES: Final = {
     "pack": "bytes of small segments that share one task, at most; 0 is a task each",
     "broker_conf": "the broker's configuration file",
     "scope": "of findings: store is all that `validate` finds, in one task; segment is what each "
-    "segment of the log shows by itself, a task each",
+    "segment of the log shows by itself, a task each. Of queue_units and index_entries: store "
+    "compares them with the log, segment does not read it",
     "start": "of a stream: physical offset to begin at; earliest and latest are understood",
     "max_bytes": "of a stream: bytes of the log in one batch at most",
     FAIL_ON_DATA_LOSS: "of a stream: true (the default) stops where the log no longer has what "

@@ -9,10 +9,12 @@ from dataclasses import dataclass
 from itertools import islice, pairwise
 from typing import TYPE_CHECKING, Final, NamedTuple, Protocol, TypeAlias, TypeVar
 
+from rmqtool.check.of_table import Asked, defects
 from rmqtool.errors import UnreadablePath, UsageError
 from rmqtool.formats.dledger import DLEDGER_BODY_OFFSET
 from rmqtool.formats.rocksdb_queue import ROCKSDB_CQ_UNIT
 from rmqtool.spark.options import Scope, SourceOptions, TableName
+from rmqtool.spark.tables import CODE, OF_FILES, PENDING
 from rmqtool.spark.tables import VIEWS as VIEW_OF
 from rmqtool.spark.trimming import CLOCK_SLACK_MS, Trimmer
 from rmqtool.store.branch import BranchKind
@@ -24,6 +26,7 @@ from rmqtool.tables.views import VIEWS
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
+    from rmqtool.findings.finding import Finding
     from rmqtool.queues.rocks import RocksQueue
     from rmqtool.store.place import Place
     from rmqtool.store.segment import Segment, SegmentPart
@@ -35,6 +38,8 @@ if TYPE_CHECKING:
 UNITS_A_TASK: Final = 1 << 20  # of queues in RocksDB: half a second of reading; with `split`, fewer
 FILE_BYTES: Final = 4 << 20  # what reading a file of units is taken to cost
 FILES_A_TASK: Final = 32  # queue files of the usual 6 MB: a start of a task is worth it
+LOG_TABLES: Final = frozenset({TableName.MESSAGES, TableName.SEGMENTS})
+COMPARED: Final = frozenset({TableName.QUEUE_UNITS, TableName.INDEX_ENTRIES})
 OneTask = TypeVar("OneTask", bound="HasLength")
 OPTION_NAMES: Final = {"--queue": "queue_id", "--from": "from", "--to": "to"}
 
@@ -146,6 +151,21 @@ class WholeTask:
         return FILE_BYTES + self.log_bytes
 
 
+@dataclass(frozen=True, slots=True)
+class DefectsTask:
+    """What is damaged in the files of a table, and no row of it says. Picklable.
+
+    Attributes:
+        asked: whose files.
+        found: what is damaged, where planning has found it; None where a task is to find it.
+        length: bytes to read, about.
+    """
+
+    asked: Asked
+    found: tuple[Finding, ...] | None = None
+    length: int = FILE_BYTES
+
+
 class HasLength(Protocol):
     """What can share a task of Spark."""
 
@@ -155,27 +175,49 @@ class HasLength(Protocol):
         ...
 
 
-Task: TypeAlias = LogTask | FilesTask | RocksTask | UnreadTask | WholeTask
+Task: TypeAlias = LogTask | FilesTask | RocksTask | UnreadTask | WholeTask | DefectsTask
 
 
 def tasks(options: SourceOptions) -> list[Task]:
-    """Give the tasks of a read, in the order of their rows.
+    """Give the tasks of a read, in the order of their rows; the last one is about damaged files.
 
     Raises:
         UsageError: a limit says nothing about the rows of the table.
         StoreError: the store cannot be opened, or a directory not be listed.
     """
+    found: list[Task]
     match options.table:
         case TableName.QUEUE_UNITS | TableName.INDEX_ENTRIES:
-            return list(_file_tasks(options))
+            found = [*_file_tasks(options)]
         case TableName.FINDINGS if options.scope is Scope.STORE:
             _check_limits(options, frozenset())
             return [_whole(options)]
+        case TableName.FINDINGS:
+            return [*log_tasks(options)]
         case TableName.PENDING_TIMERS | TableName.POP_IN_FLIGHT:
             _check_limits(options, frozenset())
-            return [_whole(options)]
+            found = [_whole(options)]
         case _:
-            return list(log_tasks(options))
+            found = [*log_tasks(options)]
+    # Who takes the first rows has not read the table, and is told nothing of it.
+    return found if options.limit is not None else [*found, *_defects_tasks(options)]
+
+
+def _defects_tasks(options: SourceOptions) -> Iterator[DefectsTask]:
+    selection, table = options.selection, options.table
+    if table in LOG_TABLES:
+        if (selection.offsets, selection.store_time) != (OPEN, OPEN):
+            return  # a part of the log is read, and nothing of other files
+        word = views_of(store_of(options.path, options.broker_conf, None), None)[0].word
+        asked = Asked(options.path, options.broker_conf, word, selection)
+        if found := tuple(defects(asked)):  # which names and places show
+            yield DefectsTask(asked, found, 0)
+        return
+    word = VIEW_OF.get(table) or PENDING[table]
+    is_whole = options.scope is Scope.STORE
+    asked = Asked(options.path, options.broker_conf, word, selection, is_whole)
+    reads_log = table in COMPARED and is_whole and not selection.options()
+    yield DefectsTask(asked, length=_whole(options).length if reads_log else FILE_BYTES)
 
 
 def packs(found: Iterable[OneTask], options: SourceOptions) -> Iterator[tuple[OneTask, ...]]:
@@ -218,7 +260,9 @@ def log_tasks(options: SourceOptions) -> Iterator[LogTask]:
     is_messages = options.table is TableName.MESSAGES
     _check_limits(options, view.filters if is_messages else frozenset({"--offsets"}))
     split = options.split if is_messages else 0  # of other tables, a segment is one row
-    parts = segment_parts(store, view, options.selection.offsets, split or None)
+    is_read = is_messages or not OF_FILES.issuperset(options.columns or [CODE])
+    wanted = options.selection.offsets
+    parts = segment_parts(store, view, wanted, split or None, is_judged=is_read)
     is_dledger = view.branch is BranchKind.DLEDGER
     parts = _in_time(parts, options, is_dledger=is_dledger)
     selection = options.selection

@@ -5,25 +5,33 @@ Needs no pyspark: executors get tasks and options, and give batches with exactly
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
 
-from rmqtool.errors import StoreError, UnreadablePath
+from rmqtool.check.of_table import defects
+from rmqtool.errors import UnreadablePath
 from rmqtool.findings.finding import At, finding
 from rmqtool.findings.registry_layout import FS_READ
 from rmqtool.formats.message import SMALLEST_RECORD
-from rmqtool.scan import columns as row
+from rmqtool.judge.reading import judged
 from rmqtool.scan.batch import Extent, ScanOptions
-from rmqtool.scan.message import scan
 from rmqtool.spark.borders import remember, true_start
+from rmqtool.spark.gone import Gone
 from rmqtool.spark.options import TableName
-from rmqtool.spark.plan import FilesTask, LogTask, RocksTask, UnreadTask, WholeTask, view_of
-from rmqtool.spark.tables import PENDING, SCHEMAS, chosen
-from rmqtool.store.segment import SegmentPart
-from rmqtool.store.unread import has_expired
+from rmqtool.spark.plan import (
+    DefectsTask,
+    FilesTask,
+    LogTask,
+    RocksTask,
+    UnreadTask,
+    WholeTask,
+    view_of,
+)
+from rmqtool.spark.segment_rows import segment_rows
+from rmqtool.spark.tables import CODE, PENDING, SCHEMAS, TABLES, chosen
+from rmqtool.tables.defects import defect_batch
 from rmqtool.tables.inputs import store_of
 from rmqtool.tables.messages import MessageOptions, message_rows, missing_rows
 from rmqtool.tables.readers import READERS
@@ -33,7 +41,6 @@ if TYPE_CHECKING:
     from collections.abc import Container, Iterator, Sequence
 
     from rmqtool.findings.finding import Finding
-    from rmqtool.scan.batch import Batch
     from rmqtool.spark.options import SourceOptions
     from rmqtool.spark.plan import Task
     from rmqtool.tables.selection import Selection
@@ -49,7 +56,6 @@ TEXTS: Final = frozenset(
     one.name for one in MESSAGES.columns if one.source is not None and one.source.needs_texts
 )
 ROWS_A_BATCH: Final = 1000
-OF_FILES: Final = frozenset({"segment", "start", "size", "allocated", "modified_time"})
 
 
 def batches(
@@ -71,15 +77,8 @@ def batches(
     """
     gone = Gone(options, expired)
     match task:
-        case LogTask() if options.table is TableName.MESSAGES:
-            schema = chosen(SCHEMAS[TableName.MESSAGES], names, encoded)
-            for batch in _messages(task, options, names, gone):
-                yield batch if batch.schema == schema else batch.cast(schema)
-        case LogTask() if options.table is TableName.SEGMENTS:
-            found = _segment(task, gone, is_read=not OF_FILES.issuperset(names))
-            yield _batch(found, SCHEMAS[TableName.SEGMENTS], names)
         case LogTask():
-            yield from _findings(_of_segment(task, gone), names)
+            yield from _of_log(task, options, names, gone, encoded)
         case FilesTask():
             yield from _units(task, options, names, gone)
         case RocksTask():
@@ -87,36 +86,35 @@ def batches(
         case UnreadTask():
             schema = chosen(SCHEMAS[options.table], names, encoded)
             yield _not_opened(options.table, task, names).cast(schema)
+        case DefectsTask():
+            schema = chosen(SCHEMAS[options.table], names, encoded)
+            some = defects(task.asked) if task.found is None else task.found
+            found = defect_batch(some, TABLES[options.table])
+            yield from [found.select(list(names)).cast(schema)] if found.num_rows else []
         case WholeTask() if options.table in PENDING:
             yield from _pending(options, names)
         case WholeTask():
             yield from _findings(_of_store(options), names)
 
 
-@dataclass(frozen=True, slots=True)
-class Gone:
-    """Tells files that have expired from those that cannot be read.
-
-    Attributes:
-        options: of the read.
-        expired: takes the expired files; None when they count as unreadable.
-    """
-
-    options: SourceOptions
-    expired: set[str] | None
-
-    def has(self, path: str, error: UnreadablePath) -> bool:
-        """Take note of a file that has expired; False for another one."""
-        if self.expired is None:
-            return False
-        try:
-            store = store_of(self.options.path, self.options.broker_conf, None)
-        except StoreError:
-            return False
-        if has_expired(store, path, error):
-            self.expired.add(path)
-            return True
-        return False
+def _of_log(
+    task: LogTask,
+    options: SourceOptions,
+    names: Sequence[str],
+    gone: Gone,
+    encoded: Container[str],
+) -> Iterator[pa.RecordBatch]:
+    """Yield what a stretch of a log has for a table."""
+    match options.table:
+        case TableName.MESSAGES:
+            schema = chosen(SCHEMAS[TableName.MESSAGES], names, encoded)
+            for batch in _messages(task, options, names, gone):
+                yield batch if batch.schema == schema else batch.cast(schema)
+        case TableName.SEGMENTS:
+            rows = segment_rows(task, names, gone)
+            yield _batch(rows, SCHEMAS[TableName.SEGMENTS], names)
+        case _:
+            yield from _findings(_of_segment(task, gone), names)
 
 
 def _messages(
@@ -133,12 +131,12 @@ def _messages(
     try:
         known = task.start
         position = true_start(part, is_dledger=task.is_dledger) if known is None else known
-        if position >= part.end:
+        if position >= part.end and part.length:
             return  # an extent of an earlier split covers this one
         limit, is_dledger = options.limit, task.is_dledger
         wanted = scan_options(options.selection, names, is_dledger=is_dledger, limit=limit)
-        for batch in scan(part, wanted, start=position):
-            position = batch.end
+        for batch in judged(part, wanted, start=position):
+            position = min(batch.end, part.segment.size)
             for rows in message_rows(batch, asked, names):
                 yield rows.select(names)
         if known is None:
@@ -164,9 +162,11 @@ def scan_options(
     window_bytes = min(max(wanted, SMALLEST_WINDOW), WINDOW_BYTES)
     limits = (selection.topics, selection.properties)
     has_texts = any(limits) or selection.tag is not None or selection.key is not None
+    is_judged = CODE in names  # to find out what is damaged takes all of a record
     return ScanOptions(
-        body_crc="code" in names,
-        texts=has_texts or not TEXTS.isdisjoint(names),
+        body_crc=is_judged,
+        texts=is_judged or has_texts or not TEXTS.isdisjoint(names),
+        property_crc=is_judged,
         is_dledger=is_dledger,
         window_bytes=window_bytes,
         batch_rows=BATCH_ROWS,
@@ -297,66 +297,6 @@ def _findings(found: Iterator[Finding], names: Sequence[str]) -> Iterator[pa.Rec
             rows = []
     if rows:
         yield _batch(rows, SCHEMAS[TableName.FINDINGS], names)
-
-
-def _segment(task: LogTask, gone: Gone, *, is_read: bool) -> list[dict[str, Any]]:
-    """Give the row of a segment, none of an expired one; what was read before an error counts.
-
-    Args:
-        task: of the whole segment.
-        gone: tells which ones have expired.
-        is_read: whether more is wanted than what the directory says.
-    """
-    segment = task.part.segment
-    summary = _Summary()
-    unread = None
-    wanted = ScanOptions(body_crc=False, texts=False, is_dledger=task.is_dledger)
-    try:
-        for batch in (
-            scan(SegmentPart(segment, 0, segment.size), wanted, start=0) if is_read else ()
-        ):
-            summary.take(batch)
-    except UnreadablePath as error:
-        if gone.has(segment.path, error):
-            return []
-        unread = error.reason
-    found = {
-        "segment": segment.path,
-        "start": segment.start,
-        "size": segment.size,
-        "allocated": segment.allocated,
-        "modified_time": segment.mtime_ms * 1000,
-        "records": summary.records,
-        **{f"{kind}_bytes": summary.lengths[kind] for kind in summary.lengths},
-        "gaps": summary.gaps,
-        **summary.edges,
-        "unread": unread,
-    }
-    return [found]
-
-
-class _Summary:
-    """Adds up the extents of a segment."""
-
-    def __init__(self) -> None:
-        self.records = self.gaps = 0
-        self.lengths = {str(kind): 0 for kind in Extent}
-        self.edges: dict[str, int] = {}
-
-    def take(self, batch: Batch) -> None:
-        """Count a batch."""
-        self.lengths[str(batch.kind)] += batch.length
-        self.gaps += batch.kind is Extent.GAP
-        if batch.kind is not Extent.RECORD:
-            return
-        self.records += batch.count
-        offsets, times = batch.columns[row.PHYSICAL_OFFSET], batch.columns[row.STORE_TIMESTAMP]
-        edges = self.edges
-        edges.setdefault("first_physical_offset", int(offsets[0]))
-        edges["last_physical_offset"] = int(offsets[-1])
-        low, high = int(times.min()) * 1000, int(times.max()) * 1000
-        edges["first_store_time"] = min(edges.get("first_store_time", low), low)
-        edges["last_store_time"] = max(edges.get("last_store_time", high), high)
 
 
 def _batch(rows: list[dict[str, Any]], schema: pa.Schema, names: Sequence[str]) -> pa.RecordBatch:

@@ -19,11 +19,12 @@ from typing import TYPE_CHECKING, Any, Final
 
 from rmqtool.broker.names import CHECK_MAX_TIME_TOPIC, HALF_TOPICS, OP_TOPICS
 from rmqtool.errors import Trouble, UnreadablePath, UsageError
-from rmqtool.spark.bytes_read import BytesRead
+from rmqtool.spark.bytes_read import BytesRead, ReadSoFar
 from rmqtool.spark.jobs import Job, is_connect_session
 from rmqtool.spark.options import SourceOptions, TableName
 from rmqtool.spark.sql_plan import SqlPlan, changes
 from rmqtool.spark.sql_values import plain, readable, unique_names
+from rmqtool.spark.tables import CODE, DAMAGE_COLUMNS
 from rmqtool.spark.views import OPERATIONS, VIEWS, meaning
 from rmqtool.store.address import place_of
 from rmqtool.store.tree import open_store
@@ -123,12 +124,23 @@ class Questions:
         limit = None if plan is None else plan.limit
         return SqlAnswer(unique_names(rows.columns), self._chunks(rows, limit), tables)
 
-    def bytes_read(self) -> int | None:
-        """Give what was read of files for answers since the last call; None where it is not told.
+    def read_so_far(self) -> ReadSoFar | None:
+        """Give what was read for answers since the last call; None where it is not told.
 
         Of an answer that ends early, some MB that were read ahead may be missing.
         """
         return self._bytes_read.more()
+
+    def damaged(self, tables: tuple[str, ...]) -> int:
+        """Count the rows of tables that tell of damage, where workers do not tell of them."""
+        found = 0
+        for name in tables:
+            if name != OPERATIONS:
+                column = DAMAGE_COLUMNS.get(TableName(name), CODE)
+                rows = self._read(name, Reading({name: (column,)}))
+                where = f"{column} = 'damage'" if column != CODE else f"{column} IS NOT NULL"
+                found += rows.where(where).count()
+        return found
 
     def expired(self) -> list[str]:
         """Give the files of the log that a running broker has deleted since the last question."""
@@ -250,6 +262,9 @@ class Questions:
                 continue
             known = schema_of(replace(self._source, table=TableName(table))).names
             some = tuple(name for name in known if names is None or name in names)
+            telling = DAMAGE_COLUMNS.get(TableName(table), CODE)
+            if telling in known and telling not in some and table != TableName.SEGMENTS:
+                some = (*some, telling)
             found[table] = some or (known[0],)  # to count rows takes a column, too
         return Reading(found, plan.limit if plan is not None and plan.is_first_rows else None)
 

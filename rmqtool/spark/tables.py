@@ -6,7 +6,9 @@ from typing import TYPE_CHECKING, Final
 
 import pyarrow as pa
 
+from rmqtool.findings.catalogue import Severity
 from rmqtool.findings.finding import FINDINGS
+from rmqtool.findings.registry_layout import FS_READ
 from rmqtool.spark.options import SourceOptions, TableName
 from rmqtool.tables import views
 from rmqtool.tables.arrow import TEXT
@@ -36,8 +38,30 @@ PENDING: Final = {
     TableName.PENDING_TIMERS: views.PENDING_TIMERS,
     TableName.POP_IN_FLIGHT: views.POP_IN_FLIGHT,
 }
+CODE: Final = "code"
+DAMAGE_COLUMNS: Final = {TableName.FINDINGS: "severity"}  # others tell of damage by a code
+# Columns of segments for which no file is opened.
+OF_FILES: Final = frozenset({"segment", "start", "size", "allocated", "modified_time"})
 ENCODED: Final = pa.dictionary(pa.int32(), TEXT)
 VIEWS: Final = {TableName.QUEUE_UNITS: "consume-queue", TableName.INDEX_ENTRIES: "index"}
+
+
+def damaged_rows(rows: pa.Table | pa.RecordBatch) -> int:
+    """Count the rows that tell of damage, as far as the columns say.
+
+    Findings below damage have a code, too.
+    """
+    names = rows.schema.names
+    if (severity := DAMAGE_COLUMNS[TableName.FINDINGS]) in names:
+        return sum(one == Severity.DAMAGE for one in rows.column(severity).to_pylist())
+    return rows.num_rows - rows.column(CODE).null_count if CODE in names else 0
+
+
+def unread_rows(rows: pa.RecordBatch) -> int:
+    """Count the rows that tell of what could not be read, as far as the columns say."""
+    if CODE not in rows.schema.names or rows.column(CODE).null_count == rows.num_rows:
+        return 0
+    return sum(one == FS_READ for one in rows.column(CODE).to_pylist())
 
 
 def table_of(options: SourceOptions) -> Table:

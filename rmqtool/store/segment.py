@@ -83,7 +83,10 @@ class Segment(NamedTuple):
         size: bytes on disk.
         mtime_ms: last change of the file, ms since 1970 UTC.
         allocated: bytes that the disk really holds.
-        missing_before: bytes of the byte space right before this file that no file holds.
+        missing_before: bytes of the byte space right before this file that no file is there for.
+        missing_after: bytes right after this file that it ought to hold, and no file does.
+        longer: bytes that this file is longer than it ought to be.
+        is_followed: whether a file after it holds anything; asked for by `marked_followed`.
         grows: whether a broker may write to it while it is read.
     """
 
@@ -94,12 +97,21 @@ class Segment(NamedTuple):
     mtime_ms: int = 0
     allocated: int = 0
     missing_before: int = 0
+    missing_after: int = 0
+    longer: int = 0
+    is_followed: bool = False
     grows: bool = False
 
     @property
     def end(self) -> int:
         """First byte of the byte space behind this file."""
         return self.start + self.size
+
+    @property
+    def missing(self) -> list[tuple[int, int]]:
+        """Stretches beside this file that no file holds: first byte, and length."""
+        before = (self.start - self.missing_before, self.missing_before)
+        return [one for one in (before, (self.end, self.missing_after)) if one[1]]
 
     def open(self) -> OpenFile:
         """Open for reading.
@@ -210,6 +222,8 @@ class MappedFiles:
             return self
         full = max(len(self.segments) - _MADE_AHEAD - 1, 0)
         last = [one._replace(grows=True) for one in self.segments[full:]]
+        if last and not last[-1].size:  # a broker makes a file before it gives it its length
+            last[-1] = last[-1]._replace(missing_after=0)
         return replace(self, segments=(*self.segments[:full], *last))
 
     def at(self, start: int) -> Segment | None:
@@ -259,7 +273,7 @@ def assemble(
     joints = list(_joints(ordered, length))
     return MappedFiles(
         path=directories[0][1] if directories else "",
-        segments=tuple(_with_holes(ordered, joints, length)),
+        segments=tuple(_with_missing(ordered, length)),
         file_length=length,
         oddities=(*oddities, *_lengths(ordered, length), *joints),
         places=tuple(place for place, _ in directories),
@@ -338,18 +352,27 @@ def _lengths(segments: Sequence[Segment], length: int) -> Iterator[Oddity]:
             )
 
 
-def _with_holes(segments: list[Segment], joints: list[Oddity], length: int) -> Iterable[Segment]:
-    """Tell each file of the hole before it; before a file under a wrong name there is none."""
-    holes = {
-        joint.path: joint.length or 0
-        for joint in joints
-        if length  # files that are all empty have none
-        and joint.kind is OddityKind.HOLE
-        and not ((joint.start or 0) + (joint.length or 0)) % length
-    }
-    if not holes:
-        return segments
-    return [one._replace(missing_before=holes.get(one.path, 0)) for one in segments]
+def _with_missing(segments: Sequence[Segment], length: int) -> Iterable[Segment]:
+    """Tell files what no file holds beside them; a file under a wrong name is told nothing."""
+    is_whole = all(one.size == length for one in segments)
+    if not length or (is_whole and all(a.end == b.start for a, b in pairwise(segments))):
+        return segments  # files that are all empty have no length
+    found = list(segments)
+    end = full = found[0].start  # where files end so far, and would with all of their bytes
+    last: int | None = None
+    for number, one in enumerate(segments):
+        if not one.start % length:
+            if last is not None:
+                missing = max(min(full, one.start) - end, 0)
+                found[last] = found[last]._replace(missing_after=missing)
+            hole = max(one.start - max(full, end), 0)
+            longer = max(one.size - length, 0)
+            found[number] = one._replace(missing_before=hole, longer=longer)
+            last, full = number, max(full, one.start + length)
+        end, full = max(end, one.end), max(full, one.end)
+    if last is not None:
+        found[last] = found[last]._replace(missing_after=max(full - end, 0))
+    return found
 
 
 def _joints(segments: Sequence[Segment], length: int) -> Iterator[Oddity]:

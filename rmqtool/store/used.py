@@ -8,8 +8,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from rmqtool.errors import UnreadablePath
+from rmqtool.formats.message import BLANK
+
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from rmqtool.store.place import OpenFile
+    from rmqtool.store.segment import Segment
 
 BLOCK: Final = 4096  # 204 queue units; also the page in which a sparse file keeps its data
 _EXTENTS: Final = 64  # of a sparse file that are followed; a queue file has one
@@ -77,3 +83,20 @@ def has_data(raw: bytes) -> bool:
     return any(
         raw[start : start + CHUNK] != _ZERO_CHUNK for start in range(0, len(raw) - CHUNK, CHUNK)
     ) or (raw[-CHUNK:] != _ZERO_CHUNK)
+
+
+def last_used_start(segments: Sequence[Segment]) -> int:
+    """Give the start of the last segment that begins with anything but zeros."""
+    for segment in reversed(segments):
+        try:
+            if any(segment.place.read(BLANK.size)):
+                return segment.start
+        except UnreadablePath:
+            return segment.start
+    return segments[0].start if segments else 0
+
+
+def marked_followed(segments: Sequence[Segment]) -> list[Segment]:
+    """Tell each file of a log whether one after it holds anything: then it ends in a blank."""
+    last = last_used_start(segments)
+    return [one._replace(is_followed=one.start < last) for one in segments]

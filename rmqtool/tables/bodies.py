@@ -6,6 +6,7 @@ import base64
 import enum
 from typing import Final, NamedTuple
 
+from rmqtool.findings.registry_commitlog import CL_DECOMP
 from rmqtool.formats.compression import DEFAULT_CEILING_BYTES, above, decompress
 
 # Of bodies that one thread shows ahead of the writer, and of those that are written together.
@@ -46,11 +47,13 @@ class Body(NamedTuple):
         body: text or digits.
         body_b64: exact bytes, where there is no text for them.
         body_error: why there is none.
+        code: of the finding, where that is damage.
     """
 
     body: str | None = None
     body_b64: str | None = None
     body_error: str | None = None
+    code: str | None = None
 
     @property
     def weight(self) -> int:
@@ -78,9 +81,10 @@ def show_within(stored: bytes, sys_flag: int, options: BodyOptions, budget: int)
     inflated = decompress(stored, sys_flag, ceiling)
     if inflated.body is not None:
         return _show(inflated.body, options.mode)
-    if inflated == above(ceiling) and ceiling < options.ceiling:
+    is_long = inflated == above(ceiling)
+    if is_long and ceiling < options.ceiling:
         return None
-    return Body(body_error=inflated.reason)
+    return Body(body_error=inflated.reason, code=None if is_long else str(CL_DECOMP))
 
 
 def too_long(length: int, options: BodyOptions) -> Body:

@@ -59,6 +59,7 @@ class BodyColumns(NamedTuple):
     body: pa.StringArray | None = None
     body_b64: pa.StringArray | None = None
     body_error: pa.StringArray | None = None
+    code: pa.StringArray | None = None
 
     @classmethod
     def of(cls, bodies: Sequence[Body]) -> BodyColumns:

@@ -117,6 +117,7 @@ class DumpOptions:
             body=self.body,
             fillers=self.fillers,
             is_dledger=view.branch is BranchKind.DLEDGER,
+            is_copy=view.branch is BranchKind.COMPACTION_LOG,
             as_json=bool(columns),
             columns=columns,
         )
@@ -130,6 +131,7 @@ class DumpOutcome:
         rows: how many were given.
         damaged: how many of them tell of damage.
         unread: files that could not be read, with the reason.
+        refused: how many more rows tell of such a file: the command line names those at its end.
         expired: files that a running broker deleted while they were read.
         log_start: physical offset that the last log began at when its files were listed.
         not_flushed: stretches of logs, physical offsets, whose queue units are in no database yet.
@@ -140,6 +142,7 @@ class DumpOutcome:
     rows: int = 0
     damaged: int = 0
     unread: list[StoreError] = field(default_factory=list)
+    refused: int = 0
     expired: set[str] = field(default_factory=set)
     log_start: int = 0
     not_flushed: list[tuple[int, int]] = field(default_factory=list)

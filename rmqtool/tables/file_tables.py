@@ -30,7 +30,9 @@ POSITION: Final = Column(
 )
 DAMAGE: Final = (
     POSITION,
-    CONSUME_QUEUE["extent"]._replace(meaning="gap, where something cannot be read"),
+    CONSUME_QUEUE["extent"]._replace(
+        meaning="gap, where something cannot be read; finding, for a defect of a file"
+    ),
     CONSUME_QUEUE["code"],
     Column("reason", Type.TEXT, "why it cannot be read", is_optional=True),
 )
@@ -188,5 +190,8 @@ SEGMENTS: Final = Table(
         Column("first_store_time", Type.TIME, "when the oldest message was stored"),
         Column("last_store_time", Type.TIME, "when the newest message was stored"),
         Column("unread", Type.TEXT, "why the rest of the file could not be read"),
+        MESSAGES["code"]._replace(
+            meaning="finding code of the first damage in the file, or of the file", source=None
+        ),
     ),
 )

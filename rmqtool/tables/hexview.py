@@ -20,7 +20,7 @@ from rmqtool.scan import columns as row
 from rmqtool.scan.batch import Batch, Extent
 from rmqtool.tables.bodies import BodyMode
 from rmqtool.tables.message_filter import wanted_records
-from rmqtool.tables.messages import MessageOptions, batches_of, is_shown
+from rmqtool.tables.messages import MessageOptions, batches_of, damage_before, is_shown
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 LINE_BYTES: Final = 8  # with the longest field and a value they fit 80 columns
 LONG_ZEROS: Final = 64  # bytes of zeros that are put on one line
 READ_BYTES: Final = 1 << 20
+MISSING: Final = "missing"  # field of bytes that are not there
 
 
 class FieldBytes(NamedTuple):
@@ -61,11 +62,26 @@ def message_lines(part: SegmentPart, options: MessageOptions) -> Iterator[Row]:
         UnreadablePath: the file cannot be read.
     """
     with part.segment.open() as file:
+        for row_before in damage_before(part, options):
+            yield _missing_line(part, row_before)
         for batch in batches_of(part, options, start=None):
             for piece in _batch_pieces(file, batch, options):
                 for line in lines_of(piece):
                     offset = batch.segment.start + line.position
                     yield hex_row(line, part.segment.path, offset)
+
+
+def _missing_line(part: SegmentPart, before: Row) -> Row:
+    """Give the line of bytes that no file is there for, before a file."""
+    return {
+        "file": part.segment.path,
+        "position": 0,
+        "physical_offset": before["physical_offset"],
+        "length": before["size"],
+        "field": MISSING,
+        "value": "bytes before this file that no file holds",
+        "code": before["code"],
+    }
 
 
 def hex_row(line: FieldBytes, path: str, physical_offset: int | None) -> Row:
@@ -121,13 +137,13 @@ def _record_pieces(
     except DecodeError as error:  # the file changes while it is read
         spans = [Span("record", 0, len(raw), error.reason)]
     is_hidden = options.body.mode is BodyMode.REDACTED
-    differs = record[row.BODY_CRC] != record[row.BODY_CRC_FOUND] and record[row.BODY_LENGTH] > 0
+    damage = batch.damage.get(position)
     for piece in pieces_of(raw, spans, position):
-        if piece.field == "body":
-            code = CL_CRC if differs else None
-            yield piece._replace(raw=None if is_hidden else piece.raw, code=code)
-        else:
-            yield piece
+        is_body = piece.field == "body"
+        code = None
+        if damage is not None and is_body is (damage == CL_CRC):  # once, where it belongs
+            code, damage = str(damage), None
+        yield piece._replace(raw=None if is_body and is_hidden else piece.raw, code=code)
 
 
 def pieces_of(raw: bytes, spans: list[Span], position: int) -> Iterator[FieldBytes]:
@@ -139,6 +155,10 @@ def pieces_of(raw: bytes, spans: list[Span], position: int) -> Iterator[FieldByt
 
 def _other_pieces(file: OpenFile, batch: Batch, *, is_dledger: bool) -> Iterator[FieldBytes]:
     position = batch.position
+    if position >= batch.segment.size:
+        what = "bytes that the file ought to have" if batch.length else "the end of the file"
+        yield FieldBytes(position, None, batch.length, MISSING, what, batch.code)
+        return
     if batch.kind is Extent.FILLER:
         layout = DLEDGER_BLANK if is_dledger else message.BLANK
         raw = file.read_at(position, layout.size)

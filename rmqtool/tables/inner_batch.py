@@ -18,7 +18,13 @@ from rmqtool.formats.sys_flag import SysFlag
 from rmqtool.scan import columns as row
 from rmqtool.scan.batch import Extent
 from rmqtool.tables.message_filter import wanted_records
-from rmqtool.tables.messages import MessageOptions, batches_of
+from rmqtool.tables.messages import (
+    MessageOptions,
+    batches_of,
+    damage_before,
+    damage_of,
+    damaged_record,
+)
 from rmqtool.tables.record_tables import INNER_BATCH
 from rmqtool.tables.selection import EVERYTHING
 from rmqtool.tables.single_record import SingleRecord
@@ -48,13 +54,18 @@ def inner_rows(part: SegmentPart, options: MessageOptions) -> Iterator[Row]:
         UnreadablePath: the file cannot be read.
     """
     with part.segment.open() as file:
+        yield from damage_before(part, options)
         for batch in batches_of(part, options, start=None):
-            if batch.kind is Extent.RECORD:
-                for number in batch_records(batch, options.selection).tolist():
-                    position = int(batch.columns[row.POSITION, number])
-                    size = int(batch.columns[row.SIZE, number])
-                    raw = file.read_at(position, min(size, DEFAULT_CEILING_BYTES))
-                    yield from messages_of(raw, part.segment.path, position, options)
+            if batch.kind is not Extent.RECORD:
+                yield from damage_of(batch, options)
+                continue
+            for number in batch_records(batch, options.selection).tolist():
+                position = int(batch.columns[row.POSITION, number])
+                size = int(batch.columns[row.SIZE, number])
+                raw = file.read_at(position, min(size, DEFAULT_CEILING_BYTES))
+                if position in batch.damage:
+                    yield damaged_record(batch, position)
+                yield from messages_of(raw, part.segment.path, position, options)
 
 
 def batch_records(batch: Batch, selection: Selection) -> Int64s:

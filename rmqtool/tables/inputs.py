@@ -13,6 +13,7 @@ from rmqtool.store.entry import EntryKind
 from rmqtool.store.parts import data_of
 from rmqtool.store.segment import SegmentPart, start_of
 from rmqtool.store.tree import Store, open_store
+from rmqtool.store.used import marked_followed
 from rmqtool.tables.views import EVERYTHING, PARTS, VIEWS
 
 if TYPE_CHECKING:
@@ -116,7 +117,12 @@ def views_of(store: Store, word: str | None) -> list[View]:
 
 
 def segment_parts(
-    store: Store, view: View, wanted: Range, part_bytes: int | None = None
+    store: Store,
+    view: View,
+    wanted: Range,
+    part_bytes: int | None = None,
+    *,
+    is_judged: bool = True,
 ) -> list[SegmentPart]:
     """Give the stretches of the log in which the wanted physical offsets may lie.
 
@@ -125,11 +131,12 @@ def segment_parts(
         view: which log.
         wanted: physical offsets.
         part_bytes: length of a part; None for one a segment.
+        is_judged: the parts will be read; who wants names and lengths only reads nothing.
     """
     found: list[SegmentPart] = []
     start, end = wanted
-    for files in _logs(store, view):
-        for segment in files:
+    for files in logs_of(store, view):
+        for segment in marked_followed(files.segments) if is_judged else files:
             each = part_bytes or segment.size
             # Parts begin where they always do, so that they give the same rows as the whole.
             before = 0 if start is None else max(0, start - DLEDGER_BODY_OFFSET - segment.start)
@@ -139,6 +146,9 @@ def segment_parts(
             if segment.missing_before and end is not None and end <= segment.start:
                 if end > segment.start - segment.missing_before:
                     found.append(SegmentPart(segment, 0, 0))  # it tells of the hole before it
+                continue
+            if not segment.size:
+                found.append(SegmentPart(segment, 0, 0))  # it tells that the file is empty
                 continue
             stop = segment.size if end is None else min(segment.size, end - segment.start)
             with data_of(segment) as data_from:
@@ -172,7 +182,8 @@ def whole_parts(
     return parts
 
 
-def _logs(store: Store, view: View) -> Iterator[MappedFiles]:
+def logs_of(store: Store, view: View) -> Iterator[MappedFiles]:
+    """Give the files of the logs that a view shows."""
     if view.branch is BranchKind.COMPACTION_LOG:
         for queue in store.compaction_logs():
             yield queue.files

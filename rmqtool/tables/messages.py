@@ -16,8 +16,8 @@ import pyarrow as pa
 from rmqtool.errors import UnreadablePath
 from rmqtool.findings.registry_layout import FS_GAP
 from rmqtool.formats.message import SMALLEST_RECORD
+from rmqtool.judge.reading import judged
 from rmqtool.scan.batch import Batch, Extent, ScanOptions
-from rmqtool.scan.message import scan
 from rmqtool.store.segment import LARGEST_LONG
 from rmqtool.tables import arrow
 from rmqtool.tables.bodies import BUDGET_BYTES, BodyMode, BodyOptions
@@ -25,13 +25,13 @@ from rmqtool.tables.body_groups import Budget, Group, groups
 from rmqtool.tables.json_lines import json_lines
 from rmqtool.tables.message_filter import wanted_records
 from rmqtool.tables.record_columns import EVERYTHING, SCHEMA, message_columns
-from rmqtool.tables.record_tables import BODY, MESSAGES
+from rmqtool.tables.record_tables import BODY, DEFECT, MESSAGES
 from rmqtool.tables.selection import Selection
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator
 
-    from rmqtool.rows import JsonLines
+    from rmqtool.rows import JsonLines, Row
     from rmqtool.store.segment import SegmentPart
 
 PART_BYTES: Final = 4 << 20  # what one thread works on; its rows are in memory, with those before
@@ -50,6 +50,7 @@ class MessageOptions:
         body: how bodies are shown.
         fillers: whether fillers and unused tails are rows, too; then the rows tile a segment.
         is_dledger: each record lies in an entry of its own.
+        is_copy: records of a compaction log.
         as_json: give JSON lines of `columns` instead of Arrow batches.
         columns: names of the fields for JSON.
     """
@@ -58,6 +59,7 @@ class MessageOptions:
     body: BodyOptions = field(default_factory=BodyOptions)
     fillers: bool = False
     is_dledger: bool = False
+    is_copy: bool = False
     as_json: bool = False
     columns: tuple[str, ...] = MESSAGES.names
 
@@ -144,15 +146,18 @@ class MessagesOf:
 
 
 def batches_of(part: SegmentPart, options: MessageOptions, *, start: int | None) -> Iterator[Batch]:
-    """Scan a part with all that message rows need.
+    """Read a part with all that message rows need.
 
     Raises:
         UnreadablePath: the file cannot be read.
     """
     wanted = ScanOptions(
-        is_dledger=options.is_dledger, window_bytes=WINDOW_BYTES, batch_rows=BATCH_ROWS
+        property_crc=True,
+        is_dledger=options.is_dledger,
+        window_bytes=WINDOW_BYTES,
+        batch_rows=BATCH_ROWS,
     )
-    yield from scan(part, wanted, start=start)
+    yield from judged(part, wanted, start=start, is_copy=options.is_copy)
 
 
 def is_shown(batch: Batch, options: MessageOptions) -> bool:
@@ -206,7 +211,7 @@ def message_rows(
 
 
 def missing_rows(part: SegmentPart, options: MessageOptions) -> pa.RecordBatch | None:
-    """Give the row of a stretch of the log that no file holds, with the file after it.
+    """Give the row of a stretch of the log that no file is there for, with the file after it.
 
     Args:
         part: of a segment; only its first part tells of the hole before the segment.
@@ -232,6 +237,29 @@ def _other(batch: Batch) -> pa.RecordBatch:
         "code": batch.code,
     }
     return pa.RecordBatch.from_pylist([known], SCHEMA)
+
+
+def damage_before(part: SegmentPart, options: MessageOptions) -> Iterator[Row]:
+    """Give the row of what no file is there for before a part, for views of few records."""
+    found = missing_rows(part, options)
+    if found is not None:
+        yield from found.to_pylist()
+
+
+def damage_of(batch: Batch, options: MessageOptions) -> Iterator[Row]:
+    """Give the row of damage that is no record."""
+    if batch.code and is_shown(batch, options):
+        yield from _other(batch).to_pylist()
+
+
+def damaged_record(batch: Batch, position: int) -> Row:
+    """Give the row that says of a record that it is damaged."""
+    return {
+        "physical_offset": batch.segment.start + position,
+        "segment": batch.segment.path,
+        "extent": DEFECT,
+        "code": str(batch.damage[position]),
+    }
 
 
 def _touches(batch: Batch, selection: Selection) -> bool:

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
-from rmqtool.findings.registry_commitlog import CL_CRC
 from rmqtool.formats import java
 from rmqtool.formats import properties as names
 from rmqtool.formats.message import MESSAGE_MAGIC_CODE_V2
@@ -214,12 +214,14 @@ class RecordColumns:
 
     @property
     def code(self) -> pa.StringArray | None:
-        """The finding code of bodies that are not what was stored."""
-        differs = self.columns[row.BODY_CRC] != self.columns[row.BODY_CRC_FOUND]
-        differs &= self.columns[row.BODY_LENGTH] > 0  # the broker does not check an empty one
-        if not differs.any():
-            return None
-        return pa.array([CL_CRC if one else None for one in differs.tolist()], TEXT)
+        """The finding codes of records that are damaged."""
+        damage = self.batch.damage
+        found = [damage.get(one) for one in self.position.tolist()] if damage else []
+        of_bodies = None if self.bodies is None else self.bodies.code
+        if not any(found):
+            return of_bodies
+        codes = pa.array(found, TEXT)
+        return codes if of_bodies is None else pc.coalesce(codes, of_bodies)
 
 
 def _b64_unless_text(raw: bytes) -> str | None:

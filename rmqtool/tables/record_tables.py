@@ -95,6 +95,7 @@ def property_of(name: str) -> ColumnSource:
 
 
 NO_TEXT: Final = "as base64, where they are not UTF-8"
+DEFECT: Final = "finding"  # extent of a row that names a defect, and is no record and no unit
 BODY: Final = ("body", "body_b64", "body_error")
 MESSAGES: Final = Table(
     "messages",
@@ -326,7 +327,7 @@ MESSAGES: Final = Table(
         Column(
             "extent",
             Type.TEXT,
-            "filler, gap or unused, where the row is no record",
+            "filler, gap, unused, or finding for a defect of a file, where the row is no record",
             is_optional=True,
             has_few=True,
         ),

@@ -129,20 +129,37 @@ def database_rows(one: RocksDb, selection: Selection, *, is_asked: bool) -> Iter
     for family, key, value in _pairs(one):
         found = _read(one.path, family, key, value)
         if isinstance(found, DecodeError):
-            yield {
-                "file": one.path,
-                "family": family,
-                "name": java.text(key),
-                "value": value.hex(),
-                "extent": "gap",
-                "code": RD_KEY,
-                "reason": found.reason,
-            }
+            yield _odd_row(one.path, family, key, value, found)
         elif is_wanted(found.values, selection):
             row = {"file": one.path, "family": family, "row": found.kind, **_columns(found)}
             if one.path in SECRET and not is_asked:
                 row["value"] = HIDDEN_VALUE
             yield row
+
+
+def odd_rows(one: RocksDb) -> Iterator[Row]:
+    """Yield the rows of a database that RocketMQ does not write.
+
+    Raises:
+        DamagedDatabase: after those that could be read.
+        EngineMissing: the library that reads them is not installed.
+    """
+    for family, key, value in _pairs(one):
+        found = _read(one.path, family, key, value)
+        if isinstance(found, DecodeError):
+            yield _odd_row(one.path, family, key, value, found)
+
+
+def _odd_row(path: str, family: str, key: bytes, value: bytes, error: DecodeError) -> Row:
+    return {
+        "file": path,
+        "family": family,
+        "name": java.text(key),
+        "value": value.hex(),
+        "extent": "gap",
+        "code": RD_KEY,
+        "reason": error.reason,
+    }
 
 
 def database_lines(one: RocksDb, selection: Selection) -> Iterator[Row]:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final
 
-from rmqtool.errors import DecodeError
+from rmqtool.errors import DecodeError, EngineMissing, UnreadablePath
 from rmqtool.findings.registry_commitlog import DL_ENTRY
 from rmqtool.findings.registry_consume_queue import CX_SIZE
 from rmqtool.findings.registry_index import IX_LEN
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
     from rmqtool.tables.inputs import FilePart
 
 LARGEST_TEXT: Final = 1 << 20
+METADATA: Final = "config/"  # databases of topics, groups and offsets lie there
 _WINDOW: Final = 1 << 16  # longer than any unit of a consume queue extension
 
 
@@ -136,6 +138,13 @@ def rows_of_databases(store: Store) -> Iterator[Row]:
             yield {"file": one.path, "extent": "gap", "code": FS_READ, "reason": one.says}
         for path, value in _leaves(found.document) if found else ():
             yield {"file": found.path, "path": ".".join(path), "value": value}
+    from rmqtool.tables.rocksdb import odd_rows  # small files alone need no such library
+
+    for database in store.rocksdb():
+        if database.path.startswith(METADATA) and not database.is_empty:
+            with suppress(UnreadablePath, EngineMissing):  # which is a problem of its documents
+                for row in odd_rows(database):
+                    yield {**row, "path": row["name"]}
 
 
 def _leaves(document: object) -> Iterator[tuple[tuple[str, ...], object]]:

@@ -19,10 +19,11 @@ from rmqtool.broker.names import (
     ROCKSDB_OP_TOPIC,
 )
 from rmqtool.formats import properties
-from rmqtool.scan.batch import Extent
 from rmqtool.store.segment import SegmentPart
+from rmqtool.store.used import marked_followed
 from rmqtool.tables.bodies import BodyMode, BodyOptions
-from rmqtool.tables.messages import MessageOptions, batches_of, message_rows
+from rmqtool.tables.messages import MessageOptions, batches_of, message_rows, missing_rows
+from rmqtool.tables.record_tables import DEFECT
 from rmqtool.tables.selection import Selection
 
 if TYPE_CHECKING:
@@ -36,7 +37,7 @@ Place: TypeAlias = tuple[bool, int, int]  # in RocksDB's topic; queue; number th
 TOPICS: Final = tuple(map(str, (*HALF_TOPICS, *OP_TOPICS, CHECK_MAX_TIME_TOPIC)))
 NAMES: Final = (
     *("physical_offset", "topic", "queue_id", "queue_offset", "store_time", "unique_key"),
-    *("properties", "body"),
+    *("properties", "body", "extent", "code"),
 )
 HALF_OFFSETS: Final = "TRANS_OFFSET"
 GROUP: Final = "PGROUP"
@@ -68,6 +69,10 @@ def undecided_transactions(store: Store) -> Iterator[Row]:
     halves: dict[str, HalfMessages] = {}
     keys: dict[Place, str] = {}
     for record in _records(store):
+        if record["extent"] is not None or record["code"] is not None:
+            yield _damage(record)
+        if record["extent"] is not None:
+            continue
         topic, key = record["topic"], record["unique_key"] or ""
         if topic in HALF_TOPICS:
             one = halves.setdefault(key, HalfMessages(record, record))
@@ -93,6 +98,16 @@ def undecided_transactions(store: Store) -> Iterator[Row]:
         }
 
 
+def _damage(record: Record) -> Row:
+    """Give the row of damage: a transaction that began or ended there is not known."""
+    return {
+        "topic": record["topic"],
+        "last_physical_offset": record["physical_offset"],
+        "extent": record["extent"] or DEFECT,
+        "code": record["code"],
+    }
+
+
 def _place(record: Record) -> Place:
     if record["topic"] == ROCKSDB_HALF_TOPIC:
         return True, 0, record["physical_offset"]
@@ -113,9 +128,10 @@ def _records(store: Store) -> Iterator[Record]:
         Selection(topics=TOPICS), BodyOptions(BodyMode.TEXT), is_dledger=store.is_dledger
     )
     for log in (store.old_commitlog, store.commitlog):
-        for segment in log:
-            for batch in batches_of(SegmentPart(segment, 0, segment.size), options, start=None):
-                if batch.kind is not Extent.RECORD:
-                    continue
+        for segment in marked_followed(log.segments):
+            part = SegmentPart(segment, 0, segment.size)
+            if (missing := missing_rows(part, options)) is not None:
+                yield from missing.select(NAMES).to_pylist()
+            for batch in batches_of(part, options, start=None):
                 for rows in message_rows(batch, options, frozenset(NAMES)):
                     yield from rows.select(NAMES).to_pylist()

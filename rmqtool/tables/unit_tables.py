@@ -56,7 +56,7 @@ STATE: Final = (
     Column(
         "extent",
         Type.TEXT,
-        "filler, gap or unused, where the row is no unit in use",
+        "filler, gap, unused, or finding for a defect of a file, where the row is no unit",
         is_optional=True,
         has_few=True,
     ),

@@ -65,14 +65,14 @@ def measure(
         rows[:] = [row for chunk in questions.ask(text).chunks for row in chunk]
 
     ask()
-    questions.bytes_read()
+    questions.read_so_far()
     began = time.perf_counter()
     processors = processor_seconds(ask)
     seconds = time.perf_counter() - began
-    count = questions.bytes_read()
+    read = questions.read_so_far()
     assert rows, text
-    assert count is not None
-    report(f"{what}: bytes for each byte of the log", count / log, at_most)
+    assert read is not None
+    report(f"{what}: bytes for each byte of the log", read.bytes / log, at_most)
     report(f"{what}: s by clock", seconds)
     report(f"{what}: s of processors", processors)
 

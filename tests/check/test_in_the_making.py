@@ -13,13 +13,13 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from rmqtool.check.layout import IN_THE_MAKING
 from rmqtool.check.state import checkpoint
 from rmqtool.check.state.config import BEING_WRITTEN
 from rmqtool.cli.main import main
 from rmqtool.errors import StoreLocked, Trouble, UnreadablePath
 from rmqtool.findings.catalogue import Severity
 from rmqtool.findings.registry_state import CF_JSON, CO_RANGE, CP_AHEAD
+from rmqtool.judge.files import IN_THE_MAKING
 from rmqtool.store.config_files import LARGEST_CONFIG
 from rmqtool.store.place import Place
 from rmqtool.store.tree import open_store

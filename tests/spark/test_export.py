@@ -17,7 +17,7 @@ from rmqtool.cli.main import main
 from rmqtool.errors import OutputExists, UsageError, WriteFailed
 from rmqtool.rows import rows_of
 from rmqtool.spark import export_task, readers
-from rmqtool.spark.export import PLAN, SUCCESS, ExportResult, ExportRun
+from rmqtool.spark.export import DAMAGED, PLAN, SUCCESS, ExportResult, ExportRun
 from rmqtool.spark.export_files import NO_VALUE
 from rmqtool.spark.export_options import PARTITIONS, ExportFormat, ExportOptions
 from rmqtool.spark.export_task import RECEIPTS, NumberedTask
@@ -209,12 +209,15 @@ def test_hostile_topics(store: Path, tmp_path: Path) -> None:
 
 
 def test_damage_is_rows(unguarded: Path, tmp_path: Path) -> None:
-    """Damage is rows with a code, without a topic, and the export is complete."""
+    """Damage is rows with a code, without a topic, and the mark of the export says so."""
     inflict.garbage()(unguarded)
     result = exported(unguarded, tmp_path / "o", by=("topic",))
     assert (True, True) == (result.is_complete, result.damaged > 0)
     assert (tmp_path / "o" / f"topic={NO_VALUE}").is_dir()
-    assert (tmp_path / "o" / SUCCESS).is_file()
+    marks = [name for name in (SUCCESS, DAMAGED) if (tmp_path / "o" / name).exists()]
+    assert [DAMAGED] == marks
+    again = exported(unguarded, tmp_path / "o", by=("topic",))
+    assert (True, result.damaged) == (again.was_complete, again.damaged)
 
 
 def test_second_run(unguarded: Path, tmp_path: Path) -> None:

@@ -11,12 +11,13 @@ import pyarrow.dataset as ds
 import pytest
 
 from rmqtool.errors import NotAStore, OutputExists, RepairError, UsageError
-from rmqtool.spark.export import PLAN, SUCCESS, ExportRun
+from rmqtool.spark.export import DAMAGED, PLAN, SUCCESS, ExportRun
 from rmqtool.spark.export_batches import PLACES, ExportLoss, next_batch
 from rmqtool.spark.export_options import ExportOptions
 from rmqtool.spark.options import SourceOptions, TableName
 from rmqtool.store.tree import open_store
 from rmqtool.tables.selection import Selection
+from tests import inflict
 from tests.cli.run import rmqtool
 from tests.evidence import Evidence
 from tests.spark.test_export import Here
@@ -105,6 +106,24 @@ def test_a_record_in_the_making(whole: Path, tmp_path: Path) -> None:
     growing.grow(found[60]["physical_offset"])
     batch(growing.store, output)
     assert offsets(found[:60]) == exported(output)
+
+
+def test_damage(whole: Path, tmp_path: Path) -> None:
+    """A batch with damage is marked so, and the next one goes on after it."""
+    inflict.flip_field("body", where=0.2)(whole)
+    found = records(whole)
+    growing, output = Growing(whole, tmp_path / "growing"), tmp_path / "out"
+    growing.grow(found[-20]["physical_offset"])
+    command = ("export", str(growing.store), "--output", str(output), "--since-last")
+    assert 1 == rmqtool(*command).code
+    growing.grow(found[-1]["physical_offset"] + found[-1]["size"])
+    assert 0 == rmqtool(*command).code
+    marks = [
+        [name for name in (SUCCESS, DAMAGED) if (output / f"batch={n:06}" / name).exists()]
+        for n in (1, 2)
+    ]
+    assert [[DAMAGED], [SUCCESS]] == marks
+    assert offsets(found) == exported(output)
 
 
 @pytest.mark.parametrize("stop_after", [0, 1, 2])

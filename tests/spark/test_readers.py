@@ -151,7 +151,7 @@ def test_skipped_segments_are_not_read(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("columns", "texts", "body_crc"),
-    [("size", False, False), ("size,code", False, True), ("size,topic", True, False)],
+    [("size", False, False), ("size,code", True, True), ("size,topic", True, False)],
 )
 def test_columns_are_pruned(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, columns: str, texts: bool, body_crc: bool
@@ -163,7 +163,7 @@ def test_columns_are_pruned(
         asked.append((options.texts, options.body_crc))
         return scan_message(part, options, start=start)
 
-    monkeypatch.setattr(readers, "scan", scan)
+    monkeypatch.setattr(readers, "judged", scan)
     assert read(fixture_store(TRAFFIC, tmp_path), columns=columns).num_rows > 0
     assert {(texts, body_crc)} == set(asked)
 

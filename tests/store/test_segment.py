@@ -13,7 +13,15 @@ from hypothesis import strategies as st
 from rmqtool.errors import Trouble
 from rmqtool.store.parts import parts
 from rmqtool.store.place import Place
-from rmqtool.store.segment import MappedFiles, Oddity, OddityKind, Segment, load, start_of
+from rmqtool.store.segment import (
+    MappedFiles,
+    Oddity,
+    OddityKind,
+    Segment,
+    assemble,
+    load,
+    start_of,
+)
 from rmqtool.store.unread import error_of
 from tests.store.built_store import name_of
 
@@ -88,6 +96,53 @@ def test_hole_says_what_is_missing(tmp_path: Path) -> None:
     assert (100, 200, name_of(100), name_of(300)) == (
         hole.start, hole.length, hole.expected, hole.actual,
     )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("sizes", "missing"),
+    [
+        ({0: 100, 100: 100}, []),
+        ({0: 100, 300: 100}, [(100, 200)]),
+        ({0: 100, 100: 0, 200: 100}, [(100, 100)]),
+        ({0: 100, 100: 30, 200: 100}, [(130, 70)]),
+        ({0: 100, 100: 30, 300: 100}, [(130, 70), (200, 100)]),
+        ({0: 100, 100: 100, 200: 0}, [(200, 100)]),
+        ({0: 0, 100: 100}, [(0, 100)]),
+        ({0: 130, 100: 100}, []),
+        ({0: 100, 17: 0, 100: 100}, []),  # a name that is none of the log
+    ],
+    ids=str,
+)
+def test_missing(sizes: dict[int, int], missing: list[tuple[int, int]], tmp_path: Path) -> None:
+    """Files say what no file holds beside them: what they lack, and what files are gone."""
+    write(tmp_path, sizes)
+    files = listed(tmp_path, 100)
+    assert missing == sorted(one for segment in files for one in segment.missing)
+
+
+@given(st.lists(st.sampled_from([None, 0, 1, 99, 100]), min_size=1, max_size=8))
+def test_nothing_is_skipped(sizes: list[int | None]) -> None:
+    """What files hold, and what no file holds, is all of the space that they span."""
+    named = [
+        Segment(Place.of("/"), name_of(100 * number), 100 * number, size)
+        for number, size in enumerate(sizes)
+        if size is not None
+    ]
+    files = assemble(named, [], [], 100)
+    held = [(one.start, one.size) for one in files if one.size]
+    stretches = sorted([*held, *(one for segment in files for one in segment.missing)])
+    ends = [begin + length for begin, length in stretches]
+    assert [begin for begin, _ in stretches[1:]] == ends[:-1]
+    if stretches:
+        assert (named[0].start, named[-1].start + 100) == (stretches[0][0], ends[-1])
+
+
+def test_a_file_in_the_making(tmp_path: Path) -> None:
+    """A running broker makes a file before it gives it its length: nothing is missing."""
+    write(tmp_path, {0: 100, 100: 0})
+    files = listed(tmp_path, 100)
+    assert [(100, 100)] == files.segments[-1].missing
+    assert [] == files.beside(is_live=True).segments[-1].missing
 
 
 def test_other_entries(tmp_path: Path) -> None:

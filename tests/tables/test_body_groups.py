@@ -102,4 +102,4 @@ def test_is_together(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     rows, _, _ = shown(batch, BodyOptions(BodyMode.TEXT), 8 << 20)
     assert [ZIPPED[0]] == asked
     texts = [one.decode() for one in PLAIN]
-    assert [*texts, "inflated " * 40, *texts] == [body for body, _, _ in rows]
+    assert [*texts, "inflated " * 40, *texts] == [body for body, *_ in rows]

@@ -12,7 +12,9 @@ from rmqtool.store.tree import open_store
 from rmqtool.tables.bodies import BodyMode, BodyOptions
 from rmqtool.tables.selection import Selection
 from rmqtool.tables.views import VIEWS
+from tests import inflict
 from tests.store.built_store import build_store
+from tests.stores import fixture_store
 from tests.tables.dumped import rows
 
 LONGEST = 4 << 20
@@ -90,3 +92,21 @@ def test_short_file(tmp_path: Path, length: int, byte: bytes) -> None:
     path = tmp_path / "checkpoint"
     path.write_bytes(byte * length)
     assert byte * length == bytes_of(rows(path, "checkpoint", is_hex=True))
+
+
+def test_damaged_log(tmp_path: Path) -> None:
+    """What a log lacks is a line of its own, and a record in a wrong place has its code."""
+    store = fixture_store("rocketmq-5.3.3-traffic", tmp_path)
+    first, second, third, _ = sorted((store / "commitlog").iterdir())
+    length = first.stat().st_size
+    inflict.set_field("physical_offset", lambda old: old + 512, where=0.01)(store)
+    inflict.resize(second, 0)
+    third.unlink()
+    lines = rows(store, is_hex=True)
+    missing = [line for line in lines if line["field"] == "missing"]
+    assert [
+        (length, length, "FS-LEN"),
+        (2 * length, length, "FS-GAP"),
+    ] == [(line["physical_offset"], line["length"], line["code"]) for line in missing]
+    (moved,) = (line for line in lines if line.get("code") == "CL-PHYOFF")
+    assert ("total_size", f"commitlog/{first.name}") == (moved["field"], moved["file"])

@@ -14,6 +14,8 @@ from rmqtool.tables.readers import READERS
 from rmqtool.tables.record_columns import SCHEMA
 from rmqtool.tables.selection import Selection
 from rmqtool.tables.views import VIEWS
+from tests.damage import DAMAGES
+from tests.damaged import damaged_store
 from tests.stores import fixture_names, fixture_store
 
 SCHEMAS = {"messages": SCHEMA} | {word: VIEWS[word].table.arrow for word in READERS}
@@ -41,6 +43,23 @@ def test_batches(tmp_path: Path, scenario: str) -> None:
             assert batch.validate(full=True) is None
             rows += batch.num_rows
     assert rows > 0
+
+
+@pytest.mark.parametrize(
+    ("damage", "kind"),
+    [("remove-middle-segment", None), ("foreign-name", None), ("flip-unit-offset", "consume-queue"),
+     ("flip-entry-link", "index")],
+)  # fmt: skip
+def test_damage(tmp_path: Path, damage: str, kind: str | None) -> None:
+    """What is damaged in the files is a row of the columns, and of the rows, too."""
+    store, _ = damaged_store(damage, tmp_path)
+    opened = rmqtool.open_store(str(store))
+    codes = {row["code"] for row in opened.rows(kind) if row.get("code")}
+    assert codes & {*DAMAGES[damage].codes}
+    table = opened.scanner(kind or "messages").read_all()
+    assert codes == {one for one in table["code"].to_pylist() if one}
+    if kind is None:
+        assert len(list(opened.records())) == table["extent"].null_count
 
 
 def test_records(tmp_path: Path) -> None:

@@ -21,13 +21,13 @@ from rmqtool.errors import DamagedDatabase, UnreadablePath
 from rmqtool.findings.catalogue import Severity
 from rmqtool.findings.finding import At, finding
 from rmqtool.findings.registry_commitlog import CL_TIME, CL_TOPIC, DL_ENTRY
-from rmqtool.formats.message import BLANK
 from rmqtool.judge.message import RecordOptions
 from rmqtool.scan.batch import Extent, ScanOptions
 from rmqtool.scan.join import run_joined
 from rmqtool.store.parts import parts
 from rmqtool.store.record_heads import TIME_TOLERANCE_MS, LogReader
 from rmqtool.store.tail import find_tail
+from rmqtool.store.used import last_used_start
 from rmqtool.times import iso_time
 
 if TYPE_CHECKING:
@@ -296,17 +296,6 @@ def quick_facts(inspection: Inspection, facts: LogFacts) -> Iterator[Finding]:
 def _without_duplicates(segments: Sequence[Segment]) -> list[Segment]:
     """Give one segment for each start: a second one would be read as a jump back."""
     return list({segment.start: segment for segment in segments}.values())
-
-
-def last_used_start(segments: Sequence[Segment]) -> int:
-    """Give the start of the last segment that begins with anything but zeros."""
-    for segment in reversed(segments):
-        try:
-            if any(segment.place.read(BLANK.size)):
-                return segment.start
-        except UnreadablePath:
-            return segment.start
-    return segments[0].start if segments else 0
 
 
 def log_files(inspection: Inspection) -> MappedFiles | None:

@@ -38,8 +38,9 @@ class DumpFormat(enum.StrEnum):
 @dataclass(frozen=True)
 class Dump(Command):
     """A store root shows its messages. Bodies are shown on request only. Damage does not stop it:
-    a stretch that cannot be read is a row of its own, with the code of the finding. The exit code
-    is 1 then, and when there is nothing to show.
+    a stretch that cannot be read is a row of its own, with the code of the finding. After the rows
+    of all of a file come its own defects. The exit code is 1 then, and when there is nothing to
+    show. rmqtool-tables(5) says what is judged.
 
     With --as config --format broker-json, topics, groups and offsets are written as the JSON files
     that a broker loads. A store that keeps them in RocksDB can then be read by a broker that keeps
@@ -171,11 +172,12 @@ class Dump(Command):
 
     def _deliver(self, options: DumpOptions, outcome: DumpOutcome) -> int:
         """Write the rows, then say how it went."""
+        from rmqtool.check.of_table import with_defects
         from rmqtool.render.progress import progress
         from rmqtool.tables.dump import dump
 
         delivery = self._delivery
-        found = dump(options, outcome)
+        found = with_defects(dump(options, outcome), options, outcome)
         quiet = delivery.hides_bar(streams=True)
         with progress("dump", outcome.total_bytes or None, quiet=quiet) as outcome.advance:
             if len(found) == 1:
@@ -224,8 +226,8 @@ class Dump(Command):
             say(str(error))
         for step in dict.fromkeys(error.next_step for error in outcome.unread):
             say(f"try: {step}")
-        if outcome.unread:
-            return IN_PART if outcome.rows > len(outcome.unread) else NOT_DONE
+        if unread := len(outcome.unread) + outcome.refused:
+            return IN_PART if outcome.rows > unread else NOT_DONE
         if outcome.damaged:
             where = "it" if outcome.rows == 1 else f"{outcome.damaged} of them"
             delivery.note(f"{counted(outcome.rows, 'row')}, damage in {where}")

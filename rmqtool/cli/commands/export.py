@@ -9,7 +9,7 @@ from rmqtool.cli.choosing import Choosing
 from rmqtool.cli.declaration import Command, Only, Option
 from rmqtool.cli.delivery import Delivery
 from rmqtool.cli.engines import EngineChoice, EngineName, decide, everywhere, stores_of
-from rmqtool.cli.exits import DONE, IN_PART
+from rmqtool.cli.exits import DONE, IN_PART, NO
 from rmqtool.cli.options import BrokerConf, Jobs, StorePath, StoresFile, UnpackLimit
 from rmqtool.cli.showing import Bodies, Fillers
 from rmqtool.engine import LocalEngine
@@ -25,8 +25,9 @@ if TYPE_CHECKING:
 class Export(Command):
     """This process does it, without Java, or Spark: both write the same files. Each file appears
     complete; _SUCCESS appears when all of them are there. A run that was stopped is completed by
-    the same command; another one into the same directory is refused. Damage is rows, as in dump.
-    What cannot be read makes the exit code 3, and there is no _SUCCESS then.
+    the same command; another one into the same directory is refused. Damage is rows, as in dump:
+    then the exit code is 1, and _DAMAGED appears instead of _SUCCESS. What cannot be read makes the
+    exit code 3, and neither appears.
     With --since-last, the same command each night exports each message once: what is new goes to
     DIR/batch=N. It is refused where the log was cut or has expired since.
     A pattern in quotes such as '/backups/*/store', and --stores-file, export many stores as one
@@ -93,7 +94,7 @@ class Export(Command):
     choice: EngineChoice = EngineChoice()
 
     def run(self) -> int:
-        """Write the files; 3 when some of the input could not be read."""
+        """Write the files; 1 when rows tell of damage, 3 when some input could not be read."""
         from rmqtool.spark.export_options import EXPORT
         from rmqtool.store.unread import expired_sentences
 
@@ -124,7 +125,10 @@ class Export(Command):
         if not result.is_complete:
             said = "not complete, so there is no _SUCCESS; the same command tries again"
             self.delivery.note(said)
-        return DONE if result.is_complete else IN_PART
+            return IN_PART
+        if result.damaged:
+            self.delivery.note("_DAMAGED stands for _SUCCESS: validate says what is damaged")
+        return NO if result.damaged else DONE
 
     def _options(self, clock: Clock) -> ExportOptions:
         from rmqtool.ranges import size

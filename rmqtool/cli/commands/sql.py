@@ -75,7 +75,7 @@ class Sql(Command):
         return self.delivery.describe([VIEW_LIST])
 
     def run(self) -> int:
-        """Answer it; 1 when nothing is found, 3 when something could not be read."""
+        """Answer it; 1 when nothing is found, or damage, 3 when something could not be read."""
         from rmqtool.spark.available import check_spark
 
         if self.views:
@@ -186,22 +186,28 @@ def _read(file: str | None) -> str:
 def _answer(questions: Questions, text: str, delivery: Delivery) -> int:
     """Answer one question."""
     from rmqtool.store.unread import expired_sentences
+    from rmqtool.words import counted
 
     answer = questions.ask(text)
-    counted = _Counted(answer)
-    delivery.emit(Rows(answer.columns, counted, name="sql"))
-    if answer.tables and (count := questions.bytes_read()) is not None:
-        delivery.note(f"read {count:,} bytes of the store")
+    answered = _Counted(answer)
+    delivery.emit(Rows(answer.columns, answered, name="sql"))
+    read = questions.read_so_far() if answer.tables else None
+    if read is not None:
+        delivery.note(f"read {read.bytes:,} bytes of the store")
     for sentence in expired_sentences(questions.expired()):
         delivery.note(sentence)
     unread = questions.unread(answer.tables)
     for error in unread:
         say(str(error))
-    if unread:
+    damaged = questions.damaged(answer.tables) if read is None else read.damaged
+    if damaged:
+        rows = counted(damaged, "row")
+        delivery.note(f"{rows} of damage in what was read: see column code, or ask validate")
+    if unread or (read is not None and read.unread):
         return IN_PART
-    if not counted.rows:
+    if not answered.rows:
         delivery.note("nothing found")
-    return DONE if counted.rows else NO
+    return NO if damaged or not answered.rows else DONE
 
 
 class _Counted:

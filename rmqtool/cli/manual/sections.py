@@ -88,19 +88,21 @@ Some readers take 007 in a name for a number: tell them that topics are text.
 Every topic of a day makes a file a task: for many topics choose a larger --split or partition by
 date alone.
 
-_SUCCESS appears when all is there and everything could be read, and holds the counts. Until then,
-_export.json says what is exported and _receipts what is done: the same command goes on from there.
-Files of an unfinished export are complete, each by itself.
+_SUCCESS appears when all is there, everything could be read and no row tells of damage. It holds
+the counts. Where rows tell of damage, _DAMAGED appears instead, and the exit code is 1: all that
+can be read is there. Until then, _export.json says what is exported and _receipts what is done: the
+same command goes on from there. Files of an unfinished export are complete, each by itself.
 
 With --since-last, DIR has a directory batch=000001 for the first run, and one more for each run
 that finds something new. _places says where each begins and ends in the log. Each batch is an
-export of its own, with its own _SUCCESS. Readers that know partitions read DIR as one table, with
-the column batch. A last record that a broker is still writing is left for the next batch. A run is
-refused where the log no longer has the last record that was exported. It is refused, too, where
-files expired before their messages were exported. Let one run end before another one begins.
+export of its own, with its own _SUCCESS or _DAMAGED. Readers that know partitions read DIR as one
+table, with the column batch. A last record that a broker is still writing is left for the next
+batch. A run is refused where the log no longer has the last record that was exported. It is
+refused, too, where files expired before their messages were exported. Let one run end before
+another one begins.
 
-Damage is rows with an extent or a code, as in dump. The times of Parquet are microseconds in UTC,
-keys a list, properties a map.
+Damage is rows with an extent or a code, as in dump; see rmqtool-tables(5). The times of Parquet are
+microseconds in UTC, keys a list, properties a map.
 """
 TABLES: Final = """
 messages, queue_units and index_entries have the columns of dump --as commitlog, consume-queue and
@@ -108,11 +110,11 @@ index. findings has those of validate, segments one row for each segment of the 
 
 In messages, queue_units and index_entries a row with an extent is no record: a gap in the log, for
 example, has the extent gap, the code of the finding and neither topic nor time. Most questions want
-WHERE extent IS NULL. What could not be read has the code FS-READ; a file that cannot be opened
-makes the exit code 3 as well.
+WHERE extent IS NULL. What could not be read has the code FS-READ, and makes the exit code 3. Where
+other rows with a code were read, for whatever answer, the exit code is 1: see rmqtool-tables(5).
 
-Only the columns that a question refers to are decoded. Filters on topic, queue_id, store_time and
-offsets leave out segments and records, if the question reads a table in one place.
+Only the columns that a question refers to are decoded, and the code. All of a table is read, but
+for a LIMIT without a filter.
 """
 
 

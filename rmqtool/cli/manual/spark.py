@@ -55,9 +55,11 @@ nights.load("s3://backups/*/2026-11-2?/store").groupBy("store").sum("records").s
 TABLES: Final = """
 messages, queue_units and index_entries have the rows of dump, damage among them; findings those of
 validate; segments has one row a segment of the log: bytes of records, blanks, gaps and unused
-tails, first and last record, or why it could not be read. One task reads one segment, or a split of
-it; any split gives the same rows. Small segments share a task, 128 MiB by default. Offsets and
-times leave out segments, and what lies before and after the wanted rows in a segment: reading
+tails, first and last record, what is damaged first, or why it could not be read. A row with a code
+tells of damage: count(code) says whether a store is as it was, see rmqtool-tables(5). To find out
+takes all of a record: leave the column code out to read less. One task reads one segment, or a
+split of it; any split gives the same rows. Small segments share a task, 128 MiB by default. Offsets
+and times leave out segments, and what lies before and after the wanted rows in a segment: reading
 begins at a record that a queue unit names. Store times are trusted to five minutes, and not at all
 where the log is not in the order of its times.
 

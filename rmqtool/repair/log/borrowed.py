@@ -15,7 +15,6 @@ from functools import partial
 from itertools import islice, pairwise
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from rmqtool.check.log.commitlog import last_used_start
 from rmqtool.check.log.part import PartOptions, inspect_part
 from rmqtool.engine import run
 from rmqtool.errors import UnreadablePath
@@ -26,6 +25,7 @@ from rmqtool.repair.log.disputed import DisputeJudge, Witness, differing
 from rmqtool.scan.batch import Extent, ScanOptions
 from rmqtool.store.record_heads import LogReader
 from rmqtool.store.segment import SegmentPart
+from rmqtool.store.used import last_used_start
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator

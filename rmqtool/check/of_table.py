@@ -1,0 +1,215 @@
+"""What `validate` calls damage in the files that a table is read from: no reader calls it fine.
+
+`READS` says of each view of `dump`, and so of each table, from which files it is read, and which
+areas of a validation judge them. Rows of a log are judged while they are read, see
+`judge/reading.py`; of its files, names and places are judged here. All other files are judged by a
+validation of these areas: `quick` for small files, and for who reads a part of a table; `full`,
+with the log beside them, for who reads all units or entries.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from itertools import chain
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from rmqtool.broker.conf import TIMER_IN_ROCKSDB
+from rmqtool.check.options import CheckLevel, ValidateOptions
+from rmqtool.errors import NotAStore, UnreadablePath, UnsupportedStore
+from rmqtool.findings.catalogue import Area
+from rmqtool.findings.registry_layout import FS_OWNER, FS_READ
+from rmqtool.store.branch import TIMER_CHECK, BranchKind, FamilyDepth
+from rmqtool.tables.defects import defect_row, is_damage, log_defects
+from rmqtool.tables.inputs import store_of
+from rmqtool.tables.views import LOGS, PENDING_TIMERS, POP_IN_FLIGHT, UNDECIDED, VIEWS
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from rmqtool.findings.finding import Finding
+    from rmqtool.rows import Chunk, Rows
+    from rmqtool.store.tree import Store
+    from rmqtool.tables.dump import DumpOptions, DumpOutcome
+    from rmqtool.tables.selection import Selection
+
+TIMER_STORE: Final = "rocksdbstore"
+TIMER_FILES: Final = (BranchKind.TIMER_WHEEL, BranchKind.TIMER_LOG, BranchKind.TIMER_CHECK)
+OF_INDEX: Final = frozenset({Area.INDEX})
+OF_TIMER: Final = frozenset({Area.LAYOUT, Area.TIMER})
+OF_COMPARED: Final = (Area.LAYOUT, Area.COMMITLOG, Area.DLEDGER)
+OF_COMPACTION: Final = frozenset({Area.COMPACTION})
+
+
+class Reads(NamedTuple):
+    """What a view is read from, but for the log.
+
+    Attributes:
+        areas: of a validation that judge these files.
+        kinds: of the files.
+        databases: paths of databases that are read, too.
+        is_compared: who reads all of it is told what the log says of it, too.
+    """
+
+    areas: frozenset[Area]
+    kinds: tuple[BranchKind, ...] = ()
+    databases: tuple[str, ...] = ()
+    is_compared: bool = False
+
+
+def _queue(area: Area, kind: BranchKind, *databases: str) -> Reads:
+    return Reads(frozenset({Area.LAYOUT, Area.ROCKSDB, area}), (kind,), databases, is_compared=True)
+
+
+READS: Final[dict[str, Reads]] = {
+    "dledger-entry": Reads(
+        frozenset({Area.LAYOUT, Area.COMMITLOG, Area.DLEDGER}),
+        (BranchKind.DLEDGER,),
+        is_compared=True,
+    ),
+    "dledger-index": Reads(
+        frozenset({Area.LAYOUT, Area.DLEDGER}), (BranchKind.DLEDGER_INDEX,), is_compared=True
+    ),
+    "consume-queue": _queue(
+        Area.CONSUME_QUEUE,
+        BranchKind.CONSUME_QUEUE,
+        *("consumequeue", "consumequeue_rocksdb"),
+    ),
+    "batch-queue": _queue(Area.BATCH_QUEUE, BranchKind.BATCH_QUEUE),
+    "consume-queue-ext": _queue(Area.EXTENSION, BranchKind.CONSUME_QUEUE_EXT),
+    "compaction-queue": Reads(OF_COMPACTION, (BranchKind.COMPACTION_QUEUE,), is_compared=True),
+    "compaction-position": Reads(OF_COMPACTION, (BranchKind.COMPACTION_POSITION,)),
+    "index": Reads(OF_INDEX, (BranchKind.INDEX,), is_compared=True),
+    "index-slot": Reads(OF_INDEX, (BranchKind.INDEX,), is_compared=True),
+    "index-header": Reads(OF_INDEX, (BranchKind.INDEX,)),
+    "checkpoint": Reads(frozenset({Area.CHECKPOINT}), (BranchKind.CHECKPOINT,)),
+    "config": Reads(frozenset({Area.CONFIG, Area.OFFSETS, Area.FILTERS}), (BranchKind.CONFIG,)),
+    "timer-wheel": Reads(OF_TIMER, (BranchKind.TIMER_WHEEL,)),
+    "timer-log": Reads(OF_TIMER, (BranchKind.TIMER_LOG,), is_compared=True),
+    "timer-check": Reads(OF_TIMER, (BranchKind.TIMER_CHECK,)),
+    "epoch": Reads(frozenset({Area.EPOCH}), (BranchKind.EPOCH,)),
+    "rocksdb": Reads(
+        frozenset({Area.ROCKSDB, Area.CONSUME_QUEUE, Area.INDEX, Area.TIMER, Area.CONFIG}),
+        (BranchKind.ROCKSDB,),
+        is_compared=True,
+    ),
+    PENDING_TIMERS: Reads(OF_TIMER | {Area.ROCKSDB}, TIMER_FILES, (TIMER_STORE,)),
+    POP_IN_FLIGHT: Reads(frozenset({Area.ROCKSDB}), (), ("kvStore",)),
+}
+OF_LOG: Final = frozenset({str(log) for log in LOGS} | {"inner-batch", UNDECIDED})
+COMPACTED: Final = str(BranchKind.COMPACTION_LOG)
+
+
+class Asked(NamedTuple):
+    """Whose files are judged. Picklable.
+
+    Attributes:
+        path: of the store, a directory of it, or a file.
+        broker_conf: the broker's configuration file.
+        word: the view.
+        selection: of rows.
+        is_whole: all rows are read; else no other file is read for them.
+    """
+
+    path: str
+    broker_conf: str | None
+    word: str
+    selection: Selection
+    is_whole: bool = True
+
+
+def defects(asked: Asked) -> Iterator[Finding]:
+    """Yield what is damaged in the files that a view is read from, and no row of it says.
+
+    Raises:
+        StoreError: the store cannot be opened, or a directory not be listed.
+    """
+    store, view = store_of(asked.path, asked.broker_conf, asked.word), VIEWS[asked.word]
+    if asked.word in OF_LOG:
+        yield from log_defects(store, view, asked.selection)
+    reads = READS.get(asked.word)
+    if asked.word == COMPACTED:
+        reads = Reads(OF_COMPACTION, (BranchKind.COMPACTION_LOG,), is_compared=True)
+    is_lone = store.asked.level is FamilyDepth.FILE and not view.is_bulk
+    if reads is not None and not is_lone:  # the one row of a small file says it all
+        yield from _validated(asked, store, reads)
+
+
+def _validated(asked: Asked, store: Store, reads: Reads) -> Iterator[Finding]:
+    paths = [*reads.databases, *(one.path for one in store.branches_of(*reads.kinds))]
+    if BranchKind.CONSUME_QUEUE in reads.kinds:
+        paths.append("consumequeue")  # even where nothing of it is left
+    if BranchKind.TIMER_CHECK in reads.kinds:
+        paths.append(f"config/{TIMER_CHECK}")
+    if BranchKind.ROCKSDB in reads.kinds:
+        paths += [one.path for one in store.rocksdb()]
+    selection = asked.selection
+    is_whole = asked.is_whole and not any(selection.options())
+    # What is lost of the log is said of the log: without it, of whoever points there.
+    areas = {*reads.areas, *OF_COMPARED} if reads.is_compared else reads.areas
+    options = ValidateOptions(
+        asked.path,
+        only=frozenset(map(str, areas)),
+        level=_level(store, reads, asked.word, is_whole=is_whole),
+        broker_conf=asked.broker_conf,
+    )
+    from rmqtool.check.validate import validate  # rows of a small file need not wait for numpy
+
+    try:
+        found = validate(options)
+    except (NotAStore, UnsupportedStore):  # a file that is what the user says
+        return
+    for one in found:
+        is_here = any(f"{one.path}/".startswith(f"{path}/") for path in paths)
+        if is_here and is_damage(one) and one.code != FS_OWNER and _is_asked(one, selection):
+            yield one
+
+
+def _level(store: Store, reads: Reads, word: str, *, is_whole: bool) -> CheckLevel:
+    """Say how deep files are judged.
+
+    Timers in RocksDB are rows of a database: which of them are missing, only the log tells.
+    """
+    is_compared = reads.is_compared
+    if word == PENDING_TIMERS:
+        there = any(one.path == TIMER_STORE and not one.is_empty for one in store.rocksdb())
+        is_compared = there or TIMER_IN_ROCKSDB.of(store.broker_conf)
+    return CheckLevel.FULL if is_whole and is_compared else CheckLevel.QUICK
+
+
+def _is_asked(found: Finding, selection: Selection) -> bool:
+    """Tell whether a finding is about rows that were asked for, as far as it says."""
+    if selection.topics and found.topic not in {None, *selection.topics}:
+        return False
+    return selection.queue_id is None or found.queue_id in {None, selection.queue_id}
+
+
+def with_defects(found: list[Rows], options: DumpOptions, outcome: DumpOutcome) -> list[Rows]:
+    """Put rows of defects after the rows of a dump; none where a part of the rows is read.
+
+    Args:
+        found: rows of the views.
+        options: of the dump.
+        outcome: of the dump: counts them, too.
+    """
+    if options.limit is not None or options.tail is not None:
+        return found
+    return [replace(rows, chunks=chain(rows.chunks, _chunks(rows, options, outcome)))
+            for rows in found]  # fmt: skip
+
+
+def _chunks(rows: Rows, options: DumpOptions, outcome: DumpOutcome) -> Iterator[Chunk]:
+    for path in options.paths:
+        asked = Asked(path, options.broker_conf, rows.name, options.selection, not options.is_hex)
+        known = {one.path for one in outcome.unread if isinstance(one, UnreadablePath)}
+        try:
+            for one in defects(asked):
+                if one.code == FS_READ:
+                    if one.path in known:
+                        continue
+                    outcome.refused += 1
+                outcome.rows += 1
+                outcome.damaged += 1
+                yield [defect_row(one, rows.columns)]
+        except UnreadablePath as error:
+            if error.path not in known:
+                outcome.unread.append(error)

@@ -1,0 +1,116 @@
+"""Read a part of a log as `scan` does, and say of each batch what is damaged.
+
+What a read says of damage comes from here: tables, extracts and new logs tell the same of the same
+bytes. Rules that need other files, or a broker.conf, are those of a validation.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from rmqtool.broker.dispatch import DispatchRules
+from rmqtool.broker.release import COMMONEST
+from rmqtool.broker.rules import Rules
+from rmqtool.findings.catalogue import Severity
+from rmqtool.findings.registry_commitlog import CL_CHAIN, CL_MAGIC
+from rmqtool.findings.registry_layout import FS_LEN
+from rmqtool.judge.dledger import DLedgerEntryJudge
+from rmqtool.judge.message import RecordJudge, RecordOptions
+from rmqtool.scan import columns as row
+from rmqtool.scan.batch import Batch, Extent, ScanOptions
+from rmqtool.scan.message import scan
+from rmqtool.scan.topics import TopicTable
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from rmqtool.findings.catalogue import Code
+    from rmqtool.findings.finding import Finding
+    from rmqtool.store.segment import Segment, SegmentPart
+
+# At a light queue's number that cannot be parsed, dispatch ends: whoever has such queues loses all.
+RULES: Final = DispatchRules(Rules(COMMONEST), multi_dispatch=True)
+
+
+def judged(
+    part: SegmentPart, options: ScanOptions, *, start: int | None = None, is_copy: bool = False
+) -> Iterator[Batch]:
+    """Tile a part with batches that know what is damaged in them.
+
+    After the last byte of a file, one more batch tells of each defect of its end: it has no bytes,
+    or those that the file ought to have.
+
+    Args:
+        part: which bytes.
+        options: what to read; what is not read is not judged.
+        start: where an extent is known to begin; None to find out.
+        is_copy: of a compaction log, whose records have the property CRC of another place.
+
+    Raises:
+        UnreadablePath: the file cannot be read. Content never raises.
+    """
+    judge = _PartJudge(part.segment, options, is_copy=is_copy)
+    end = 0
+    for batch in scan(part, options, start=start):
+        end = batch.end
+        judge.take(batch)
+        yield batch
+    if end >= part.segment.size:  # also where an extent of this part covers the parts after it
+        yield from judge.end()
+
+
+class _PartJudge:
+    """Judges the batches of one scan."""
+
+    def __init__(self, segment: Segment, options: ScanOptions, *, is_copy: bool) -> None:
+        self._segment = segment
+        self._records = RecordJudge(RecordOptions(is_copy=is_copy, rules=RULES, damage_only=True))
+        self._entries = DLedgerEntryJudge(None) if options.is_dledger else None
+        self._last: Extent | None = None
+
+    def take(self, batch: Batch) -> None:
+        """Mark what is damaged."""
+        before, self._last = self._last, batch.kind
+        if batch.kind is Extent.RECORD:
+            self._mark(batch, self._records.judge(batch))
+            if self._entries is not None:
+                self._mark(batch, self._entries.judge(batch), of_entries=True)
+        elif batch.kind is Extent.UNUSED and self._segment.is_followed and before is not Extent.GAP:
+            # Zeros after a gap belong to it; elsewhere a blank closes a file that others follow.
+            batch.code = CL_CHAIN if batch.position else CL_MAGIC
+
+    def _mark(self, batch: Batch, findings: Iterator[Finding], *, of_entries: bool = False) -> None:
+        for one in findings:
+            if one.severity is Severity.DAMAGE and one.position is not None:
+                header = one.length or 0 if of_entries else 0
+                batch.damage.setdefault(one.position + header, one.code)
+
+    def end(self) -> Iterator[Batch]:
+        """Give the defects of the end of the file."""
+        segment = self._segment
+        if self._last is Extent.RECORD and segment.is_followed:
+            yield missing(segment, CL_CHAIN)
+        if segment.longer:
+            yield missing(segment, FS_LEN)
+        if segment.missing_after:
+            yield missing(segment, FS_LEN, segment.missing_after)
+
+
+def missing(segment: Segment, code: Code, length: int = 0) -> Batch:
+    """Give a batch for bytes that a file ought to have at its end, or for what is wrong there."""
+    nothing = np.empty((row.ROWS, 0), np.int64)
+    return Batch(
+        kind=Extent.GAP,
+        segment=segment,
+        position=segment.size,
+        length=length,
+        code=code,
+        count=0,
+        matrix=nothing,
+        window=np.empty(0, np.uint8),
+        key_matrix=np.empty((2, 0), np.int64),
+        key_count=0,
+        topics=TopicTable(),
+    )

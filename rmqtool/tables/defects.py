@@ -1,0 +1,113 @@
+"""Rows that name a defect of a file, beside the rows of what the file holds.
+
+A table of records or units tells of damage where it stands: a row of a gap, a row with a code. What
+is wrong with a file as a whole, or with one file beside another, is a row whose extent is
+`finding`: it is no record and no unit.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from rmqtool.errors import UnreadablePath
+from rmqtool.findings.catalogue import Severity
+from rmqtool.findings.registry_layout import FS_GAP, FS_LEN, FS_READ
+from rmqtool.judge.files import FileJudge, no_log
+from rmqtool.store.branch import BranchKind
+from rmqtool.tables.inputs import logs_of
+from rmqtool.tables.record_tables import DEFECT
+from rmqtool.tables.selection import EVERYTHING
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable, Iterator
+
+    import pyarrow as pa
+
+    from rmqtool.errors import StoreError
+    from rmqtool.findings.finding import Finding
+    from rmqtool.rows import Row
+    from rmqtool.store.tree import Store
+    from rmqtool.table import Table
+    from rmqtool.tables.selection import Selection
+    from rmqtool.tables.views import View
+
+STORE_LOGS: Final = frozenset({BranchKind.COMMITLOG, BranchKind.DLEDGER})
+IN_THE_LOG: Final = frozenset({FS_GAP, FS_LEN})  # rows of the log say where bytes are missing
+
+
+def is_damage(found: Finding) -> bool:
+    """Tell whether a finding keeps a read from being complete and right."""
+    return found.severity is Severity.DAMAGE or found.code == FS_READ
+
+
+def log_defects(store: Store, view: View, selection: Selection) -> Iterator[Finding]:
+    """Yield what names and places of the files of a log show, and rows of the log do not say.
+
+    Args:
+        store: whose log.
+        view: which log.
+        selection: of records; who reads a part of the log is told nothing of other files.
+
+    Raises:
+        UnreadablePath: a directory may not be listed.
+    """
+    if (selection.offsets, selection.store_time) != (EVERYTHING, EVERYTHING):
+        return
+    judge = FileJudge(store.lock_held)
+    for files in logs_of(store, view):
+        for one in judge.files(files):
+            if is_damage(one) and one.code not in IN_THE_LOG:
+                yield one
+    if view.branch in STORE_LOGS:
+        yield from no_log(store, lambda: _queues_with_files(store))
+
+
+def log_damage(
+    store: Store, view: View, selection: Selection
+) -> tuple[list[Finding], list[StoreError]]:
+    """Give the same, and apart what cannot be read."""
+    found: list[Finding] = []
+    unread: list[StoreError] = []
+    try:
+        for one in log_defects(store, view, selection):
+            if one.code == FS_READ:
+                unread.append(UnreadablePath(path=one.path, reason=one.actual))
+            else:
+                found.append(one)
+    except UnreadablePath as error:
+        unread.append(error)
+    return found, unread
+
+
+def _queues_with_files(store: Store) -> int:
+    from rmqtool.queues.discovery import Queues  # asked for seldom
+
+    with Queues(store) as queues:
+        return sum(bool(one.files) for source in queues.sources for one in source.queues())
+
+
+def defect_row(found: Finding, names: Collection[str]) -> Row:
+    """Give the row of a finding, in those of the columns that a table has."""
+    unread = found.actual if found.code == FS_READ else None
+    known = {
+        "file": found.path,
+        "segment": found.path,
+        "position": found.position,
+        "physical_offset": found.physical_offset,
+        "topic": found.topic,
+        "queue_id": found.queue_id,
+        "queue_offset": found.queue_offset,
+        "extent": DEFECT,
+        "code": str(found.code),
+        "reason": found.message,
+        "unread": unread,
+    }
+    return {name: value for name, value in known.items() if name in names}
+
+
+def defect_batch(found: Iterable[Finding], table: Table) -> pa.RecordBatch:
+    """Give the same rows with all columns of a table."""
+    import pyarrow as pa
+
+    rows = [dict(defect_row(one, table.names)) for one in found]
+    return pa.RecordBatch.from_pylist(rows, table.arrow)
