@@ -195,6 +195,19 @@ def _rename_topic(store: Path) -> None:
     path.rename(path.with_name(path.name.upper()))
 
 
+def _remove_config(*names: str) -> inflict.Inflict:
+    """Take files of the configuration and their copies away; without a name, all of it."""
+
+    def harm(store: Path) -> None:
+        if not names:
+            shutil.rmtree(store / "config")
+        for name in names:
+            for path in store.glob(f"config/{name}*"):
+                path.unlink()
+
+    return harm
+
+
 STATE: Final[list[Damage]] = [
     # ---- layout
     Damage("foreign-name", inflict.put_file("commitlog/notes.txt", b"?"), ("FS-NAME",)),
@@ -221,6 +234,46 @@ STATE: Final[list[Damage]] = [
     ),
     Damage("segment-ahead", inflict.append_segment, ("FS-ZERO",)),
     Damage("forget-topic", _forget_topic, ("FS-ORPHAN", "CO-TOPIC"), fixture="traffic"),
+    # ---- configuration that is missing: repair writes it when it is asked to
+    Damage("no-config", _remove_config(), ("CF-GONE",), "config", stays=("CF-GONE",)),
+    Damage(
+        "no-topics",
+        _remove_config("topics.json"),
+        ("CF-TOPICS",),
+        "config/topics.json",
+        stays=("CF-TOPICS",),
+    ),
+    Damage(
+        "no-groups",
+        _remove_config("subscriptionGroup.json"),
+        ("CF-GONE",),
+        "config/subscriptionGroup.json",
+        fixture="traffic",
+        stays=("CF-GONE",),
+    ),
+    Damage(
+        "no-consumer-offsets",
+        _remove_config("consumerOffset.json"),
+        ("CO-GONE",),
+        "config/consumerOffset.json",
+        stays=("CO-GONE",),
+    ),
+    Damage(
+        "no-delay-offsets",
+        _remove_config("delayOffset.json"),
+        ("DO-GONE",),
+        "config/delayOffset.json",
+        fixture="traffic",
+        stays=("DO-GONE",),
+    ),
+    Damage(
+        "no-timercheck",
+        _remove_config("timercheck"),
+        ("TC-GONE",),
+        "config/timercheck",
+        fixture="timer",
+        stays=("TC-GONE",),
+    ),
     Damage("loop", _loop, ("FS-READ",), "consumequeue"),
     # ---- commitlog that depends on the configuration
     Damage("close-segment-early", _close_early, ("CL-BLANKSIZE",), conf="maxMessageSize=16"),

@@ -56,7 +56,13 @@ _OWN_TOPICS: Final = frozenset(
         Name("CHECKPOINT_TOPIC"),
     }
 )
+_OWN_GROUPS: Final = ("CID_", "TOOLS_CONSUMER", "FILTERSRV_CONSUMER", "SELF_TEST_C_GROUP")
 _OWN_PREFIXES: Final = (SYSTEM_PREFIX, OLD_SYSTEM_PREFIX, LMQ_PREFIX, RETRY_PREFIX, DLQ_PREFIX)
+
+
+def is_system_group(group: str) -> bool:
+    """Tell whether a broker or its tools use this group, which then nobody configures."""
+    return group.startswith(_OWN_GROUPS)
 
 
 def is_system_topic(topic: str) -> bool:

@@ -139,6 +139,14 @@ class WrittenBy(NamedTuple):
         others = (one for one in RELEASES if self._allows(one))
         return max(spoken or others, default=COMMONEST)
 
+    @property
+    def is_settled(self) -> bool:
+        """Whether all releases that may have written it are of one major line.
+
+        Otherwise the rules of one release are assumed: files of 4.9 and 5.x differ in much.
+        """
+        return len({one.major for one in RELEASES if self._allows(one)}) == 1
+
     def _allows(self, version: Version) -> bool:
         if self.at_least and version < self.at_least:
             return False

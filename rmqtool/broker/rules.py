@@ -148,6 +148,12 @@ class Rules:
         "RemotingSerializable#fromJson",
         "white space in place of JSON is an error (fastjson2)",
     )
+    refuses_damaged_metadata = _since(
+        "5.3.4",
+        "RocksDBConfigManager#loadData",
+        "rows of topics, groups or offsets in RocksDB that cannot be read stop the broker; before, "
+        "it starts without them",
+    )
     has_timer = _since(
         "5.0.0", "TimerMessageStore", "there is a timer wheel, which must have its length"
     )

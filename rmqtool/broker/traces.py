@@ -44,7 +44,6 @@ DATABASES: Final = {
     "config/users": Version(5, 3, 0),
     "config/acls": Version(5, 3, 0),
 }
-EVERY_START_MAKES: Final = "rocksdbstore"  # so that its absence tells, too
 
 # Fields that are not 0. Source: StoreCheckpoint, 4.9.3 to 5.5.0.
 CHECKPOINT_FIELDS: Final = {

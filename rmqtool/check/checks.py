@@ -22,7 +22,15 @@ from rmqtool.check.queues import consume_queue_ext
 from rmqtool.check.queues.batch_queue import BatchComparer
 from rmqtool.check.queues.consume_queue import QueueComparer
 from rmqtool.check.queues.ranges import QueueFacts, QueueRanges
-from rmqtool.check.state import broker_conf, checkpoint, compaction, config, offsets, timer
+from rmqtool.check.state import (
+    broker_conf,
+    checkpoint,
+    compaction,
+    config,
+    offsets,
+    timer,
+)
+from rmqtool.check.state.absent import MissingConfig
 from rmqtool.derive.settings import light_queues_in_rocksdb_only
 from rmqtool.errors import UnreadablePath
 from rmqtool.queues.discovery import Queues
@@ -115,6 +123,7 @@ class Checks:
         """Judge what lies beside log, queues and index."""
         inspection, facts, queue_facts = self.inspection, self.facts, self.queue_facts
         ranges = QueueRanges(inspection, facts, queue_facts)
+        missing = MissingConfig(inspection, ranges)
         for area, found in (
             ("consumequeue_ext", consume_queue_ext.check(inspection)),
             ("compaction", compaction.check(inspection, queue_facts)),
@@ -123,7 +132,10 @@ class Checks:
             ("epoch", epoch.check(inspection, facts)),
             ("config", broker_conf.check(inspection)),
             ("config", config.check(inspection)),
+            ("config", missing.check()),
             ("offsets", offsets.check(inspection, facts, ranges)),
+            ("offsets", missing.check_offsets()),
+            ("timer", missing.check_timer()),
             ("filters", filters.check(inspection)),
         ):
             if inspection.options.wants(area):
@@ -210,9 +222,13 @@ def _scope(
         compares_queues &= bool(topics) or DOUBLE_WRITE.of(store.broker_conf)
     can_read = rocksdb is not None and rocksdb.can_read_queues
     has_index = bool(store.branches_of(BranchKind.INDEX))
-    version = options.version or written_by(store).version
+    version, is_release_known = options.version, True
+    if version is None:
+        wrote = written_by(store)
+        version, is_release_known = wrote.version, wrote.is_settled
     return CheckScope(
         version=version,
+        is_release_known=is_release_known,
         has_crashed=store.abort is not None,
         compares_queues=compares_queues,
         compares_index=reads and has_index and options.wants("index"),

@@ -55,6 +55,7 @@ class CheckScope:
 
     Attributes:
         version: release by whose rules records are dispatched.
+        is_release_known: it was asked for, or files tell at least its major line.
         has_crashed: whether `abort` is there.
         compares_queues: whether queues in files are compared with the log.
         compares_index: whether the index is compared with the log.
@@ -66,6 +67,7 @@ class CheckScope:
     """
 
     version: Version = COMMONEST
+    is_release_known: bool = True
     has_crashed: bool = False
     compares_queues: bool = False
     compares_index: bool = False

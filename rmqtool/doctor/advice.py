@@ -16,6 +16,7 @@ from rmqtool.doctor.host import DELETES_RATIO, REFUSES_RATIO
 from rmqtool.findings.catalogue import Severity
 from rmqtool.findings.registry_layout import FS_GAP, FS_NOLOG, FS_OWNER
 from rmqtool.repair.remedies import DLEDGER, renames
+from rmqtool.repair.state.absent import RESET
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
 KEEPS: Final = f"{CLEANS_FORCIBLY.name}=false"
 SHUTDOWN: Final = "sh bin/mqshutdown broker"
 BRIDGE: Final = "--bridge-missing"
+RESET_CONFIG: Final = "--reset-config"
 FIRST: Final = "first "  # what a person has to do before a repair can be planned begins so
 
 
@@ -209,10 +211,12 @@ def _repair(seen: Examination) -> Iterator[AdviceStep]:
     if any(one.why.startswith(FIRST) for one in plan.left):
         return
     has_gap = any(one.code == FS_GAP for one in plan.left)
-    if not plan.edits and not has_gap:
+    lacks_config = any(one.why == RESET for one in plan.left)
+    if not plan.edits and not has_gap and not lacks_config:
         return
-    words = [*seen.options.words, *([BRIDGE] if has_gap else [])]
-    restore = "if a copy of the missing file exists, put it back instead" if has_gap else ""
+    options = ([BRIDGE] if has_gap else []) + ([RESET_CONFIG] if lacks_config else [])
+    words = [*seen.options.words, *options]
+    restore = "if a copy of what is missing exists, put it back instead" if options else ""
     command = shlex.join(["rmqtool", "repair", seen.store, *words, "--in-place"])
     yield AdviceStep(_worst(seen), _consequence(seen), command, restore)
 
@@ -225,7 +229,8 @@ def _left(seen: Examination) -> Iterator[AdviceStep]:
             yield AdviceStep(_worst(seen), _consequence(seen), advice=_damage(seen)[0].repair)
         return
     for one in plan.left:
-        if one.code not in {FS_GAP, FS_OWNER} and not one.why.startswith(FIRST):
+        is_said = one.code in {FS_GAP, FS_OWNER} or one.why == RESET
+        if not is_said and not one.why.startswith(FIRST):
             yield AdviceStep(f"{one.path}: {one.message}", one.code.consequence, advice=one.why)
 
 
@@ -251,9 +256,9 @@ def _sound(seen: Examination) -> AdviceStep:
 
 
 def _is_harmful(seen: Examination) -> bool:
-    """Tell whether a start would fail or lose something."""
+    """Tell whether a start would fail, or cost something."""
     prediction = seen.prediction
-    return prediction is not None and (not prediction.starts or prediction.loses)
+    return prediction is not None and (not prediction.starts or prediction.costs)
 
 
 def _consequence(seen: Examination) -> str:
@@ -263,17 +268,19 @@ def _consequence(seen: Examination) -> str:
         return "the broker refuses to start"
     if prediction is not None and not prediction.starts:
         return "the broker never comes up"
-    if prediction is not None and prediction.loses:
+    if prediction is not None and prediction.costs:
         segments = len(prediction.segments_deleted)
         parts = [
             (prediction.lost.messages, "message", "cut off the log"),
             (prediction.unreachable, "message", "out of reach of consumers"),
             (prediction.misdelivered.messages, "message", "delivered under another topic or queue"),
+            (prediction.unrouted.messages, "message", "without a route to them"),
             (prediction.light.messages, "message", "missing in light queues"),
             (prediction.timers_lost, "timer message", "never delivered"),
             (segments, "commitlog file", "deleted"),
         ]
         told = [f"{numbered(count, what)} {how}" for count, what, how in parts if count]
+        told += [step.message for step in prediction.further]
         now = "" if seen.is_live else " now"
         return f"starting it{now} costs: {', '.join(told)}"
     if worst := _damage(seen):

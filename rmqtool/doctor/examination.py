@@ -57,6 +57,7 @@ class Examination:
         lost: messages that queues point to and that the log has lost, as far as the plan knows.
         lengths: that are configured wrongly.
         lost_messages: rows of `tables/lost_messages.py`.
+        is_release_assumed: nothing tells the major line of the release that wrote it.
     """
 
     store: str
@@ -75,6 +76,7 @@ class Examination:
     lost: int = 0
     lengths: list[WrongLength] = field(default_factory=list)
     lost_messages: list[dict[str, Any]] = field(default_factory=list)
+    is_release_assumed: bool = False
 
     @property
     def missing(self) -> int:
@@ -115,6 +117,7 @@ def examine_store(
         (about,) = SECTIONS["store"](survey)
         end = next(iter(SECTIONS["end"](survey)), None)
         files, size = len(survey.commitlog.segments), survey.commitlog.size
+        is_assumed = not (options.broker_version or survey.written_by.is_settled)
     plan, not_planned, lost = None, "", 0
     try:
         examined = examine(options, watch)
@@ -148,6 +151,7 @@ def examine_store(
         not_planned=not_planned,
         lost=lost,
         lost_messages=plan.lost_messages if plan else lost_messages(store, findings),
+        is_release_assumed=is_assumed,
         lengths=list(wrong_lengths(store, Version.parse(options.broker_version or about.rules_of))),
     )
 

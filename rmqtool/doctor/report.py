@@ -58,6 +58,18 @@ DIAGNOSIS: Final = Table(
             "messages of the log that their own queue would not lead to after a start",
             "messages",
         ),
+        Column(
+            "messages_misdelivered",
+            Type.INT64,
+            "messages that consumers of another topic or queue would get after a start",
+            "messages",
+        ),
+        Column(
+            "messages_unrouted",
+            Type.INT64,
+            "messages of topics that are not configured: no client would find a route to them",
+            "messages",
+        ),
         Column("messages_missing", Type.INT64, "messages that are lost already", "messages"),
         Column("verdict", Type.TEXT, "of the validation, a few words"),
         Column("damages", Type.INT64, "findings of damage"),
@@ -181,6 +193,8 @@ def _start(seen: Examination) -> str:
     if seen.prediction is None:
         return f"not predicted: {seen.not_predicted}"
     whose = "as told" if seen.options.broker_version else "the release that wrote it"
+    if seen.is_release_assumed:
+        whose = "assumed: --broker-version names the release that wrote it"
     is_short = seen.prediction.starts and not seen.prediction.has_no_log
     say = outcome if is_short else verdict
     room = f"; {seen.host.free:,} bytes are free" if seen.host and seen.host.is_full else ""
@@ -212,10 +226,13 @@ def _cost(prediction: Prediction) -> str:
         parts.append(f"{numbered(count, 'message')} out of reach of consumers")
     if count := prediction.misdelivered.messages:
         parts.append(f"{numbered(count, 'message')} delivered under another topic or queue")
+    if count := prediction.unrouted.messages:
+        parts.append(f"{numbered(count, 'message')} without a route")
     if count := prediction.light.messages:
         parts.append(f"{numbered(count, 'message')} missing in light queues")
     if count := prediction.timers_lost:
         parts.append(f"{numbered(count, 'timer message')} never delivered")
+    parts += [step.message for step in prediction.further]
     return "; ".join(parts) or "nothing"
 
 
@@ -260,6 +277,8 @@ def _diagnosis(seen: Examination) -> Row:
         "start": _start(seen),
         "messages_lost": prediction and prediction.lost.messages,
         "messages_unreachable": prediction and prediction.unreachable,
+        "messages_misdelivered": prediction and prediction.misdelivered.messages,
+        "messages_unrouted": prediction and prediction.unrouted.messages,
         "messages_missing": seen.missing,
         "verdict": seen.summary.verdict,
         "damages": counts.get(Severity.DAMAGE, 0),

@@ -11,12 +11,16 @@ from rmqtool.findings.catalogue import (
     NOTE,
     REPAIR,
     REPAIR_OFFSETS,
+    RESET_CONFIG,
     STARTUP,
     WARNING,
     Code,
     Owner,
 )
 
+FROM_LOG: Final = (
+    "bring it back from a backup; without one, repair --reset-config writes what the log proves"
+)
 CP_AHEAD: Final = Code(
     "CP-AHEAD",
     DAMAGE,
@@ -152,6 +156,16 @@ TC_AHEAD: Final = Code(
     remedy="lower it",
     command=REPAIR,
 )
+TC_GONE: Final = Code(
+    "TC-GONE",
+    DAMAGE,
+    Owner.CONFIG,
+    meaning="timercheck is missing, and the timer's topic has messages",
+    consequence="the timer reads its topic from the first message on: timers that were delivered "
+    "or recalled come again, some of them several times",
+    remedy=FROM_LOG,
+    command=RESET_CONFIG,
+)
 EP_CRC: Final = Code(
     "EP-CRC",
     WARNING,
@@ -195,6 +209,50 @@ CF_VERSION: Final = Code(
     consequence="the broker uses the older one",
     remedy="none; compare the two",
     command=DUMP,
+)
+CF_GONE: Final = Code(
+    "CF-GONE",
+    DAMAGE,
+    Owner.CONFIG,
+    also=(WARNING,),
+    when="damage where nothing of it is there; a warning for settings of groups alone",
+    meaning="configuration that brokers load is missing",
+    consequence="a broker starts with defaults and says nothing: no client finds a route to the "
+    "topics, delayed messages are delivered again, groups of consumers start over",
+    remedy=FROM_LOG,
+    command=RESET_CONFIG,
+)
+CF_TOPICS: Final = Code(
+    "CF-TOPICS",
+    DAMAGE,
+    Owner.CONFIG,
+    meaning="the configuration of topics is missing",
+    consequence="a broker starts without topics: no client finds a route to them until each is "
+    "created again; with queues in RocksDB it deletes queues of topics that it does not know",
+    remedy=FROM_LOG,
+    command=RESET_CONFIG,
+)
+CO_GONE: Final = Code(
+    "CO-GONE",
+    DAMAGE,
+    Owner.CONFIG,
+    also=(NOTE,),
+    when="a note after a crash, if nothing tells of a group: a broker writes it after ten seconds",
+    meaning="the offsets of all groups of consumers are missing",
+    consequence="each group starts over, as its clients are set: from the first message, so that "
+    "all are consumed again, or from the last, so that those in between are skipped",
+    remedy="bring it back from a backup; no log tells what was consumed",
+    command=RESET_CONFIG,
+)
+DO_GONE: Final = Code(
+    "DO-GONE",
+    DAMAGE,
+    Owner.CONFIG,
+    meaning="the offsets of delayed messages are missing",
+    consequence="a broker delivers all delayed messages again that are still in the log, and those "
+    "that wait",
+    remedy=FROM_LOG,
+    command=RESET_CONFIG,
 )
 CO_RANGE: Final = Code(
     "CO-RANGE",

@@ -15,9 +15,13 @@ from rmqtool.derive.queue_runs import QueueKind
 from rmqtool.formats.checkpoint import CHECKPOINT, FILE_LENGTH
 from rmqtool.formats.config_shapes import TOPIC_GROUP_SEPARATOR
 from rmqtool.formats.java import parse_long
+from rmqtool.formats.timer import CHECK_FILE_LENGTH
+from rmqtool.query.delay_offsets import delivered_levels
 from rmqtool.relog.options import QueueOffsets
 from rmqtool.repair.state.config_text import text_of, topic_entry
-from rmqtool.store.branch import BranchKind
+from rmqtool.store.branch import TIMER_CHECK, BranchKind
+from rmqtool.store.config_files import LIGHT_OFFSETS
+from rmqtool.store.config_sources import CONFIG, CONSUMER_OFFSETS, DELAY_OFFSETS, TOPICS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -29,10 +33,8 @@ if TYPE_CHECKING:
     Document = dict[str, Any]
     QueueEnds = Mapping[tuple[str, int], int]
 
-CONFIG: Final = "config"
 TIMER_FILES: Final = (BranchKind.TIMER_WHEEL, BranchKind.TIMER_LOG, BranchKind.TIMER_CHECK)
 PIECE_BYTES: Final = 1 << 20
-TOPICS: Final = "topics.json"
 TOPIC_TABLE: Final = "topicConfigTable"
 OFFSET_TABLE: Final = "offsetTable"
 # The name of a file to the object in it that has an entry for each topic, group or the like.
@@ -68,9 +70,8 @@ def write_state(
             document = _with_topics(document, built)
         if document:
             _write(tree, name, document)
-    carried = 0
-    if queue_offsets is QueueOffsets.KEEP:
-        carried = _write_offsets(tree, stores, built)
+    kept = stores if queue_offsets is QueueOffsets.KEEP else ()  # new numbers begin at 0
+    carried = _write_offsets(tree, kept, built)
     _write_checkpoint(tree, built)
     return carried
 
@@ -129,9 +130,9 @@ def _write_offsets(tree: OutputTree, stores: Sequence[Store], built: RebuildResu
     has_light = False
     delayed: dict[str, int] = {}
     for store in stores:
-        beside = store.config("lmqConsumerOffset.json").document
+        beside = store.config(LIGHT_OFFSETS).document
         has_light = has_light or bool(beside)
-        known = dict(_objects(store.config("consumerOffset.json").document))
+        known = dict(_objects(store.config(CONSUMER_OFFSETS).document))
         for name, queues in (known | dict(_objects(beside))).items():
             topic = name.partition(TOPIC_GROUP_SEPARATOR)[0]
             _lower(consumed.setdefault(name, {}), queues, _ends_of(ends, topic))
@@ -139,18 +140,17 @@ def _write_offsets(tree: OutputTree, stores: Sequence[Store], built: RebuildResu
         for name, offset in (table if isinstance(table, dict) else {}).items():
             topic = name.partition(TOPIC_GROUP_SEPARATOR)[0]
             _lower(light, {name: offset}, {name: ends.get((topic, 0))})
-        levels = store.config("delayOffset.json").document.get(OFFSET_TABLE)
+        levels = {str(level): offset for level, offset in delivered_levels(store).items()}
         by_level = {
             str(queue + 1): end for (topic, queue), end in ends.items() if topic == SCHEDULE_TOPIC
         }
-        _lower(delayed, levels if isinstance(levels, dict) else {}, by_level)
+        _lower(delayed, levels, by_level)
     consumed = {name: queues for name, queues in consumed.items() if queues}
-    if consumed:
-        _write(tree, "consumerOffset.json", {OFFSET_TABLE: consumed})
+    # Empty ones, too: where these files are missing, they have been lost.
+    _write(tree, CONSUMER_OFFSETS, {OFFSET_TABLE: consumed})
     if has_light:
-        _write(tree, "lmqConsumerOffset.json", {OFFSET_TABLE: consumed, "lmqOffsetTable": light})
-    if delayed:
-        _write(tree, "delayOffset.json", {OFFSET_TABLE: delayed})
+        _write(tree, LIGHT_OFFSETS, {OFFSET_TABLE: consumed, "lmqOffsetTable": light})
+    _write(tree, DELAY_OFFSETS, {OFFSET_TABLE: delayed})
     return sum(map(len, consumed.values())) + len(light)
 
 
@@ -177,6 +177,12 @@ def _lower(known: dict[str, int], found: Document, ends: Mapping[str, int | None
 def _write(tree: OutputTree, name: str, document: Document) -> None:
     raw = text_of(document).encode("utf-8", "surrogateescape")
     tree.file(CONFIG, name, size=len(raw), pieces=[(0, raw)])
+
+
+def write_timer_check(tree: OutputTree) -> None:
+    """Write that the timer has read nothing: its topic has only what waits."""
+    zeros = bytes(CHECK_FILE_LENGTH)
+    tree.file(CONFIG, TIMER_CHECK, size=len(zeros), pieces=[(0, zeros)])
 
 
 def write_timers(tree: OutputTree, store: Store) -> None:

@@ -17,8 +17,8 @@ import numpy as np
 
 from rmqtool.broker import names
 from rmqtool.errors import DecodeError
-from rmqtool.formats.config_shapes import delay_offsets
 from rmqtool.machine.arrays import is_in
+from rmqtool.query.delay_offsets import delivered_levels
 from rmqtool.scan import columns as row
 from rmqtool.tables.pending import pending_timers
 from rmqtool.tables.undecided import undecided_transactions
@@ -122,7 +122,7 @@ def waiting_of(store: Store, *, moves: bool, renumbers: bool) -> Waiting:
         halves = _numbers(undecided_transactions(store), "last_physical_offset")
     delivered = {}
     if renumbers:
-        levels = delay_offsets(store.config("delayOffset.json").document)
+        levels = delivered_levels(store)
         delivered = {level - 1: offset for level, offset in levels.items() if offset}
     return Waiting(_timers(store), halves, half_topics, delivered, left_out, not renumbers)
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from rmqtool.broker.conf import RESERVED_HOURS
+from rmqtool.broker.names import TIMER_TOPIC
 from rmqtool.check.written import counted_codes, defects_of
 from rmqtool.errors import NotSound
 from rmqtool.findings.catalogue import Severity
@@ -29,7 +30,8 @@ from rmqtool.relog.reading import RecordStream
 from rmqtool.relog.result import LogResult
 from rmqtool.relog.segments import LogFiles
 from rmqtool.relog.sources import source_of
-from rmqtool.relog.state import write_state, write_timers
+from rmqtool.relog.state import write_state, write_timer_check, write_timers
+from rmqtool.repair.state.absent import MISSING
 from rmqtool.scan import crc
 from rmqtool.store.branch import BranchKind
 from rmqtool.store.broker_conf import read_broker_conf
@@ -114,6 +116,8 @@ class LogRun:
                 )
                 if self.options.keeps_all and self._stores:
                     write_timers(tree, self._stores[0])
+                elif any(one.topic == TIMER_TOPIC for one in result.built.queues):
+                    write_timer_check(tree)
                 result.defects = self._validated(tree)
             result.fsync_seconds = tree.fsync_seconds
         result.seconds = time.perf_counter() - began
@@ -207,7 +211,9 @@ class LogRun:
         damage = [
             one
             for one in found
-            if one.severity is Severity.DAMAGE and one.code.prefix != CONFIGURATION
+            if one.severity is Severity.DAMAGE
+            and one.code.prefix != CONFIGURATION
+            and one.code not in MISSING  # of which no log tells, or a database is the only place
         ]
         if damage:
             harm = f"it would be damaged: {counted_codes(damage)}"

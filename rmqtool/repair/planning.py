@@ -40,7 +40,15 @@ from rmqtool.repair.remedies import (
     remedy,
 )
 from rmqtool.repair.replica.folding import NOTHING_LENT, folded, settle
-from rmqtool.repair.state import checkpoint, config, fast_start, handed_over, index, timer
+from rmqtool.repair.state import (
+    absent,
+    checkpoint,
+    config,
+    fast_start,
+    handed_over,
+    index,
+    timer,
+)
 from rmqtool.repair.state.reset import missing_topics, restore_topics
 from rmqtool.repair.survey import LogSurvey
 from rmqtool.repair.verifying import fingerprint
@@ -233,6 +241,7 @@ def _decide(
         # Where queues end nobody knows while the log cannot be judged.
         clamp = (options.clamp_offsets or options.reset_config) and not obstacle
         config.edit(writer, survey, found, clamp=clamp, resets=options.reset_config)
+        absent.edit(writer, survey, found, obstacle, resets=options.reset_config)
         restore_topics(writer, survey, wanted)
         fast_start.edit(writer, survey, found, is_asked=options.fast_start)
     survey.queues.close()

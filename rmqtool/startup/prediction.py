@@ -8,6 +8,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from rmqtool.store.config_sources import CONFIG
+
 if TYPE_CHECKING:
     from rmqtool.startup.commitlog import Recovered
     from rmqtool.startup.dispatch import Dispatched
@@ -125,7 +127,7 @@ class FurtherStep:
     """What a start does besides to log, queues and index.
 
     Attributes:
-        step: `empty`, `forget`, `repeat` or `unindexed`.
+        step: `empty`, `forget`, `repeat`, `start_over`, `unindexed` or `without`.
         path: what it does it to, relative to the store root.
         message: the step in a sentence.
         count: messages that it concerns.
@@ -164,6 +166,7 @@ class Prediction:
             likely an administrator deleted them.
         misdelivered: messages that a queue of another topic, or another queue, hands out, by the
             topic of that queue; where their own queue does not, they are out of reach, too.
+        unrouted: messages in reach of topics that are not configured: no client finds a route.
         compacted: messages in the log of topics that keep the newest one of each key, and that
             `compaction/` has not and would not get: consumers read these topics from there alone.
         missing: messages that queues point to now and that no file of the log holds whole: they
@@ -175,7 +178,7 @@ class Prediction:
         timers: timer messages that wait for their time.
         timers_lost: of these, those that the broker would never deliver.
         failed_topic: a topic that cannot be a directory name; dispatch stops being written at it.
-        further: what else would happen, with RocksDB.
+        further: what else would happen, with RocksDB, and where configuration is missing.
         not_foretold: parts of the store that a broker also starts from and this does not look at.
         ignored: lines of its broker.conf that the broker passes over without a word.
     """
@@ -200,6 +203,7 @@ class Prediction:
     unlisted: Loss = field(default_factory=Loss)
     deleted_topics: Loss = field(default_factory=Loss)
     misdelivered: Loss = field(default_factory=Loss)
+    unrouted: Loss = field(default_factory=Loss)
     compacted: Loss = field(default_factory=Loss)
     missing: Loss = field(default_factory=Loss)
     files_unread: int = 0
@@ -228,6 +232,18 @@ class Prediction:
         return bool(lost or self.unreachable or self.misdelivered.messages)
 
     @property
+    def costs(self) -> bool:
+        """Whether the start costs anything: messages, a route to them, or what comes twice."""
+        return self.loses or bool(self.unrouted.messages or self.further)
+
+    @property
+    def lacks_configuration(self) -> bool:
+        """Whether a part of that, or a refusal, is for configuration that is missing or damaged."""
+        paths = [*(one.path for one in self.further), *(one.path for one in self.refusals)]
+        is_config = any(path.startswith(f"{CONFIG}/") for path in paths)
+        return is_config or bool(self.unrouted.messages)
+
+    @property
     def has_no_log(self) -> bool:
         """Whether recovery would find no file of the commitlog."""
         return self.recovered is not None and not self.recovered.first_path
@@ -235,4 +251,4 @@ class Prediction:
     @property
     def is_whole(self) -> bool:
         """Whether the broker comes up with every message that there ever was a unit for."""
-        return self.starts and not (self.loses or self.missing.messages or self.further)
+        return self.starts and not (self.costs or self.missing.messages)

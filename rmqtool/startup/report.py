@@ -39,6 +39,12 @@ VERDICT: Final = Table(
             "messages",
         ),
         Column(
+            "messages_unrouted",
+            Type.INT64,
+            "messages in reach of topics that are not configured: no client finds a route to them",
+            "messages",
+        ),
+        Column(
             "messages_missing",
             Type.INT64,
             "messages that queues point to and no file holds whole",
@@ -52,6 +58,7 @@ VERDICT: Final = Table(
         *("recovery", "messages_lost", "messages_unreachable", "messages_missing"),
         *(
             "messages_misdelivered",
+            "messages_unrouted",
             "segments_deleted",
             "log_end",
             "starts",
@@ -68,7 +75,8 @@ LOSSES: Final = Table(
         Column(
             "loss",
             Type.TEXT,
-            "lost, missing, cut, unlisted, misdelivered, light, compacted or deleted-topic",
+            "lost, missing, cut, unlisted, misdelivered, unrouted, light, compacted or "
+            "deleted-topic",
         ),
         Column("topic", Type.TEXT, "name of the topic"),
         Column("messages", Type.INT64, "how many", "messages"),
@@ -145,6 +153,7 @@ def _verdict(prediction: Prediction) -> Row:
         "last_lost_time": _time(prediction.lost.last_timestamp),
         "messages_unreachable": prediction.unreachable,
         "messages_misdelivered": prediction.misdelivered.messages,
+        "messages_unrouted": prediction.unrouted.messages,
         "messages_missing": prediction.missing.messages,
         "segments_deleted": len(prediction.segments_deleted),
         "log_end": prediction.log_maximum,
@@ -162,6 +171,7 @@ def _losses(prediction: Prediction) -> Iterator[Row]:
         ("cut", prediction.cut),
         ("unlisted", prediction.unlisted),
         ("misdelivered", prediction.misdelivered),
+        ("unrouted", prediction.unrouted),
         ("light", prediction.light),
         ("compacted", prediction.compacted),
         ("deleted-topic", prediction.deleted_topics),

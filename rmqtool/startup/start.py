@@ -16,6 +16,7 @@ from rmqtool.broker.rules import Rules
 from rmqtool.derive.settings import has_lmq_queues
 from rmqtool.errors import NotAStore, UnsupportedStore
 from rmqtool.startup import compaction_losses, light, surroundings
+from rmqtool.startup.absent import AbsentConfig
 from rmqtool.startup.batch_queues import BatchQueue
 from rmqtool.startup.commitlog import recover
 from rmqtool.startup.compaction import compacted_topics
@@ -89,6 +90,7 @@ def _predict(
     model = stages.model if stages else model
     before = stages.before if stages else Before.of(model)
     surroundings.refuse_configuration(store, rules, loader)
+    _refuse_databases(store, rules, loader)
     surroundings.refuse_timer(store, rules, loader)
     surroundings.refuse_access(store, loader, as_user)
     load_extensions(store, model)
@@ -211,6 +213,15 @@ def _rocks_stages(store: Store, model: Model) -> RocksStages | None:
     return rocks_stages(store, model)
 
 
+def _refuse_databases(store: Store, rules: Rules, loader: Loader) -> None:
+    """Open what else a start opens; stores without a database pay nothing for it."""
+    if not store.rocksdb():
+        return
+    from rmqtool.startup.rocksdb.metadata import refuse_metadata
+
+    refuse_metadata(store, rules, loader)
+
+
 def _load_queues(store: Store, model: Model, *, is_batch: bool) -> None:
     rules = model.rules
     name = "batchconsumequeue" if is_batch else "consumequeue"
@@ -239,6 +250,12 @@ def _prediction(store: Store, model: Model, before: Before, run: _Run) -> Predic
     else:
         losses = LossCount(model, before.coverage, run.recovered, known).count(before.log)
     timer = timers(store, model)
+    further = [*run.stages.further(run.recovered, fates)] if run.stages else []
+    unrouted = Loss()
+    if run.recovered is not None and not model.loader.refusals:
+        absent = AbsentConfig(store, model, fates)
+        unrouted = absent.unrouted()
+        further += absent.steps()
     return Prediction(
         version=str(model.rules.version),
         is_proven=model.rules.is_proven,
@@ -260,6 +277,7 @@ def _prediction(store: Store, model: Model, before: Before, run: _Run) -> Predic
         unlisted=losses.unlisted.loss(),
         deleted_topics=losses.deleted_topics.loss(),
         misdelivered=losses.misdelivered.loss(),
+        unrouted=unrouted,
         compacted=compaction_losses.missing(model) if run.recovered else Loss(),
         missing=losses.missing(model, before),
         files_unread=losses.unread,
@@ -269,7 +287,7 @@ def _prediction(store: Store, model: Model, before: Before, run: _Run) -> Predic
         timers=timer.waiting,
         timers_lost=timer.lost,
         failed_topic=model.failed_topic,
-        further=tuple(run.stages.further(run.recovered, fates)) if run.stages else (),
+        further=tuple(further),
         not_foretold=tuple(name for name in _NOT_FORETOLD if exists(store.root.child(name))),
         ignored=tuple(map(str, complaints(store.broker_conf, model.rules.version)))
         if store.broker_conf

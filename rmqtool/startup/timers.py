@@ -6,7 +6,7 @@ Source: TimerMessageStore#recover, MessageStoreConfig, 4.9.3 to 5.5.0.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from rmqtool.broker.conf import TIMER_PRECISION_MS
@@ -14,9 +14,13 @@ from rmqtool.broker.names import TIMER_TOPIC
 from rmqtool.check.state.timer_log import timer_log_of
 from rmqtool.check.state.timer_waiting import out_of_reach, waiting
 from rmqtool.errors import DecodeError
+from rmqtool.formats.properties import UNIQ_KEY
+from rmqtool.startup.census import whole_records
+from rmqtool.startup.records import RecordCheck
 
 if TYPE_CHECKING:
     from rmqtool.startup.model import Model
+    from rmqtool.startup.records import DispatchRequest
     from rmqtool.store.tree import Store
 
 
@@ -31,6 +35,45 @@ class Timers:
 
     waiting: int = 0
     lost: int = 0
+
+
+@dataclass(slots=True)
+class TimerCopies:
+    """Timer messages that the timer would take again, and that it has delivered.
+
+    Attributes:
+        scanned: queue offset in the timer's topic with which it would go on.
+        taken: unique keys of those that it would take.
+        delivered: of these, such that the log has a copy of in their own topic.
+    """
+
+    scanned: int = 0
+    taken: set[str] = field(default_factory=set)
+    delivered: set[str] = field(default_factory=set)
+
+    def see(self, record: DispatchRequest) -> None:
+        """Look at the next record of the log."""
+        key = record.properties.get(UNIQ_KEY, "")
+        if record.topic == TIMER_TOPIC:
+            if record.queue_offset >= self.scanned:
+                self.taken.add(key)
+        elif key in self.taken:
+            self.delivered.add(key)
+
+
+def timers_delivered(model: Model) -> int:
+    """Count the timer messages that would be delivered again if the timer began anew.
+
+    Raises:
+        UnreadablePath: a file of the log may not be read.
+    """
+    copies = TimerCopies()
+    check = RecordCheck(model.rules, model.settings, reads_v2=True)
+    for file in model.commitlog.files:
+        with file.open() as reader:
+            for _, record in whole_records(file, reader, check):
+                copies.see(record)
+    return len(copies.delivered)
 
 
 def timers(store: Store, model: Model) -> Timers:

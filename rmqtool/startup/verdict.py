@@ -57,7 +57,7 @@ def _cost(prediction: Prediction, *, is_validated: bool) -> str:
             parts.insert(0, "starting it loses nothing more")
         verb = "is" if missing == 1 else "are"
         parts.append(f"{counted(missing, 'message')} {verb} already missing")
-    elif not prediction.loses and not prediction.further:
+    elif not prediction.costs:
         is_whole = is_validated or not prediction.files_unread
         parts.insert(0, "no message lost" if is_whole else "this start loses no message")
     return ", ".join(parts)
@@ -74,6 +74,9 @@ def _losses(prediction: Prediction) -> list[str]:
         parts.append(f"{counted(out_of_reach, 'message')} in {topics} out of reach")
     if count := prediction.misdelivered.messages:
         parts.append(f"{counted(count, 'message')} delivered under another topic or queue")
+    if count := prediction.unrouted.messages:
+        topics = counted(len(prediction.unrouted.topics), "topic")
+        parts.append(f"no client finds a route to {counted(count, 'message')} in {topics}")
     if light := prediction.light.messages:
         queues = counted(len(prediction.light.topics), "light queue")
         parts.append(f"{counted(light, 'message')} not in {queues}")

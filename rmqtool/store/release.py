@@ -1,5 +1,6 @@
 """Who wrote a store: the traces of its files, read one by one; what they mean is in broker/.
 
+What is not there tells nothing: it may have been lost.
 Source: StoreCheckpoint, DataVersion, MixAll#string2File, BrokerController, 4.9.3 to 5.5.0;
 observed, fixtures/rocketmq-*-traffic.
 """
@@ -102,14 +103,8 @@ def _files(store: Store) -> Iterator[Trace]:
 def _databases(store: Store) -> Iterator[Trace]:
     if store.asked.kind is not BranchKind.STORE:
         return
-    databases = store.rocksdb()
-    for database in databases:
+    for database in store.rocksdb():
         yield Trace(database.path, "a RocksDB database", traces.DATABASES[database.path])
-    # A missing one tells nothing where this is only a part of a store: then it has no config.
-    name = traces.EVERY_START_MAKES
-    has_config = bool(store.branches_of(BranchKind.CONFIG))
-    if has_config and name not in {database.path for database in databases}:
-        yield Trace(name, "it is missing", below=traces.DATABASES[name])
 
 
 def _checkpoint(store: Store) -> Iterator[Trace]:

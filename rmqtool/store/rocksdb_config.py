@@ -9,9 +9,10 @@ Source: RocksDBTopicConfigManager, RocksDBSubscriptionGroupManager, RocksDBConsu
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from rmqtool.errors import DecodeError, EngineMissing, UnreadablePath
+from rmqtool.errors import DamagedDatabase, DecodeError, EngineMissing, UnreadablePath
 from rmqtool.formats import config, config_shapes, java
 from rmqtool.formats.rocksdb_config import json_row, v2_row
 from rmqtool.formats.rocksdb_families import DEFAULT
@@ -118,9 +119,10 @@ def _version_1(database: Database, family: str, name: str) -> dict[str, Any]:
         if row.kind == "entry":
             table[java.text(row.values["name"])] = _offsets_of(_json(row), name)
     version = VERSION_FAMILIES[0] if family == DEFAULT else f"{family}{VERSION_FAMILIES[1]}"
-    for row in _rows(database, version, json_row):
-        if row.kind == "version":
-            document["dataVersion"] = _json(row)
+    with suppress(DamagedDatabase):  # of an older table: brokers read the newest one alone
+        for row in _rows(database, version, json_row):
+            if row.kind == "version":
+                document["dataVersion"] = _json(row)
     if name == "subscriptionGroup.json":
         document["forbiddenTable"] = {
             java.text(row.values["name"]): _json(row)

@@ -272,7 +272,7 @@ class Builder:
             file.truncate(file_length(spec.slots, spec.entries))
 
     def write_small_files(self) -> None:
-        """Write checkpoint and topic configuration."""
+        """Write checkpoint, topic configuration, and offsets of no consumer."""
         values: dict[str, Any] = dict.fromkeys(CHECKPOINT.positions, 0)
         last = int(self.store_times(np.array([self.spec.records - 1]))[0])
         values |= {"physic_msg_timestamp": last, "logics_msg_timestamp": last}
@@ -290,6 +290,7 @@ class Builder:
             f'{{"dataVersion":{{"counter":1,"stateVersion":0,"timestamp":{FIRST_TIME}}},'
             f'"topicConfigTable":{{{topics}}}}}'
         )
+        (self.root / "config" / "consumerOffset.json").write_text('{"offsetTable":{}}')
 
 
 def java_hash(text: Bytes, seed: int | npt.NDArray[np.uint32]) -> npt.NDArray[np.uint32]:
@@ -317,7 +318,7 @@ def bench_directory() -> Path:
 def bench_store(spec: Spec | None = None) -> Path:
     """Give the store of a spec, which is built when it is not there."""
     wanted = spec or Spec()
-    root = bench_directory() / ("store-" + "-".join(map(str, astuple(wanted))))
+    root = bench_directory() / ("whole-store-" + "-".join(map(str, astuple(wanted))))
     if not root.exists():
         # In a process of its own: the peak of each process started later includes that of this one.
         made = multiprocessing.get_context("spawn").Process(target=_build, args=(root, wanted))

@@ -10,12 +10,17 @@ from pathlib import Path
 import pytest
 
 from rmqtool import rebuild, repair
+from rmqtool.check.options import ValidateOptions
+from rmqtool.check.validate import validate
 from rmqtool.doctor.advice import steps_for
 from rmqtool.doctor.examination import examine_store
 from rmqtool.errors import NotSound
+from rmqtool.findings.catalogue import Severity
 from rmqtool.relog.options import LogOptions, Positions, QueueOffsets
 from rmqtool.relog.work import LogRun
 from rmqtool.repair.options import RepairOptions
+from rmqtool.startup import predict
+from rmqtool.store.tree import open_store
 from tests import inflict, plain_store
 from tests.repair.repaired import Broken, cost_of, traces
 from tests.stores import broker_conf, fixture_store
@@ -104,3 +109,52 @@ def test_log_rebuilt_after_a_loss(store: Broken, tmp_path: Path) -> None:
             if numbering is QueueOffsets.KEEP:
                 count = sum(one.topic != "rmqtool" for one in plain_store.records(target))
                 assert len(intact) == count
+
+
+@pytest.mark.parametrize(
+    ("names", "codes", "costs"),
+    [
+        ((), {"CF-GONE"}, (1250, 17, 2)),
+        (("topics.json",), {"CF-TOPICS"}, (1250, 0, 0)),
+        (("consumerOffset.json", "delayOffset.json"), {"CO-GONE", "DO-GONE"}, (0, 17, 4)),
+    ],
+    ids=["config-dir-missing", "topics-json-missing", "offsets-missing"],
+)
+def test_configuration_missing(
+    store: Broken, names: tuple[str, ...], codes: set[str], costs: tuple[int, int, int]
+) -> None:
+    """What is missing is damage, has a price, and comes back as far as the log proves it."""
+    records = plain_store.records(store.root)
+    if not names:
+        shutil.rmtree(store.root / "config")
+    for path in [path for name in names for path in store.root.glob(f"config/{name}*")]:
+        path.unlink()
+    release = "4.9.3"  # of which nothing tells without the configuration
+    assert codes == {str(one.code) for one in store.findings()}
+    found = predict(open_store(store.root, store.conf), release)
+    steps = {step.step: step.count for step in found.further}
+    counted = found.unrouted.messages, steps.get("repeat", 0), steps.get("start_over", 0)
+    assert (costs, True, False) == (counted, found.starts, found.is_whole)
+    seen = examine_store(RepairOptions(str(store.root), release, broker_conf=store.conf))
+    (step, *_) = steps_for(seen)
+    assert "--reset-config" in step.command
+    assert step.consequence.startswith("starting it now costs: ")
+    plan = repair.plan(store.root, broker_conf=store.conf, broker_version=release)
+    assert ([], codes) == (plan.edits, {str(left.code) for left in plan.left})
+    assert all("--reset-config" in left.why for left in plan.left)
+    plan = repair.plan(
+        store.root, broker_conf=store.conf, broker_version=release, reset_config=True
+    )
+    assert all(edit.lost for edit in plan.edits)
+    repair.apply(plan, in_place=True)
+    assert [] == store.findings()
+    assert predict(open_store(store.root, store.conf), release).is_whole
+    assert records == plain_store.records(store.root)
+
+
+@pytest.mark.parametrize("part", ["commitlog", "consumequeue"])
+def test_part_of_a_store(store: Broken, part: str) -> None:
+    """A part of a store has no configuration, and lacks none."""
+    shutil.rmtree(store.root / "config")
+    options = ValidateOptions(store.root / part, broker_conf=store.conf)
+    assert [] == [one for one in validate(options) if one.severity is Severity.DAMAGE]

@@ -149,7 +149,29 @@ def test_renumber(tmp_path: Path) -> None:
         }
         assert halves <= {unlinked(one) for one in new if one.topic == HALF}
     assert HALF_OP not in {one.topic for one in new}
-    assert not (tmp_path / "new/config/consumerOffset.json").exists()
+    for name in ("consumerOffset.json", "delayOffset.json"):  # a store without them has lost them
+        assert {} == open_store(tmp_path / "new").config(name).document["offsetTable"]
+    assert [] == damages(tmp_path / "new")
+
+
+@pytest.mark.parametrize("numbering", QueueOffsets)
+def test_delay_offsets_missing(numbering: QueueOffsets, tmp_path: Path) -> None:
+    """How far delayed messages were delivered the copies in the log tell, where no file does."""
+    source = fixture_store("rocketmq-5.3.3-traffic", tmp_path)
+    before = open_store(source).config("delayOffset.json").document["offsetTable"]
+    for path in source.glob("config/delayOffset.json*"):
+        path.unlink()
+    together(tmp_path / "new", source, queue_offsets=numbering)
+    after = open_store(tmp_path / "new").config("delayOffset.json").document["offsetTable"]
+    waits = sum(one.topic == "SCHEDULE_TOPIC_XXXX" for one in records(tmp_path / "new"))
+    if numbering is QueueOffsets.KEEP:
+        assert before == after
+        assert sum(before.values()) < waits
+    else:
+        assert {} == after
+        assert waits == sum(one.topic == "SCHEDULE_TOPIC_XXXX" for one in records(source)) - sum(
+            before.values()
+        )
     assert [] == damages(tmp_path / "new")
 
 

@@ -231,7 +231,7 @@ def test_empty_parts(tmp_path: Path) -> None:
         (tmp_path / name).mkdir()
     found = sections(tmp_path)
     filled = {name for name, rows in found.items() if rows}
-    assert {"store", "geometry", "disk", "release"} == filled
+    assert {"store", "geometry", "disk"} == filled
 
 
 @pytest.mark.parametrize("name", ["commitlog", "consumequeue", "index", "config"])

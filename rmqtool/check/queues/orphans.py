@@ -75,7 +75,7 @@ def check(inspection: Inspection) -> Iterator[Finding]:
         elif not inspection.scope.has_metadata_2:  # else a finding of its own
             missing = "is not in topics.json"
             try:
-                has_messages = _have_messages(inspection.store, queues)
+                has_messages = have_messages(inspection.store, queues)
             except UnreadablePath:  # said elsewhere
                 yield _finding(topic, queues, missing, Severity.WARNING)
                 continue
@@ -111,7 +111,7 @@ def _finding(topic: str, queues: list[QueueUnits], what: str, severity: Severity
     return finding(FS_ORPHAN, at, message, actual=actual, severity=severity)
 
 
-def _have_messages(store: Store, queues: list[QueueUnits]) -> bool:
+def have_messages(store: Store, queues: list[QueueUnits]) -> bool:
     """Tell whether a unit of a queue stands for a record of its topic in the log.
 
     Where another topic's records were dispatched to it, too, their own queues have them. The first

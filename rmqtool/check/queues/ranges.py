@@ -44,6 +44,11 @@ class QueueRanges:
         self._inspection, self._facts, self._queues = inspection, facts, queues
         self._known: dict[QueueName, tuple[int, int] | None] = {}
 
+    def names(self) -> list[QueueName]:
+        """Give the queues that are there, or that the log has records for."""
+        there = (self._inspection.units(family) for family in UNIT_FAMILIES)
+        return sorted({*self._queues.wanted, *(name for names in there for name in names)})
+
     def of(self, topic: str, queue_id: int) -> tuple[int, int] | None:
         """Give a queue's first and next queue offset; None when nothing can be said.
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from rmqtool.broker.names import DLQ_PREFIX, RETRY_PREFIX, is_made_by_brokers
+from rmqtool.broker.names import DLQ_PREFIX, RETRY_PREFIX, is_made_by_brokers, is_system_group
 from rmqtool.errors import DecodeError
 from rmqtool.findings.finding import At, finding
 from rmqtool.findings.registry_rocksdb import MV_STALE, MV_SWAP, MV_TOPIC
@@ -32,7 +32,6 @@ MANAGERS: Final = (
     ("config/consumerOffsets", "consumerOffsetVersion", "consumerOffset.json"),
 )
 VERSIONS: Final = "kvDataVersion"
-OWN_GROUPS: Final = ("CID_", "TOOLS_CONSUMER", "FILTERSRV_CONSUMER", "SELF_TEST_C_GROUP")
 
 
 def check(inspection: Inspection, databases: Databases) -> Iterator[Finding]:
@@ -65,7 +64,7 @@ def _version_2(inspection: Inspection, rows: list[RocksdbRow]) -> Iterator[Findi
             message = f"topic {topic} has queues or offsets, and is not stored"
             yield finding(MV_TOPIC, At(VERSION_2), message, actual=topic)
     for group in sorted(consumers - groups):
-        if not group.startswith(OWN_GROUPS) and not group.startswith((RETRY_PREFIX, DLQ_PREFIX)):
+        if not is_system_group(group) and not group.startswith((RETRY_PREFIX, DLQ_PREFIX)):
             message = f"group {group} has offsets, and is not stored"
             yield finding(MV_TOPIC, At(VERSION_2), message, actual=group)
 

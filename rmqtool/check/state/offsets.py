@@ -7,7 +7,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from rmqtool.broker.names import LMQ_PREFIX, SCHEDULE_TOPIC, is_made_by_brokers
+from rmqtool.broker.names import (
+    LMQ_PREFIX,
+    SCHEDULE_TOPIC,
+    is_made_by_brokers,
+    is_system_group,
+)
 from rmqtool.check.inspection import UNIT_FAMILIES
 from rmqtool.errors import UnreadablePath
 from rmqtool.findings.catalogue import Severity
@@ -71,14 +76,9 @@ def _missing(
 ) -> str:
     if topics is not None and offset.topic not in topics and not is_made_by_brokers(offset.topic):
         return "the topic is not in topics.json"
-    if groups is not None and offset.group not in groups and not _is_system_group(offset.group):
+    if groups is not None and offset.group not in groups and not is_system_group(offset.group):
         return "the group is not in subscriptionGroup.json"
     return ""
-
-
-def _is_system_group(group: str) -> bool:
-    """Tell whether a broker or its tools use this group, which then nobody configures."""
-    return group.startswith("CID_") or group in {"TOOLS_CONSUMER", "FILTERSRV_CONSUMER"}
 
 
 def _words(offset: ConsumerOffset) -> str:

@@ -104,8 +104,9 @@ class Repair(Command):
         bool,
         Option(
             "--reset-config",
-            "Rewrite configuration files that have no sound copy. Put the topics and queues that "
-            "the log has into topics.json. Implies --clamp-offsets.",
+            "Write configuration files that are missing, or have no sound copy, as far as the log "
+            "proves them. Put the topics and queues that the log has into topics.json. Implies "
+            "--clamp-offsets.",
         ),
     ] = False
     fast_start: Annotated[

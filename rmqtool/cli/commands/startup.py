@@ -17,16 +17,20 @@ class Startup(Command):
     """It says whether the broker refuses and why, where recovery begins and where the log ends. It
     names the segments, index files and queue units that go, and the messages that are lost or out
     of reach. It says where dispatch goes on, and gives the next offset of each queue. Nothing is
-    written. The exit code is 1 when a message would be lost or be out of reach, or when the broker
-    would not come up.
+    written. The exit code is 1 when a start costs messages, delivers some twice, or fails.
 
-    Sections: verdict, losses, steps, queues. Losses are of six kinds. 'lost': cut off the log for
-    good. 'cut': still in the log, but the queue no longer has it. 'unlisted': in the log, and no
-    queue gets it. 'light': in the log, and a light queue that it names does not get it.
-    'compacted': in the log, and compaction/ does not get it, which consumers of its topic read.
-    'deleted-topic', for information: as 'unlisted', in topics that are configured no more. Timer
-    messages that wait are a step, with those that the broker would never deliver: a release before
-    5.0.0 delivers none.
+    Sections: verdict, losses, steps, queues. Losses are of eight kinds. 'lost': cut off the log for
+    good. 'cut': still in the log, but its queue no longer leads to it. 'unlisted': in the log, and
+    its own topic and queue do not lead to it. 'misdelivered': another topic or queue leads to it.
+    'unrouted': in reach, but its topic is not configured, so that no client finds a route. 'light':
+    in the log, and a light queue that it names does not get it. 'compacted': in the log, and
+    compaction/ does not get it, which consumers of its topic read. 'deleted-topic', for
+    information: as 'unlisted', in topics that are configured no more. Timer messages that wait are
+    a step, with those that the broker would never deliver: a release before 5.0.0 delivers none.
+    Steps, too, are what missing offsets cost: 'repeat', 'start_over'.
+
+    A log of up to 256 MiB is read whole. Files of a longer log are not read if queues cover them
+    without a hole and a sample of units leads to the right messages: 'not_read' counts them.
 
     File lengths and switches come from --broker-conf; without it lengths are read off the files
     and the switches are RocketMQ's defaults; light queues tell that their switches are on.
@@ -37,11 +41,11 @@ class Startup(Command):
     Predictions are what real message stores then did, with some 300 damaged stores and with all
     that real brokers left. Those were of 4.9.3, 5.1.4, 5.2.0, 5.3.3 and 5.5.0: 'is_proven' names
     them. Other releases follow their source. Queues in RocksDB are predicted, too, with those in
-    files beside them (compared with 5.3.3 and 5.5.0). Of rocksdbstore, what is forgotten or done
-    twice is predicted. Refused, as a store's files do not tell: DLedger logs. Not looked at, and
-    named in the steps as 'not_modelled': where timerlog is cut, damage in compaction/. Files of
-    the index that are made within one millisecond get one name: the broker then has fewer of them
-    than are predicted.
+    files beside them, and databases of topics, groups and offsets (compared with 5.3.3 and 5.5.0).
+    Of rocksdbstore, what is forgotten or done twice is predicted. Refused, as a store's files do
+    not tell: DLedger logs. Not looked at, and named in the steps as 'not_modelled': where timerlog
+    is cut, damage in compaction/. Files of the index that are made within one millisecond get one
+    name: the broker then has fewer of them than are predicted.
     """
 
     store: StorePath
@@ -86,6 +90,7 @@ class Startup(Command):
         from rmqtool.startup import predict
         from rmqtool.startup.report import SECTIONS, report
         from rmqtool.startup.verdict import verdict
+        from rmqtool.store.release import written_by
         from rmqtool.store.tree import open_store
 
         self.delivery.keep_out_of(self.store)
@@ -100,8 +105,12 @@ class Startup(Command):
             self.delivery.emit_all(found)
         self.delivery.note(verdict(prediction))
         if self.broker_version is None:
-            said = f"--broker-version {prediction.version}: the release that wrote the store"
-            self.delivery.note(said)
+            wrote = written_by(store)
+            note = f"--broker-version {prediction.version}: the release that wrote the store"
+            if not wrote.is_settled:
+                note = f"{prediction.version} is assumed; --broker-version V names the release "
+                note += f"that wrote the store: {wrote}"
+            self.delivery.note(note)
         if prediction.is_whole:
             return DONE
         if prediction.has_no_log:
@@ -110,6 +119,7 @@ class Startup(Command):
                 "correct storePathCommitLog"
             )
             return NO
-        repair = f"rmqtool repair {shlex.quote(self.store)} --dry-run"
+        reset = " --reset-config" if prediction.lacks_configuration else ""
+        repair = f"rmqtool repair {shlex.quote(self.store)}{reset} --dry-run"
         self.delivery.note(f"next, before any broker is started: {repair}")
         return NO

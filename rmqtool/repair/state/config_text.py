@@ -9,12 +9,14 @@ import json
 from typing import TYPE_CHECKING, Any, Final
 
 from rmqtool.broker.names import LMQ_PREFIX
+from rmqtool.broker.release import LINES
+from rmqtool.broker.rules import Rules
 from rmqtool.check.inspection import UNIT_FAMILIES
 
 if TYPE_CHECKING:
-    from rmqtool.broker.rules import Rules
     from rmqtool.repair.survey import LogSurvey
 
+FIRST: Final = min(LINES.values())
 PERMISSION: Final = 6  # read and write
 DELAY_QUEUES: Final = 18
 
@@ -45,15 +47,21 @@ def batch_topics(survey: LogSurvey) -> set[str]:
 
 
 def topics_text(survey: LogSurvey) -> str:
-    """Give a `topics.json` of the topics that have queues, or will have."""
+    """Give a `topics.json` of the topics that have queues, or will have.
+
+    Where nothing tells the release, it has only what all releases write: it must not tell one.
+    """
     inspection, batch = survey.inspection, batch_topics(survey)
-    is_5 = inspection.scope.release.has_state_version
+    scope = inspection.scope
+    release = scope.release if scope.is_release_known else Rules(FIRST)
     table = {
-        topic: topic_entry(inspection.scope.release, topic, count, is_batch=topic in batch)
+        topic: topic_entry(release, topic, count, is_batch=topic in batch)
         for topic, count in sorted(queue_counts(survey).items())
     }
+    if not scope.is_release_known:
+        return text_of({"topicConfigTable": table})
     version: dict[str, Any] = {"counter": 1}
-    if is_5:
+    if release.has_state_version:
         version["stateVersion"] = 0
     version["timestamp"] = survey.facts.newest_time
     return text_of({"dataVersion": version, "topicConfigTable": table})

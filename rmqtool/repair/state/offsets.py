@@ -17,10 +17,10 @@ from typing import TYPE_CHECKING, Any, Final
 from rmqtool.broker.names import SCHEDULE_TOPIC
 from rmqtool.errors import UnreadablePath
 from rmqtool.findings.registry_state import CO_RANGE, DO_RANGE
+from rmqtool.query.delay_offsets import delay_offsets
 from rmqtool.repair.log.content import Content
 from rmqtool.repair.queues.ends_after import EndsAfter
 from rmqtool.repair.state.config_text import text_of
-from rmqtool.repair.state.delay_offsets import delay_offsets
 from rmqtool.store.config_files import BACKUP
 
 if TYPE_CHECKING:

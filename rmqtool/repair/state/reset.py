@@ -14,7 +14,7 @@ from rmqtool.errors import UnreadablePath
 from rmqtool.findings.registry_layout import FS_ORPHAN
 from rmqtool.repair.log.content import Content
 from rmqtool.repair.state.config_text import batch_topics, queue_counts, text_of, topic_entry
-from rmqtool.store.config_files import BACKUP
+from rmqtool.store.config_files import BACKUP, LIGHT_OFFSETS
 
 if TYPE_CHECKING:
     from rmqtool.repair.survey import LogSurvey
@@ -23,14 +23,18 @@ if TYPE_CHECKING:
 TOPICS: Final = "config/topics.json"
 NEUTRAL: Final[dict[str, dict[str, Any]]] = {
     "consumerOffset.json": {"offsetTable": {}},
+    LIGHT_OFFSETS: {"offsetTable": {}, "lmqOffsetTable": {}},
     "subscriptionGroup.json": {"subscriptionGroupTable": {}},
     "consumerFilter.json": {"filterDataByTopic": {}},
     "consumerOrderInfo.json": {"table": {}},
     "topicQueueMapping.json": {"topicQueueMappingInfoMap": {}},
 }
+CONSUMED: Final = (
+    "how far groups have consumed: each begins at the first or the last message, as its clients say"
+)
 LOST: Final = {
-    "consumerOffset.json": "how far groups have consumed: each begins where it is told to, at the "
-    "first or the last message",
+    "consumerOffset.json": CONSUMED,
+    LIGHT_OFFSETS: CONSUMED,
     "subscriptionGroup.json": "settings of groups: brokers make them anew with defaults",
     "consumerFilter.json": "SQL92 subscriptions, until consumers register again",
     "consumerOrderInfo.json": "which messages ordered pop consumers hold",
@@ -51,7 +55,7 @@ def neutral(survey: LogSurvey, name: str) -> tuple[str, str] | None:
     """
     if name == "delayOffset.json":
         try:
-            from rmqtool.repair.state.delay_offsets import delay_offsets  # it looks up messages
+            from rmqtool.query.delay_offsets import delay_offsets  # it looks up messages
 
             offsets = delay_offsets(survey.inspection.store, _delay_queues(survey))
         except UnreadablePath:
@@ -65,11 +69,11 @@ def neutral(survey: LogSurvey, name: str) -> tuple[str, str] | None:
 
 def _delay_queues(survey: LogSurvey) -> list[tuple[int, int, int]]:
     found = []
-    for topic, queue_id in survey.inspection.units("queues"):
+    for topic, queue_id in survey.ranges.names():
         if topic == SCHEDULE_TOPIC:
             first, end = survey.ranges.of(topic, queue_id) or (0, 0)
             found.append((queue_id, first, end))
-    return sorted(found)
+    return found
 
 
 def missing_topics(survey: LogSurvey) -> dict[str, int]:

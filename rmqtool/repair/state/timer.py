@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
+from rmqtool.broker.conf import TIMER_PRECISION_MS
 from rmqtool.broker.names import TIMER_TOPIC
 from rmqtool.check.state.timer import CLOCK_TOLERANCE_MS, MS_NS
 from rmqtool.check.state.timer_log import timer_log_of
@@ -19,7 +20,7 @@ from rmqtool.errors import DecodeError, UnreadablePath
 from rmqtool.findings.catalogue import Severity
 from rmqtool.findings.registry_layout import FS_LEN
 from rmqtool.findings.registry_state import TC_AHEAD, TL_REC, TL_REF, TW_LEN, TW_LOST, TW_POS
-from rmqtool.formats.timer import TIMER_CHECK, TIMER_LOG_RECORD
+from rmqtool.formats.timer import CHECK_FILE_LENGTH, TIMER_CHECK, TIMER_LOG_RECORD
 from rmqtool.repair.log.content import Content
 from rmqtool.repair.queues.ends_after import EndsAfter, with_repaired_queues
 from rmqtool.words import counted
@@ -57,6 +58,32 @@ def edit(writer: EditWriter, survey: LogSurvey, found: list[Finding]) -> None:
         return
     if values is not None:
         _lower(writer, survey, values, end, is_gone=is_gone)
+
+
+def timer_check(survey: LogSurvey) -> bytes | None:
+    """Give a `timercheck` by what timer log and commitlog tell; None where they tell too little.
+
+    A broker goes on in its topic after the last record of the timer log. It has delivered what was
+    due before the newest message; of the second of that one some may come again.
+    """
+    store = survey.inspection.store
+    try:
+        log = timer_log_of(store.timer_log.segments)
+        queue = survey.ranges.of(TIMER_TOPIC, 0)
+    except UnreadablePath:
+        return None
+    if queue is None or not log.starts.size:
+        return None
+    newest = survey.facts.newest_time
+    values = dict.fromkeys(TIMER_CHECK.positions, 0) | {
+        "last_read_time_ms": newest - newest % TIMER_PRECISION_MS.of(store.broker_conf),
+        "last_timer_log_flush_pos": log.start,
+        "last_timer_queue_offset": queue[1],
+        "master_timer_queue_offset": queue[1],
+        "timestamp": newest,
+        "counter": 1,
+    }
+    return TIMER_CHECK.build(values).ljust(CHECK_FILE_LENGTH, b"\0")
 
 
 def _leave_lost(writer: EditWriter, survey: LogSurvey, end: int | None) -> None:

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from rmqtool.broker.dispatch import TRANSACTION
-from rmqtool.broker.names import CHECK_MAX_TIME_TOPIC, HALF_TOPICS, OP_TOPICS, TIMER_TOPIC
+from rmqtool.broker.names import CHECK_MAX_TIME_TOPIC, HALF_TOPICS, OP_TOPICS
 from rmqtool.errors import DamagedDatabase
 from rmqtool.formats import properties
 from rmqtool.formats.message import SysFlag
@@ -22,6 +22,7 @@ from rmqtool.formats.rocksdb_store import HALF_OFFSET, LAST_OFFSET, NUMBER, TIME
 from rmqtool.startup.census import whole_records
 from rmqtool.startup.prediction import FurtherStep
 from rmqtool.startup.records import RecordCheck
+from rmqtool.startup.timers import TimerCopies
 from rmqtool.store.rocksdb import is_rocksdb
 from rmqtool.store.rocksdb_database import Database
 
@@ -45,11 +46,13 @@ class FurtherRows:
         halves: physical offsets of open half messages.
         scanned: next queue offset of the timer's queue; 0 without the row.
         indexed: physical offset up to which records are in the index; -1 without the row.
+        problem: why it cannot be read; empty where it can.
     """
 
     halves: set[int] = field(default_factory=set)
     scanned: int = 0
     indexed: int = -1
+    problem: str = ""
 
 
 def read_further(store: Store, model: RocksModel) -> FurtherRows:
@@ -78,7 +81,9 @@ def read_further(store: Store, model: RocksModel) -> FurtherRows:
                     if key != LAST_OFFSET and len(key) > HALF_OFFSET.size
                 }
     except DamagedDatabase as error:
-        model.loader.refuse(PATH, f"RocksDB does not open it: {error.reason}")
+        # Observed, 5.5.0: a broker starts without it.
+        found.problem = error.reason
+        model.further_offsets = (0,) * (told.has_index + told.has_halves)
     return found
 
 
@@ -95,8 +100,7 @@ class HalvesAndTimers:
         halves: unique key of each half message, by physical offset.
         ended: physical offsets of half messages that are decided.
         given_up: unique keys of those that were checked too often.
-        timers: unique keys of messages that the timer would take again.
-        delivered: of these, such that the log holds as delivered.
+        timers: messages that the timer would take again.
         handed_over: physical offset from which on records are handed over again.
         unindexed: records before that, and past the end of the index, that it ought to have.
     """
@@ -104,8 +108,7 @@ class HalvesAndTimers:
     halves: dict[int, str] = field(default_factory=dict)
     ended: set[int] = field(default_factory=set)
     given_up: set[str] = field(default_factory=set)
-    timers: set[str] = field(default_factory=set)
-    delivered: set[str] = field(default_factory=set)
+    timers: TimerCopies = field(default_factory=TimerCopies)
     handed_over: int = 0
     unindexed: int = 0
 
@@ -127,7 +130,21 @@ def further_steps(
     told = model.told
     if not (told.has_halves or told.has_timers or told.has_index):
         return
+    if rows.problem:
+        held = [
+            name
+            for name, is_there in (
+                ("the key index", told.has_index),
+                ("timer messages", told.has_timers),
+                ("half messages", told.has_halves),
+            )
+            if is_there
+        ]
+        message = f"the broker starts without {' and '.join(held)}: {PATH} cannot be read"
+        yield FurtherStep("without", PATH, message, 0)
+        return
     seen = HalvesAndTimers(handed_over=dispatched + 1 if model.stopped_cleanly else first)
+    seen.timers.scanned = rows.scanned
     check = RecordCheck(model.rules, model.settings, reads_v2=True)
     for file in model.commitlog.files:
         with file.open() as reader:
@@ -142,9 +159,9 @@ def further_steps(
     if forgotten and told.has_halves:
         message = f"{len(forgotten):,} open half messages are never checked again"
         yield FurtherStep("forget", PATH, message, len(forgotten))
-    if seen.delivered and told.has_timers:
-        message = f"{len(seen.delivered):,} timer messages are delivered for the second time"
-        yield FurtherStep("repeat", PATH, message, len(seen.delivered))
+    if (count := len(seen.timers.delivered)) and told.has_timers:
+        message = f"{count:,} timer messages are delivered for the second time"
+        yield FurtherStep("repeat", PATH, message, count)
     if seen.unindexed and told.has_index:
         message = f"{seen.unindexed:,} messages are missing in the key index in RocksDB"
         yield FurtherStep("unindexed", PATH, message, seen.unindexed)
@@ -156,15 +173,11 @@ def _see(seen: HalvesAndTimers, record: DispatchRequest, rows: FurtherRows) -> N
     is_rollback = record.sys_flag & TRANSACTION == SysFlag.TRANSACTION_ROLLBACK_TYPE
     if key and not is_rollback and rows.indexed < record.physical_offset < seen.handed_over:
         seen.unindexed += 1
-    if record.topic == TIMER_TOPIC:
-        if record.queue_offset >= rows.scanned:
-            seen.timers.add(key)
-    elif record.topic in HALF_TOPICS:
+    seen.timers.see(record)
+    if record.topic in HALF_TOPICS:
         seen.halves[record.physical_offset] = key
     elif record.topic in OP_TOPICS:
         offsets = values.get(OFFSETS_OF_HALVES, "").split(",")
         seen.ended |= {int(one) for one in offsets if one.isdecimal()}
     elif record.topic == CHECK_MAX_TIME_TOPIC:
         seen.given_up.add(key)
-    elif key in seen.timers:
-        seen.delivered.add(key)

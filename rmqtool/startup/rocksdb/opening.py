@@ -31,6 +31,8 @@ if TYPE_CHECKING:
     from rmqtool.startup.load import Loader
     from rmqtool.startup.model import Model
     from rmqtool.startup.rocksdb.settings import RocksSettings
+    from rmqtool.store.place import Place
+    from rmqtool.store.rocksdb_manifest import TableFile
     from rmqtool.store.tree import Store
 
 CHECKS_BOTH_PATHS: Final = Version(5, 5, 0)
@@ -60,7 +62,8 @@ def with_database(store: Store, plain: Model, told: RocksSettings) -> RocksModel
     if not told.path:
         return model
     _refuse_other_path(store, model)
-    source = _source(store, told.path, model.loader)
+    database = open_database(store, told.path, model.loader)
+    source = None if database is None else RocksQueues(database)
     rules = model.dispatch_rules._replace(batch_topics=frozenset())
     if source is None:
         model.keyed_rules = rocksdb_rules(store, rules, None, has_files=False)
@@ -90,11 +93,19 @@ def _refuse_other_path(store: Store, model: RocksModel) -> None:
         model.loader.refuse(other, f"a database, and {model.told.path} is configured for it")
 
 
-def _source(store: Store, path: str, loader: Loader) -> RocksQueues | None:
-    """Open the queues; None where there are none, or the broker refuses."""
-    place = store.root.child(path)
+def open_database(store: Store, path: str, loader: Loader) -> Database | None:
+    """Open a database as a start does; None where there is none, or the broker refuses.
+
+    Raises:
+        UnreadablePath: its directory may not be listed.
+        EngineMissing: the library that reads RocksDB is not installed.
+    """
+    place = store.root
+    for name in path.split("/"):
+        place = place.child(name)
     if not is_rocksdb(place):
         return None
+    refusals = len(loader.refusals)
     try:
         manifest = read_manifest(place)
     except UnreadablePath as error:
@@ -105,24 +116,22 @@ def _source(store: Store, path: str, loader: Loader) -> RocksQueues | None:
         if sizes.get(table.name) != table.size:
             reason = "is missing" if table.name not in sizes else "has another length"
             loader.refuse(f"{path}/{table.name}", f"RocksDB does not open it: the table {reason}")
-        elif (
-            version := _table_version(store, f"{path}/{table.name}", table.size)
-        ) > NEWEST_VERSION:
+        elif (version := _table_version(place, table)) > NEWEST_VERSION:
             reason = f"table format {version}: brokers read {NEWEST_VERSION} at most"
             loader.refuse(f"{path}/{table.name}", reason)
-    if loader.refusals:
+    if len(loader.refusals) > refusals:
         return None
     try:
-        return RocksQueues(Database(place, path))
+        return Database(place, path)
     except DamagedDatabase as error:
         loader.refuse(path, f"RocksDB does not open it: {error.reason}")
         return None
 
 
-def _table_version(store: Store, path: str, size: int) -> int:
+def _table_version(directory: Place, table: TableFile) -> int:
     """Read the format version at the end of a table file."""
-    with store.root.child(path).open() as file:
-        raw = file.read_at(max(size - FOOTER.size, 0), FOOTER.size)
+    with directory.child(table.name).open() as file:
+        raw = file.read_at(max(table.size - FOOTER.size, 0), FOOTER.size)
     _, _, version, _ = FOOTER.unpack(raw.rjust(FOOTER.size, b"\0"))
     return int(version)
 

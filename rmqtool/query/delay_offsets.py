@@ -12,15 +12,34 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from rmqtool.broker.names import SCHEDULE_TOPIC
+from rmqtool.formats import config_shapes
 from rmqtool.formats.properties import REAL_TOPIC, UNIQ_KEY, decode
 from rmqtool.query.lookup import Lookup
 from rmqtool.query.requests import ById, ByQueueOffset
+from rmqtool.queues.discovery import Queues
+from rmqtool.store.config_sources import DELAY_OFFSETS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from rmqtool.query.log import LogRecord
     from rmqtool.store.tree import Store
+
+
+def delivered_levels(store: Store) -> dict[int, int]:
+    """Give the next queue offset of each delay level: by the store's file, or else by its log.
+
+    Raises:
+        UnreadablePath: what is needed cannot be read.
+    """
+    found = store.config(DELAY_OFFSETS)
+    if found:
+        levels = config_shapes.delay_offsets(found.document)
+        return {level: offset for level, offset in levels.items() if offset is not None}
+    with Queues(store) as queues:
+        spans = [(queue.queue_id, queue.span()) for queue in queues.queues_of(SCHEDULE_TOPIC)]
+    ends = [(number, span.min_offset, span.max_offset) for number, span in spans if span.last]
+    return delay_offsets(store, ends)
 
 
 def delay_offsets(store: Store, queues: Iterable[tuple[int, int, int]]) -> dict[int, int]:

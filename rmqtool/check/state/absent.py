@@ -1,0 +1,222 @@
+"""Find configuration that is missing altogether: CF-GONE, CF-TOPICS, CO-GONE, DO-GONE, TC-GONE.
+
+A sound store may lack a file: a broker that was killed in its first seconds, one without consumers,
+or one that keeps it in RocksDB. What is missing is damage where the log tells that it was there.
+Source: ConfigManager#load, #persist, BrokerController#shutdown, 4.9.3 to 5.5.0; observed, 4.9.3,
+5.3.3 and 5.5.0.
+"""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from rmqtool.broker.names import (
+    RETRY_PREFIX,
+    SCHEDULE_TOPIC,
+    TIMER_TOPIC,
+    is_made_by_brokers,
+    is_system_group,
+)
+from rmqtool.check.inspection import UNIT_FAMILIES
+from rmqtool.errors import DecodeError, UnreadablePath
+from rmqtool.findings.catalogue import Severity
+from rmqtool.findings.finding import At, finding
+from rmqtool.findings.registry_state import CF_GONE, CF_TOPICS, CO_GONE, DO_GONE, TC_GONE
+from rmqtool.formats.config_shapes import subscription_groups, topics
+from rmqtool.store.branch import TIMER_CHECK, BranchKind
+from rmqtool.store.config_sources import (
+    CONFIG,
+    CONSUMER_OFFSETS,
+    DELAY_OFFSETS,
+    GROUPS,
+    TOPICS,
+    ConfigPresence,
+)
+from rmqtool.words import counted
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from rmqtool.check.inspection import Inspection
+    from rmqtool.check.queues.ranges import QueueRanges
+    from rmqtool.findings.finding import Finding
+
+NO_COPY: Final = "and no copy of it"
+
+
+class Needed(NamedTuple):
+    """What the log and its queues tell of configuration that brokers had."""
+
+    presence: ConfigPresence
+    topics: dict[str, int]  # messages of each topic that clients have to find a route to
+    delayed: int  # messages in the schedule topic
+    timers: int  # messages in the timer's topic
+    groups: frozenset[str]  # of consumers
+    has_crashed: bool  # so that what is written at a stop only may never have been there
+
+
+class MissingConfig:
+    """Finds what is missing of one store; what it takes to tell is looked at once.
+
+    Args:
+        inspection: of the store.
+        ranges: of its queues.
+    """
+
+    def __init__(self, inspection: Inspection, ranges: QueueRanges) -> None:
+        self._inspection, self._ranges = inspection, ranges
+
+    @cached_property
+    def _needed(self) -> Needed | None:
+        return _needed(self._inspection, self._ranges)
+
+    def check(self) -> Iterator[Finding]:
+        """Find missing topics and settings of groups; one finding where all of it is missing."""
+        needed = self._needed
+        if needed is None or not (needed.topics or needed.delayed):
+            return
+        if not needed.presence.has_any:
+            costs = "; ".join(_costs(needed))
+            yield finding(CF_GONE, At(CONFIG), f"there is no configuration: {costs}")
+            return
+        if needed.topics and not needed.presence.has(TOPICS):
+            message = _missing(needed, TOPICS, _no_route(needed))
+            yield finding(CF_TOPICS, At(_path(needed, TOPICS)), message)
+        retried = {name for name in _names(needed.presence) if name.startswith(RETRY_PREFIX)}
+        if retried and not needed.presence.has(GROUPS):
+            cost = f"{counted(len(retried), 'group')} of consumers get default settings"
+            at, message = At(_path(needed, GROUPS)), _missing(needed, GROUPS, cost)
+            yield finding(CF_GONE, at, message, severity=Severity.WARNING)
+
+    def check_offsets(self) -> Iterator[Finding]:
+        """Find missing offsets, unless all of the configuration is missing: `check` says that."""
+        needed = self._needed
+        if needed is None or self._is_said(needed):
+            return
+        if needed.topics and not needed.presence.has(CONSUMER_OFFSETS):
+            # A broker without consumers that is killed within ten seconds has not written it yet.
+            is_early = needed.has_crashed and not needed.groups
+            at = At(_path(needed, CONSUMER_OFFSETS))
+            message = _missing(needed, CONSUMER_OFFSETS, _start_over(needed))
+            yield finding(CO_GONE, at, message, severity=Severity.NOTE if is_early else None)
+        if needed.delayed and not needed.presence.has(DELAY_OFFSETS):
+            message = _missing(needed, DELAY_OFFSETS, _again(needed))
+            yield finding(DO_GONE, At(_path(needed, DELAY_OFFSETS)), message)
+
+    def check_timer(self) -> Iterator[Finding]:
+        """Find a missing `timercheck`, unless all of the configuration is missing."""
+        needed = self._needed
+        if needed is None or self._is_said(needed) or not needed.timers:
+            return
+        if needed.presence.lacks_timer_check:
+            message = f"there is no {TIMER_CHECK}: {_timers_again(needed)}"
+            yield finding(TC_GONE, At(f"{CONFIG}/{TIMER_CHECK}"), message)
+
+    def _is_said(self, needed: Needed) -> bool:
+        return self._inspection.options.wants("config") and not needed.presence.has_any
+
+
+def groups_of(presence: ConfigPresence, queue_topics: Iterable[str]) -> frozenset[str]:
+    """Give the groups of consumers that are configured, or have a topic for messages to retry.
+
+    Args:
+        presence: of the configuration.
+        queue_topics: topics that have a queue.
+    """
+    configured = {one.group for one in subscription_groups(presence.document(GROUPS))}
+    names = {*queue_topics, *_names(presence)}
+    retried = {one.removeprefix(RETRY_PREFIX) for one in names if one.startswith(RETRY_PREFIX)}
+    return frozenset(one for one in configured | retried if not is_system_group(one))
+
+
+def _names(presence: ConfigPresence) -> set[str]:
+    return {one.topic for one in topics(presence.document(TOPICS))}
+
+
+def _needed(inspection: Inspection, ranges: QueueRanges) -> Needed | None:
+    """Count what would be needed; None where all is there, or not all is seen.
+
+    Of a store that has its configuration no queue is looked at.
+    """
+    store = inspection.store
+    if store.asked.kind is not BranchKind.STORE or inspection.options.topic is not None:
+        return None
+    if inspection.is_above_unread(CONFIG) or inspection.is_below_unread(CONFIG):
+        return None
+    try:
+        presence = ConfigPresence(store, inspection.scope.version)
+    except UnreadablePath:  # said elsewhere
+        return None
+    is_there = all(map(presence.has, (TOPICS, GROUPS, CONSUMER_OFFSETS, DELAY_OFFSETS)))
+    has_timers = any((TIMER_TOPIC, 0) in inspection.units(family) for family in UNIT_FAMILIES)
+    if is_there and not (has_timers and presence.lacks_timer_check):
+        return None
+    counts: dict[str, int] = {}
+    for topic, queue_id in ranges.names():
+        first, end = _range(ranges, topic, queue_id)
+        counts[topic] = counts.get(topic, 0) + end - first
+    queue_topics = {topic for family in UNIT_FAMILIES for topic in inspection.queue_topics(family)}
+    return Needed(
+        presence,
+        {one: count for one, count in counts.items() if count and not is_made_by_brokers(one)},
+        counts.get(SCHEDULE_TOPIC, 0),
+        counts.get(TIMER_TOPIC, 0),
+        groups_of(presence, queue_topics),
+        inspection.scope.has_crashed,
+    )
+
+
+def _range(ranges: QueueRanges, topic: str, queue_id: int) -> tuple[int, int]:
+    try:
+        return ranges.of(topic, queue_id) or (0, 0)
+    except (DecodeError, UnreadablePath):  # the queue's own check says so
+        return 0, 0
+
+
+def _path(needed: Needed, name: str) -> str:
+    return f"{CONFIG}/{needed.presence.file_of(name)}"
+
+
+def _missing(needed: Needed, name: str, cost: str) -> str:
+    """Say that a file is missing, and what follows."""
+    file = needed.presence.file_of(name)
+    beside = ", and no database of it" if needed.presence.sources.databases else ""
+    return f"there is no {file} {NO_COPY}{beside}: {cost}"
+
+
+def _costs(needed: Needed) -> Iterator[str]:
+    if needed.topics:
+        yield _no_route(needed)
+    if needed.delayed:
+        yield _again(needed)
+    if needed.timers and needed.presence.lacks_timer_check:
+        yield _timers_again(needed)
+    if needed.groups:
+        yield _start_over(needed)
+
+
+def _no_route(needed: Needed) -> str:
+    messages = f"{sum(needed.topics.values()):,} messages"
+    return f"no client finds a route to {counted(len(needed.topics), 'topic')} with {messages}"
+
+
+def _again(needed: Needed) -> str:
+    return (
+        f"delivery of {counted(needed.delayed, 'delayed message')} begins at the first one, so "
+        "that those which were delivered come again"
+    )
+
+
+def _timers_again(needed: Needed) -> str:
+    return (
+        f"the timer begins with the first of {counted(needed.timers, 'message')} in its topic, so "
+        "that timers which were delivered come again"
+    )
+
+
+def _start_over(needed: Needed) -> str:
+    if not needed.groups:
+        return "groups of consumers begin at the first or the last message"
+    groups = counted(len(needed.groups), "group")
+    return f"{groups} of consumers begin at the first or the last message"

@@ -1,0 +1,102 @@
+"""Databases beside the queues at a start: topics, groups, offsets, and the state of pop consumers.
+
+A broker refuses to start where one of them cannot be opened, and where it cannot read the version
+of a table. Of rows that it cannot read, newer releases refuse as well; older ones end there, and
+start with what came before.
+Source: RocksDBConfigManager#loadDataVersion, #loadData, ConfigStorage#start,
+PopConsumerService#start, 5.1.4 to 5.5.0; observed, 5.3.3 and 5.5.0.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from rmqtool.broker.conf import POP_DATABASE
+from rmqtool.errors import DamagedDatabase
+from rmqtool.formats.rocksdb_families import DEFAULT
+from rmqtool.startup.rocksdb.opening import open_database
+from rmqtool.store.config_sources import sources_of
+from rmqtool.store.rocksdb_config import FORBIDDEN, ONE, SHAPES, VERSION_2, VERSION_FAMILIES
+from rmqtool.store.rocksdb_manifest import read_manifest
+from rmqtool.store.rocksdb_table import check_table
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from rmqtool.broker.rules import Rules
+    from rmqtool.startup.load import Loader
+    from rmqtool.store.rocksdb_database import Database
+    from rmqtool.store.tree import Store
+
+POP_STORE: Final = "kvStore"
+
+
+def refuse_metadata(store: Store, rules: Rules, loader: Loader) -> None:
+    """Note the databases that stop the broker.
+
+    Raises:
+        UnreadablePath: a directory may not be listed.
+        EngineMissing: the library that reads RocksDB is not installed.
+    """
+    for path in sorted(sources_of(store, rules.version).databases):
+        database = open_database(store, path, loader)
+        if database is not None:
+            with database:
+                _refuse_rows(database, rules, loader)
+    if store.broker_conf is None or POP_DATABASE.of(store.broker_conf, rules.version):
+        database = open_database(store, POP_STORE, loader)
+        if database is not None:
+            database.close()
+
+
+def _refuse_rows(database: Database, rules: Rules, loader: Loader) -> None:
+    """Note rows that a broker cannot read, and does not start without."""
+    is_second = database.path == VERSION_2
+    for family in _data_families(database.path):
+        problem = _unreadable(database, family)
+        if problem and (is_second or rules.refuses_damaged_metadata):
+            loader.refuse(database.path, f"its rows cannot be read: {problem}")
+            return
+    for family in () if is_second else _version_families(database.path):
+        if _unreadable(database, family) and _is_newest_damaged(database, family):
+            loader.refuse(database.path, f"the row in {family} cannot be read")
+            return
+
+
+def _data_families(path: str) -> Iterator[str]:
+    """Yield the families whose rows are all read."""
+    if path != ONE:
+        yield DEFAULT
+    for shape in SHAPES.values() if path == ONE else ():
+        yield shape.family
+    yield FORBIDDEN
+
+
+def _version_families(path: str) -> Iterator[str]:
+    for shape in SHAPES.values():
+        if path == ONE:
+            yield f"{shape.family}{VERSION_FAMILIES[1]}"
+        elif path == shape.path:
+            yield VERSION_FAMILIES[0]
+
+
+def _unreadable(database: Database, family: str) -> str:
+    """Say why rows of a family cannot be read; empty where all can."""
+    try:
+        for _ in database.rows(family):
+            pass
+    except DamagedDatabase as error:
+        return error.reason
+    return ""
+
+
+def _is_newest_damaged(database: Database, family: str) -> bool:
+    """Tell whether the newest table of a family is damaged: of one key, older ones are not read."""
+    manifest = read_manifest(database.place)
+    numbers = {name: number for number, name in manifest.families.items()}
+    tables = [one for one in manifest.tables.values() if one.family == numbers.get(family)]
+    if not tables:
+        return True
+    newest = max(tables, key=lambda one: one.number)
+    content = check_table(database.place.child(newest.name))
+    return any(problem.is_data for problem in content.problems)
