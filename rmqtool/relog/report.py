@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from rmqtool.check.written import checked_again
+from rmqtool.findings.registry_consume_queue import CC_BEHIND
 from rmqtool.relog.chunk import Reason
 from rmqtool.relog.options import Positions, QueueOffsets
 from rmqtool.store.unread import expired_sentences
@@ -136,5 +137,8 @@ def _changed(options: LogOptions, result: LogResult) -> Iterator[str]:
         yield "physical offsets begin past those of the sources: offsetMsgId of each message is new"
     if options.queue_offsets is QueueOffsets.RENUMBER:
         yield "queue offsets are new: consumers have no offsets, and begin as new groups do"
+    if any(one.code == CC_BEHIND for one in result.defects):
+        yield "abort is left: the first start gives compaction topics the messages of the new log"
+        yield "what only compaction/ of a source has is not in the new store"
     for offset in result.built.undispatched[:SHOWN] if result.built else ():
         yield f"physical offset {offset}: a numeric property cannot be parsed; dispatch stops here"

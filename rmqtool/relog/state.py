@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 from rmqtool.broker.names import LMQ_PREFIX, SCHEDULE_TOPIC, is_system_topic
 from rmqtool.derive.queue_runs import QueueKind
 from rmqtool.formats.checkpoint import CHECKPOINT, FILE_LENGTH
-from rmqtool.formats.config_shapes import TOPIC_GROUP_SEPARATOR
+from rmqtool.formats.config_shapes import TOPIC_GROUP_SEPARATOR, topics
 from rmqtool.formats.java import parse_long
 from rmqtool.formats.timer import CHECK_FILE_LENGTH
 from rmqtool.query.delay_offsets import delivered_levels
@@ -22,6 +22,8 @@ from rmqtool.repair.state.config_text import text_of, topic_entry
 from rmqtool.store.branch import TIMER_CHECK, BranchKind
 from rmqtool.store.config_files import LIGHT_OFFSETS
 from rmqtool.store.config_sources import CONFIG, CONSUMER_OFFSETS, DELAY_OFFSETS, TOPICS
+from rmqtool.store.record_heads import LogReader
+from rmqtool.store.tree import open_store
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -53,7 +55,10 @@ def write_state(
     built: RebuildResult,
     queue_offsets: QueueOffsets,
 ) -> int:
-    """Write `config` and `checkpoint`.
+    """Write `config` and `checkpoint`; and `abort` where a start has to hand messages over.
+
+    What a compaction topic has is read from `compaction/` alone, and only a start after a crash
+    that begins with the first file fills that: see `repair.state.handed_over`.
 
     Args:
         tree: the new store.
@@ -64,16 +69,29 @@ def write_state(
     Returns:
         Offsets of consumers that were carried along.
     """
+    compacted: set[str] = set()
     for name, table in TABLES.items():
         document = _merged(stores, name, table)
         if name == TOPICS:
             document = _with_topics(document, built)
+            compacted = {one.topic for one in topics(document) if one.is_compaction}
         if document:
             _write(tree, name, document)
     kept = stores if queue_offsets is QueueOffsets.KEEP else ()  # new numbers begin at 0
     carried = _write_offsets(tree, kept, built)
-    _write_checkpoint(tree, built)
+    hands_over = any(one.topic in compacted for one in built.queues)
+    if hands_over:
+        tree.file(BranchKind.ABORT, size=0)
+    _write_checkpoint(tree, built, has_times=not hands_over)
     return carried
+
+
+def _first_offset(tree: OutputTree) -> int:
+    """Give the physical offset of the first record that is not at 0, which would mean none."""
+    log = open_store(tree.location).commitlog
+    with LogReader(log) as reader:
+        head = reader.first_from(log.segments[0])
+    return (head.physical_offset or head.end) if head else 0
 
 
 def _merged(stores: Sequence[Store], name: str, table: str) -> Document:
@@ -205,12 +223,18 @@ def write_timers(tree: OutputTree, store: Store) -> None:
                         position = source.next_data(position + max(len(raw), 1))
 
 
-def _write_checkpoint(tree: OutputTree, built: RebuildResult) -> None:
-    """Write how far the files have come: all of the log is in queues and index."""
+def _write_checkpoint(tree: OutputTree, built: RebuildResult, *, has_times: bool) -> None:
+    """Write how far the files have come: all of the log is in queues and index.
+
+    Without times, and with the first offset that a record can have past 0, recovery begins with
+    the first file of the log. Source: ConsumeQueueStore#isMappedFileMatchedRecover, 5.5.0.
+    """
     newest = built.last_store_timestamp
     fields = dict.fromkeys(CHECKPOINT.positions, 0)
-    fields["physic_msg_timestamp"] = fields["logics_msg_timestamp"] = newest
-    fields["index_msg_timestamp"] = built.index_end
+    if has_times:
+        fields["physic_msg_timestamp"] = fields["logics_msg_timestamp"] = newest
+        fields["index_msg_timestamp"] = built.index_end
     if built.rules.release.records_queued_offset:
-        fields["logics_physical_offset"] = built.last_physical_offset
+        offset = built.last_physical_offset if has_times else _first_offset(tree)
+        fields["logics_physical_offset"] = offset
     tree.file("checkpoint", size=FILE_LENGTH, pieces=[(0, CHECKPOINT.build(fields))])

@@ -44,6 +44,7 @@ from rmqtool.writing.remote_output import output_directory
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
+    from rmqtool.broker.release import Version
     from rmqtool.findings.finding import Finding
     from rmqtool.rebuild.options import RebuildResult
     from rmqtool.relog.numbers import Numbers
@@ -118,7 +119,7 @@ class LogRun:
                     write_timers(tree, self._stores[0])
                 elif any(one.topic == TIMER_TOPIC for one in result.built.queues):
                     write_timer_check(tree)
-                result.defects = self._validated(tree)
+                result.defects = self._validated(tree, result.built.rules.release.version)
             result.fsync_seconds = tree.fsync_seconds
         result.seconds = time.perf_counter() - began
         return result
@@ -195,7 +196,7 @@ class LogRun:
             harm = f"consumers would receive messages again, {copies:,} times in all"
             raise NotSound(path=str(self.options.output), harm=harm, instead=self._instead())
 
-    def _validated(self, tree: OutputTree) -> list[Finding]:
+    def _validated(self, tree: OutputTree, release: Version) -> list[Finding]:
         """Validate the new store before it appears.
 
         Raises:
@@ -204,7 +205,7 @@ class LogRun:
         options = self.options
         found = defects_of(
             tree.location,
-            broker_version=options.broker_version,
+            broker_version=str(release),
             broker_conf=options.broker_conf,
             jobs=options.jobs,
         )

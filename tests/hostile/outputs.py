@@ -36,7 +36,10 @@ COMMANDS: Final[dict[str, tuple[str, ...]]] = {
     "extract-rmq": ("extract", "{store}", "--output", "{work}/all.rmq"),
     "extract-parquet": ("extract", "{store}", "--output", "{work}/all.parquet"),
     "extract-lost": ("extract", "{store}", "--output", "{work}/lost.rmq", "--lost-in", "{other}"),
-    "rebuild-log": ("rebuild-log", "{store}", "--output", "{work}/log"),
+    "rebuild-log": (
+        *("rebuild-log", "{store}", "--output", "{work}/log"),
+        *("--queue-offsets", "renumber"),
+    ),
     "rebuild-log-two": (
         *("rebuild-log", "{store}", "{other}", "--output", "{work}/log"),
         *("--queue-offsets", "renumber"),

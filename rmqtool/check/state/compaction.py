@@ -165,6 +165,10 @@ def _is_handed_over(inspection: Inspection, physical_offset: int, store_timestam
     except UnreadablePath:
         raw = b""
     fields = CHECKPOINT.parse(raw.ljust(CHECKPOINT.size, b"\0"))
+    if inspection.scope.release.records_queued_offset and fields["logics_physical_offset"] > 0:
+        queued = fields["logics_physical_offset"]
+        first = next((one for one in reversed(segments) if one.start <= queued), segments[0])
+        return physical_offset >= first.start
     return bool(
         store_timestamp >= min(fields["physic_msg_timestamp"], fields["logics_msg_timestamp"])
     )
