@@ -32,16 +32,12 @@ _AROUND: Final = r"(.+?)\s*(?:±|\+/?-)\s*(.+)"
 
 @dataclass(frozen=True)
 class Clock:
-    """Reads times for somebody in a place.
+    """Reads times for somebody in a place."""
 
-    Attributes:
-        place: name of a time zone; empty for that of this machine.
-        now_ms: what "yesterday" and "1h ago" count from, ms since 1970; None is now.
-        read: what times without a zone were taken for, filled while reading.
-    """
-
-    place: str = ""
+    place: str = ""  # name of a time zone; empty for that of this machine
+    # what "yesterday" and "1h ago" count from, ms since 1970; None is now
     now_ms: int | None = None
+    # what times without a zone were taken for, filled while reading
     read: dict[str, str] = field(default_factory=dict)
 
     def ms(self, option: str, text: str) -> int:

@@ -17,27 +17,17 @@ if TYPE_CHECKING:
 
 
 class PublicTable(NamedTuple):
-    """A table and the command that shows it.
+    """A table and the command that shows it."""
 
-    Attributes:
-        command: such as `info --section end`, without the program's name.
-        table: its columns.
-    """
-
-    command: str
-    table: Table
+    command: str  # such as `info --section end`, without the program's name
+    table: Table  # its columns
 
 
 class DictionaryEntry(NamedTuple):
-    """A column, and the commands that show it.
+    """A column, and the commands that show it."""
 
-    Attributes:
-        column: its name, type, unit and meaning.
-        commands: in the order of the dictionary.
-    """
-
-    column: Column
-    commands: tuple[str, ...]
+    column: Column  # its name, type, unit and meaning
+    commands: tuple[str, ...]  # in the order of the dictionary
 
 
 @cache

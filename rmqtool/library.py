@@ -23,17 +23,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, repr=False)
 class OpenStore:
-    """A store root, a directory of it, or one file.
+    """A store root, a directory of it, or one file."""
 
-    Attributes:
-        store: its artefacts, geometry and files; see `rmqtool.store.tree.Store`.
-        path: what was opened.
-        broker_conf: the broker's configuration file, if one was given.
-    """
-
-    store: Store
-    path: str
-    broker_conf: str | None = None
+    store: Store  # its artefacts, geometry and files; see `rmqtool.store.tree.Store`
+    path: str  # what was opened
+    broker_conf: str | None = None  # the broker's configuration file, if one was given
 
     def __repr__(self) -> str:
         size = self.store.commitlog.size

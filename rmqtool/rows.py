@@ -23,17 +23,11 @@ class Columns(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class JsonLines:
-    """Rows that a worker has already written as JSON lines, as that takes longer than to read them.
+    """Rows that a worker has written as JSON lines already: writing takes longer than reading."""
 
-    Attributes:
-        count: how many rows.
-        text: UTF-8, a line feed behind each row and nowhere else.
-        damaged: how many of them tell of damage.
-    """
-
-    count: int
-    text: bytes | memoryview
-    damaged: int = 0
+    count: int  # how many rows
+    text: bytes | memoryview  # UTF-8, a line feed behind each row and nowhere else
+    damaged: int = 0  # how many of them tell of damage
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Travel as bytes: a view of memory does not."""
@@ -48,29 +42,26 @@ class Rows:
     """Rows of one kind, in chunks.
 
     Attributes:
-        columns: names of all fields, in the order that is promised.
-        chunks: rows as dictionaries or as Arrow batches; a missing field is null.
-        shown: fields of a table when nobody asked for others, the most important first; a narrow
-            terminal shows as many of them as fit. Empty: all.
-        name: what the rows are, where several kinds come together.
-        optional: fields that a table shows only where they are not null.
-        label: the field of a JSON line that holds the name, where several kinds come together.
-        below: fields that are sentences: where a terminal has no room for them beside the others,
-            they stand whole on lines of their own below the row.
-        whole: fields that are of no use when they are cut: they go there, too, rather than that.
-            Of rows that are turned round, both name fields by their line: with the column `value`
-            in `below` a sentence is broken beside its field, and one of `whole` is not.
-        schema: gives the JSON schema of a row of all fields; None where only the rows tell.
+        whole: fields that are of no use when they are cut: they go there, too, rather than that. Of
+            rows that are turned round, both name fields by their line: with the column `value` in
+            `below` a sentence is broken beside its field, and one of `whole` is not.
     """
 
-    columns: Sequence[str]
+    columns: Sequence[str]  # names of all fields, in the order that is promised
+    # rows as dictionaries or as Arrow batches; a missing field is null
     chunks: Iterable[Chunk] = field(repr=False)
+    # fields of a table when nobody asked for others, the most important first; a narrow terminal
+    # shows as many of them as fit. Empty: all.
     shown: Sequence[str] = ()
-    name: str = ""
-    optional: Collection[str] = ()
+    name: str = ""  # what the rows are, where several kinds come together
+    optional: Collection[str] = ()  # fields that a table shows only where they are not null
+    # the field of a JSON line that holds the name, where several kinds come together
     label: str = "kind"
+    # fields that are sentences: where a terminal has no room for them beside the others, they stand
+    # whole on lines of their own below the row
     below: Collection[str] = ()
     whole: Collection[str] = ()
+    # gives the JSON schema of a row of all fields; None where only the rows tell
     schema: Callable[[], Mapping[str, Any]] | None = field(default=None, repr=False)
 
     def __iter__(self) -> Iterator[Chunk]:

@@ -54,68 +54,42 @@ class Type(enum.StrEnum):
 
 
 class Column(NamedTuple):
-    """One column.
+    """One column."""
 
-    Attributes:
-        name: public.
-        type: of its values.
-        meaning: what they say, one phrase.
-        unit: of a number; empty where there is none.
-        aliases: what RocketMQ, its clients and its tools call the same.
-        is_optional: there for exceptions: a table for people shows it only where it is not null.
-        has_few: a column has few different values, so that a dictionary of them is short.
-        source: where a value comes from; who reads the table knows its type.
-    """
-
-    name: str
-    type: Type
-    meaning: str
-    unit: str = ""
-    aliases: tuple[str, ...] = ()
+    name: str  # public
+    type: Type  # of its values
+    meaning: str  # what they say, one phrase
+    unit: str = ""  # of a number; empty where there is none
+    aliases: tuple[str, ...] = ()  # what RocketMQ, its clients and its tools call the same
+    # there for exceptions: a table for people shows it only where it is not null
     is_optional: bool = False
+    # a column has few different values, so that a dictionary of them is short
     has_few: bool = False
-    source: Any = None
+    source: Any = None  # where a value comes from; who reads the table knows its type
 
 
 class Says(NamedTuple):
-    """What the field of a row says, as an annotation: `Annotated[int, Says("…", "bytes")]`.
+    """What the field of a row says, as an annotation: `Annotated[int, Says("…", "bytes")]`."""
 
-    Attributes:
-        meaning: as in `Column`.
-        unit: as in `Column`.
-        aliases: as in `Column`.
-        type: where it is not that of the annotation.
-        name: where the column has another name than the field.
-        has_few: as in `Column`.
-    """
-
-    meaning: str
-    unit: str = ""
-    aliases: tuple[str, ...] = ()
-    type: Type | None = None
-    name: str = ""
-    has_few: bool = False
+    meaning: str  # as in `Column`
+    unit: str = ""  # as in `Column`
+    aliases: tuple[str, ...] = ()  # as in `Column`
+    type: Type | None = None  # where it is not that of the annotation
+    name: str = ""  # where the column has another name than the field
+    has_few: bool = False  # as in `Column`
 
 
 @dataclass(frozen=True)
 class Table:
-    """A public table.
+    """A public table."""
 
-    Attributes:
-        name: what its rows are, plural.
-        meaning: what one row is, one phrase.
-        columns: all of them, in the promised order.
-        shown: columns of a table for people, the most important first; empty for all.
-        below: columns that are sentences; see `Rows`.
-        whole: columns that are of no use when they are cut; see `Rows`.
-    """
-
-    name: str
-    meaning: str
-    columns: tuple[Column, ...]
+    name: str  # what its rows are, plural
+    meaning: str  # what one row is, one phrase
+    columns: tuple[Column, ...]  # all of them, in the promised order
+    # columns of a table for people, the most important first; empty for all
     shown: tuple[str, ...] = ()
-    below: tuple[str, ...] = ()
-    whole: tuple[str, ...] = ()
+    below: tuple[str, ...] = ()  # columns that are sentences; see `Rows`
+    whole: tuple[str, ...] = ()  # columns that are of no use when they are cut; see `Rows`
 
     @cached_property
     def names(self) -> tuple[str, ...]:

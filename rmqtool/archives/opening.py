@@ -34,17 +34,12 @@ PIECE_BYTES: Final = 64 << 10  # of a damaged stream the piece with the damage i
 
 @dataclass
 class OpenArchives:
-    """What the archives of one command line are.
+    """What the archives of one command line are."""
 
-    Attributes:
-        limit: bytes that a temporary copy may take; None is what the disk has to spare.
-        said: sentences for whoever typed the command.
-        is_whole: nothing is missing of any of them, as far as that can be told.
-    """
-
+    # bytes that a temporary copy may take; None is what the disk has to spare
     limit: int | None = None
-    said: list[str] = field(default_factory=list)
-    is_whole: bool = True
+    said: list[str] = field(default_factory=list)  # sentences for whoever typed the command
+    is_whole: bool = True  # nothing is missing of any of them, as far as that can be told
     _kept: ExitStack = field(default_factory=ExitStack)
 
     def add(self, path: str, advance: Callable[[int], None]) -> ArchivePlace:

@@ -36,17 +36,11 @@ ALIKE: Final = 0.9  # of a key that was meant to be another
 
 
 class BrokerConf(NamedTuple):
-    """What a broker.conf says, as text by key.
+    """What a broker.conf says, as text by key."""
 
-    Attributes:
-        path: where it was read from.
-        values: keys as they are spelled; the last of equal keys counts.
-        lines: number of the line of each, from 1.
-    """
-
-    path: str
-    values: Mapping[str, str] = {}
-    lines: Mapping[str, int] = {}
+    path: str  # where it was read from
+    values: Mapping[str, str] = {}  # keys as they are spelled; the last of equal keys counts
+    lines: Mapping[str, int] = {}  # number of the line of each, from 1
 
     @classmethod
     def parse(cls, path: str, raw: bytes) -> BrokerConf:
@@ -67,21 +61,13 @@ class BrokerConf(NamedTuple):
 
 
 class Key(NamedTuple, Generic[T]):
-    """One key.
+    """One key."""
 
-    Attributes:
-        name: as RocketMQ spells it.
-        default: what holds when it is not given; the same in all releases that know it.
-        read: what Java makes of a text; None where it leaves the default.
-        expects: what the text should be, a phrase.
-        since: the first release that knows it; None for all.
-    """
-
-    name: str
-    default: T
-    read: Callable[[str], T | None]
-    expects: str
-    since: Version | None = None
+    name: str  # as RocketMQ spells it
+    default: T  # what holds when it is not given; the same in all releases that know it
+    read: Callable[[str], T | None]  # what Java makes of a text; None where it leaves the default
+    expects: str  # what the text should be, a phrase
+    since: Version | None = None  # the first release that knows it; None for all
 
     def given(self, conf: BrokerConf | None, version: Version | None = None) -> T | None:
         """Give what a broker takes from its file; None when that is nothing.
@@ -102,21 +88,13 @@ class Key(NamedTuple, Generic[T]):
 
 
 class Complaint(NamedTuple):
-    """One thing about a broker.conf that a broker passes over without a word.
+    """One thing about a broker.conf that a broker passes over without a word."""
 
-    Attributes:
-        key: as it is spelled in the file.
-        line: its number, from 1; 0 when it is not known.
-        value: as it is in the file.
-        says: what is wrong and what counts instead, a phrase.
-        is_of_later: later releases know the key, as one file is often used for several.
-    """
-
-    key: str
-    line: int
-    value: str
-    says: str
-    is_of_later: bool = False
+    key: str  # as it is spelled in the file
+    line: int  # its number, from 1; 0 when it is not known
+    value: str  # as it is in the file
+    says: str  # what is wrong and what counts instead, a phrase
+    is_of_later: bool = False  # later releases know the key, as one file is often used for several
 
     def __str__(self) -> str:
         return f"line {self.line}: {self.key}: {self.says}"

@@ -60,19 +60,12 @@ class Record(Protocol):
 
 
 class QueuePlace(NamedTuple):
-    """Where a unit belongs.
+    """Where a unit belongs."""
 
-    Attributes:
-        topic: of the queue.
-        queue_id: of the topic.
-        queue_offset: of the unit; in a batch queue of its first message.
-        batch_size: messages, in a batch queue; None in a consume queue.
-    """
-
-    topic: str
-    queue_id: int
-    queue_offset: int
-    batch_size: int | None = None
+    topic: str  # of the queue
+    queue_id: int  # of the topic
+    queue_offset: int  # of the unit; in a batch queue of its first message
+    batch_size: int | None = None  # messages, in a batch queue; None in a consume queue
 
 
 class DispatchThrows(Exception):
@@ -80,23 +73,17 @@ class DispatchThrows(Exception):
 
 
 class DispatchRules(NamedTuple):
-    """How brokers of one release with one configuration dispatch. Picklable.
+    """How brokers of one release with one configuration dispatch. Picklable."""
 
-    Attributes:
-        release: what it does.
-        delay_levels_ms: delay of level 1, 2, … (messageDelayLevel).
-        multi_dispatch: records go to the light queues that they name, too (enableMultiDispatch).
-        lmq: names with the LMQ prefix have queue 0 only (enableLmq).
-        batch_topics: topics with batch queues; None where the configuration is not known: then
-            a record that says it is an inner batch goes to one.
-        seen_batch_topics: topics that the configuration has lost, and that have batch queues.
-    """
-
-    release: Rules
-    delay_levels_ms: tuple[int, ...] = ()
+    release: Rules  # what it does
+    delay_levels_ms: tuple[int, ...] = ()  # delay of level 1, 2, … (messageDelayLevel)
+    # records go to the light queues that they name, too (enableMultiDispatch)
     multi_dispatch: bool = False
-    lmq: bool = False
+    lmq: bool = False  # names with the LMQ prefix have queue 0 only (enableLmq)
+    # topics with batch queues; None where the configuration is not known: then a record that says
+    # it is an inner batch goes to one
     batch_topics: frozenset[str] | None = None
+    # topics that the configuration has lost, and that have batch queues
     seen_batch_topics: frozenset[str] = frozenset()
 
     def is_refused(self, topic: str, values: Mapping[str, str]) -> bool:

@@ -88,33 +88,23 @@ RELEASES: Final = tuple(
 
 
 class Trace(NamedTuple):
-    """One trace of the writer of a store.
+    """One trace of the writer of a store."""
 
-    Attributes:
-        path: where it is, relative to the store root.
-        says: what is there, a phrase.
-        at_least: the first release that does so; None when it bounds from above only.
-        below: the first release that no longer does so; None when it bounds from below only.
-    """
-
-    path: str
-    says: str
+    path: str  # where it is, relative to the store root
+    says: str  # what is there, a phrase
+    # the first release that does so; None when it bounds from above only
     at_least: Version | None = None
+    # the first release that no longer does so; None when it bounds from below only
     below: Version | None = None
 
 
 class WrittenBy(NamedTuple):
-    """The releases that may have written a store last.
+    """The releases that may have written a store last."""
 
-    Attributes:
-        traces: what tells them.
-        at_least: the newest of all lower bounds; None when there is none.
-        below: the oldest of all upper bounds; None when there is none, or when it contradicts the
-            lower bound: then the store was upgraded, and old traces remained.
-    """
-
-    traces: tuple[Trace, ...]
-    at_least: Version | None
+    traces: tuple[Trace, ...]  # what tells them
+    at_least: Version | None  # the newest of all lower bounds; None when there is none
+    # the oldest of all upper bounds; None when there is none, or when it contradicts the lower
+    # bound: then the store was upgraded, and old traces remained
     below: Version | None
 
     @classmethod

@@ -111,13 +111,9 @@ def _since(release: str, source: str, says: str) -> Rule[bool]:
 
 @dataclass(frozen=True, slots=True)
 class Rules:
-    """What one release does. Picklable.
+    """What one release does. Picklable."""
 
-    Attributes:
-        version: the release.
-    """
-
-    version: Version
+    version: Version  # the release
 
     # Configuration and files
     trims_settings = _since(

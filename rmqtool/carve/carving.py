@@ -37,11 +37,7 @@ MOST_MARKS: Final = 10_000  # damaged and partial records whose places are kept
 
 @dataclass(slots=True)
 class StoreFound:
-    """What was written of one store; its fields are the columns of CARVED.
-
-    Attributes:
-        times: earliest and latest store time, ms since 1970.
-    """
+    """What was written of one store; its fields are the columns of CARVED."""
 
     store: str
     hosts: int
@@ -53,7 +49,7 @@ class StoreFound:
     fragments: int = 0
     physical_offset: int | None = None
     physical_offset_end: int | None = None
-    times: tuple[int, int] | None = None
+    times: tuple[int, int] | None = None  # earliest and latest store time, ms since 1970
     file: str = ""
 
     def add(self, some: FoundRecords) -> None:
@@ -101,20 +97,14 @@ class StoreFound:
 
 @dataclass(slots=True)
 class Carved:
-    """What a carving found.
+    """What a carving found."""
 
-    Attributes:
-        images: that were searched.
-        stores: by name.
-        counts: int64, shape (COUNTS,); what is no whole record, by kind.
-        lone_left: records that nothing vouches for, left out.
-        marks: (number of the image, matrix of places of damaged and partial records).
-    """
-
-    images: list[Image]
-    stores: list[StoreFound] = field(default_factory=list)
+    images: list[Image]  # that were searched
+    stores: list[StoreFound] = field(default_factory=list)  # by name
+    # int64, shape (COUNTS,); what is no whole record, by kind
     counts: npt.NDArray[np.int64] = field(default_factory=lambda: np.zeros(COUNTS, np.int64))
-    lone_left: int = 0
+    lone_left: int = 0  # records that nothing vouches for, left out
+    # (number of the image, matrix of places of damaged and partial records)
     marks: list[tuple[int, npt.NDArray[np.int64]]] = field(default_factory=list)
 
     @property

@@ -100,17 +100,11 @@ class Image:
 
 
 class ImagePart(NamedTuple):
-    """A stretch of an image.
+    """A stretch of an image."""
 
-    Attributes:
-        image: which.
-        begin: first byte.
-        end: past the last.
-    """
-
-    image: Image
-    begin: int
-    end: int
+    image: Image  # which
+    begin: int  # first byte
+    end: int  # past the last
 
 
 def open_image(

@@ -20,27 +20,17 @@ class CarveFormat(enum.StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class CarveOptions:
-    """What `carve` was asked.
+    """What `carve` was asked."""
 
-    Attributes:
-        images: files or block devices.
-        output: the new file, or the new directory.
-        format: of it; None is what its name says.
-        by_store: a file for each store, in a new directory.
-        lone: records that nothing vouches for, too.
-        columns: of a line; None is all.
-        unpack_limit: bytes that a compressed image may take; None is what the disk has to spare.
-        jobs: threads; None is one for each processor.
-    """
-
-    images: tuple[str, ...]
-    output: str
-    format: CarveFormat | None = None
-    by_store: bool = False
-    lone: bool = False
-    columns: tuple[str, ...] | None = None
+    images: tuple[str, ...]  # files or block devices
+    output: str  # the new file, or the new directory
+    format: CarveFormat | None = None  # of it; None is what its name says
+    by_store: bool = False  # a file for each store, in a new directory
+    lone: bool = False  # records that nothing vouches for, too
+    columns: tuple[str, ...] | None = None  # of a line; None is all
+    # bytes that a compressed image may take; None is what the disk has to spare
     unpack_limit: int | None = None
-    jobs: int | None = None
+    jobs: int | None = None  # threads; None is one for each processor
 
     def __post_init__(self) -> None:
         """Refuse what cannot be meant, before any file is opened."""

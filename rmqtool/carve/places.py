@@ -32,15 +32,10 @@ PLACE, SIZE, SUM, IMAGE, POSITION, RUN = range(_KEPT)
 
 @dataclass(slots=True)
 class Overlaps:
-    """What was found out about records that overlap.
+    """What was found out about records that overlap."""
 
-    Attributes:
-        duplicates: records that were there already.
-        conflicts: records that claim a place that another one claims.
-    """
-
-    duplicates: int = 0
-    conflicts: int = 0
+    duplicates: int = 0  # records that were there already
+    conflicts: int = 0  # records that claim a place that another one claims
 
 
 def in_order(runs: CarvedRuns, numbers: Int64s) -> Iterator[list[Run]]:

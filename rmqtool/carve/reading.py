@@ -37,23 +37,16 @@ PIECE_BYTES: Final = 4 << 20
 
 @dataclass(slots=True)
 class FoundRecords:
-    """Some records of a run; their arrays are used again for the next ones.
+    """Some records of a run; their arrays are used again for the next ones."""
 
-    Attributes:
-        run: that they are of.
-        image: that they lie in.
-        window: uint8; what the `*_START` rows index.
-        matrix: int64, shape (ROWS, m), C order, m >= n; for kernels. Filled as far as
-            PROPERTIES_LENGTH; POSITION is that in the image.
-        proven: int64, shape (n,); 1 for a record that a checksum proves.
-        is_long: there is one record, too long for a window, which holds it without its body.
-    """
-
-    run: Run
-    image: Image
-    window: npt.NDArray[np.uint8]
+    run: Run  # that they are of
+    image: Image  # that they lie in
+    window: npt.NDArray[np.uint8]  # uint8; what the `*_START` rows index
+    # int64, shape (ROWS, m), C order, m >= n; for kernels. Filled as far as PROPERTIES_LENGTH;
+    # POSITION is that in the image.
     matrix: npt.NDArray[np.int64]
-    proven: npt.NDArray[np.int64]
+    proven: npt.NDArray[np.int64]  # int64, shape (n,); 1 for a record that a checksum proves
+    # there is one record, too long for a window, which holds it without its body
     is_long: bool = False
 
     @property

@@ -44,25 +44,15 @@ _HOST: Final = (HOST_HIGH, HOST_LOW, HOST_PORT)
 
 
 class Run(NamedTuple):
-    """FoundRecords that follow each other in an image as they do in their log.
+    """FoundRecords that follow each other in an image as they do in their log."""
 
-    Attributes:
-        image: number of the image.
-        position: of the first record in the image, bytes.
-        length: up to the end of the last record, bytes.
-        offset: physical offset of the first record.
-        records: how many.
-        stride: bytes between two of them.
-        is_lone: nothing vouches for them.
-    """
-
-    image: int
-    position: int
-    length: int
-    offset: int
-    records: int
-    stride: int
-    is_lone: bool
+    image: int  # number of the image
+    position: int  # of the first record in the image, bytes
+    length: int  # up to the end of the last record, bytes
+    offset: int  # physical offset of the first record
+    records: int  # how many
+    stride: int  # bytes between two of them
+    is_lone: bool  # nothing vouches for them
 
 
 class CarvedRuns:

@@ -33,18 +33,15 @@ BUDGET_LEAST: Final = 64 << 20
 
 @dataclass(slots=True)
 class PartFound:
-    """What a part gave.
+    """What a part gave."""
 
-    Attributes:
-        runs: matrices, int64, shape (RUN_ROWS, n), in the order of the image.
-        counts: int64, shape (COUNTS,).
-        marks: int64, shape (MARK_ROWS, k); damaged and partial records, not all of them.
-        end: where the next part begins, or later: past the last record that begins in this one.
-    """
-
+    # matrices, int64, shape (RUN_ROWS, n), in the order of the image
     runs: list[npt.NDArray[np.int64]] = field(default_factory=list)
+    # counts by kind, int64, of shape (COUNTS,)
     counts: npt.NDArray[np.int64] = field(default_factory=lambda: np.zeros(COUNTS, np.int64))
+    # int64, shape (MARK_ROWS, k); damaged and partial records, not all of them
     marks: npt.NDArray[np.int64] = field(default_factory=lambda: np.empty((MARK_ROWS, 0), np.int64))
+    # where the next part begins, or later: past the last record that begins in this one
     end: int = 0
 
     @property

@@ -51,31 +51,18 @@ Queue = TypeVar("Queue", "QueueFiles", "QueueUnits")
 
 @dataclass(frozen=True, slots=True)
 class CheckScope:
-    """What is settled before the log is read: how a broker left the store, and what is compared.
+    """What is settled before the log is read: how a broker left the store, and what is compared."""
 
-    Attributes:
-        version: release by whose rules records are dispatched.
-        is_release_known: it was asked for, or files tell at least its major line.
-        has_crashed: whether `abort` is there.
-        compares_queues: whether queues in files are compared with the log.
-        compares_index: whether the index is compared with the log.
-        has_rocksdb_queues: whether queues lie in RocksDB.
-        compares_rocksdb: whether they are compared with the log.
-        light_in_rocksdb: light queues lie in RocksDB and nowhere else.
-        has_metadata_2: whether topics, groups and offsets lie in RocksDB, of version 2.
-        taken_over: paths of the segments that are not read again.
-    """
-
-    version: Version = COMMONEST
-    is_release_known: bool = True
-    has_crashed: bool = False
-    compares_queues: bool = False
-    compares_index: bool = False
-    has_rocksdb_queues: bool = False
-    compares_rocksdb: bool = False
-    light_in_rocksdb: bool = False
-    has_metadata_2: bool = False
-    taken_over: frozenset[str] = frozenset()
+    version: Version = COMMONEST  # release by whose rules records are dispatched
+    is_release_known: bool = True  # it was asked for, or files tell at least its major line
+    has_crashed: bool = False  # whether `abort` is there
+    compares_queues: bool = False  # whether queues in files are compared with the log
+    compares_index: bool = False  # whether the index is compared with the log
+    has_rocksdb_queues: bool = False  # whether queues lie in RocksDB
+    compares_rocksdb: bool = False  # whether they are compared with the log
+    light_in_rocksdb: bool = False  # light queues lie in RocksDB and nowhere else
+    has_metadata_2: bool = False  # whether topics, groups and offsets lie in RocksDB, of version 2
+    taken_over: frozenset[str] = frozenset()  # paths of the segments that are not read again
 
     @property
     def release(self) -> Rules:
@@ -89,20 +76,13 @@ class Inspection:
 
     It takes note of what was read, and of what cannot be. What is found out about log and queues
     is no part of it: who needs that is given it.
-
-    Attributes:
-        store: what is validated.
-        options: what was asked.
-        account: what was read.
-        queues: all that the store has.
-        scope: what is settled before the log is read.
     """
 
-    store: Store
-    options: ValidateOptions
-    account: Account
-    queues: Queues
-    scope: CheckScope = CheckScope()
+    store: Store  # what is validated
+    options: ValidateOptions  # what was asked
+    account: Account  # what was read
+    queues: Queues  # all that the store has
+    scope: CheckScope = CheckScope()  # what is settled before the log is read
     _documents: dict[str, tuple[dict[str, Any], str] | None] = field(default_factory=dict)
     _families: dict[str, dict[QueueName, QueueFiles]] = field(default_factory=dict)
     _units: dict[str, dict[QueueName, QueueUnits]] = field(default_factory=dict)

@@ -62,21 +62,13 @@ STORES: Final = Table(
 
 
 class StoreVerdict(NamedTuple):
-    """What was found in one store. Picklable.
+    """What was found in one store. Picklable."""
 
-    Attributes:
-        row: of `STORES`.
-        exit_code: 3 not all was read, 1 damage, 0 none.
-        findings: all of them, where they were asked for.
-        location: of the store root.
-        version: release that is to run on the store.
-    """
-
-    row: dict[str, object]
-    exit_code: int
-    findings: tuple[Finding, ...] = ()
-    location: str = ""
-    version: Version = COMMONEST
+    row: dict[str, object]  # of `STORES`
+    exit_code: int  # 3 not all was read, 1 damage, 0 none
+    findings: tuple[Finding, ...] = ()  # all of them, where they were asked for
+    location: str = ""  # of the store root
+    version: Version = COMMONEST  # release that is to run on the store
 
     @classmethod
     def not_read(cls, name: str, broker: str, reason: str) -> StoreVerdict:

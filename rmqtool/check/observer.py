@@ -22,12 +22,9 @@ NONE_PROVEN: Final[Proven] = frozenset()
 
 
 class Observer(Protocol):
-    """Looks on; it must not change what it is shown, nor raise because of content.
+    """Looks on; it must not change what it is shown, nor raise because of content."""
 
-    Attributes:
-        grid: the stretches of time in which traffic is to be counted; None for no counting.
-    """
-
+    # the stretches of time in which traffic is to be counted; None for no counting
     grid: TimeGrid | None
 
     def begin(self, inspection: Inspection, facts: LogFacts, queues: QueueFacts) -> None:
@@ -42,17 +39,11 @@ class Observer(Protocol):
 
 
 class Observers(NamedTuple):
-    """All who look on at one validation.
+    """All who look on at one validation."""
 
-    Attributes:
-        watch: takes the bytes of the commitlog done since it was last called.
-        observer: sees what is read; None for nobody.
-        ledger: keeps book for a manifest; None without.
-    """
-
-    watch: Callable[[int], None]
-    observer: Observer | None = None
-    ledger: Ledger | None = None
+    watch: Callable[[int], None]  # takes the bytes of the commitlog done since it was last called
+    observer: Observer | None = None  # sees what is read; None for nobody
+    ledger: Ledger | None = None  # keeps book for a manifest; None without
 
     @property
     def grid(self) -> TimeGrid | None:

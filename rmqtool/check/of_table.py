@@ -41,19 +41,12 @@ OF_COMPACTION: Final = frozenset({Area.COMPACTION})
 
 
 class Reads(NamedTuple):
-    """What a view is read from, but for the log.
+    """What a view is read from, but for the log."""
 
-    Attributes:
-        areas: of a validation that judge these files.
-        kinds: of the files.
-        databases: paths of databases that are read, too.
-        is_compared: who reads all of it is told what the log says of it, too.
-    """
-
-    areas: frozenset[Area]
-    kinds: tuple[BranchKind, ...] = ()
-    databases: tuple[str, ...] = ()
-    is_compared: bool = False
+    areas: frozenset[Area]  # of a validation that judge these files
+    kinds: tuple[BranchKind, ...] = ()  # of the files
+    databases: tuple[str, ...] = ()  # paths of databases that are read, too
+    is_compared: bool = False  # who reads all of it is told what the log says of it, too
 
 
 def _queue(area: Area, kind: BranchKind, *databases: str) -> Reads:
@@ -100,21 +93,13 @@ COMPACTED: Final = str(BranchKind.COMPACTION_LOG)
 
 
 class Asked(NamedTuple):
-    """Whose files are judged. Picklable.
+    """Whose files are judged. Picklable."""
 
-    Attributes:
-        path: of the store, a directory of it, or a file.
-        broker_conf: the broker's configuration file.
-        word: the view.
-        selection: of rows.
-        is_whole: all rows are read; else no other file is read for them.
-    """
-
-    path: str
-    broker_conf: str | None
-    word: str
-    selection: Selection
-    is_whole: bool = True
+    path: str  # of the store, a directory of it, or a file
+    broker_conf: str | None  # the broker's configuration file
+    word: str  # the view
+    selection: Selection  # of rows
+    is_whole: bool = True  # all rows are read; else no other file is read for them
 
 
 def defects(asked: Asked) -> Iterator[Finding]:

@@ -56,39 +56,26 @@ class CheckLevel(enum.StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class ValidateOptions:
-    """What `validate` was asked.
+    """What `validate` was asked."""
 
-    Attributes:
-        store: store root, a directory of it, or one file.
-        only: areas or finding codes to report; empty is all.
-        level: how deep.
-        topic: the one topic whose queues are compared; None is all.
-        ignore: finding codes that are not reported and do not count.
-        fail_on: the least severity that makes the exit code 1.
-        broker_version: the broker that is to run on the store; None is whoever wrote it.
-        broker_conf: its configuration file.
-        jobs: threads; None is one for each processor.
-        since: an earlier manifest: what a broker does not touch again is not read again.
-        keeps_book: make a manifest.
-        range_checksums: with the checksums that brokers compute for a range of the log.
-        as_user: who runs the broker, by name or number; None is whoever owns most of the store.
-        part_bytes: how much of a segment one task reads.
-    """
-
-    store: str | os.PathLike[str]
-    only: frozenset[str] = frozenset()
-    level: CheckLevel = CheckLevel.FULL
-    topic: str | None = None
-    ignore: frozenset[str] = frozenset()
-    fail_on: Severity = Severity.DAMAGE
+    store: str | os.PathLike[str]  # store root, a directory of it, or one file
+    only: frozenset[str] = frozenset()  # areas or finding codes to report; empty is all
+    level: CheckLevel = CheckLevel.FULL  # how deep
+    topic: str | None = None  # the one topic whose queues are compared; None is all
+    ignore: frozenset[str] = frozenset()  # finding codes that are not reported and do not count
+    fail_on: Severity = Severity.DAMAGE  # the least severity that makes the exit code 1
+    # the broker that is to run on the store; None is whoever wrote it
     broker_version: str | None = None
-    broker_conf: str | os.PathLike[str] | None = None
-    jobs: int | None = None
+    broker_conf: str | os.PathLike[str] | None = None  # its configuration file
+    jobs: int | None = None  # threads; None is one for each processor
+    # an earlier manifest: what a broker does not touch again is not read again
     since: str | os.PathLike[str] | None = field(default=None, kw_only=True)
-    keeps_book: bool = field(default=False, kw_only=True)
+    keeps_book: bool = field(default=False, kw_only=True)  # make a manifest
+    # with the checksums that brokers compute for a range of the log
     range_checksums: bool = field(default=False, kw_only=True)
+    # who runs the broker, by name or number; None is whoever owns most of the store
     as_user: str | None = field(default=None, kw_only=True)
-    part_bytes: int = field(default=64 << 20, kw_only=True)
+    part_bytes: int = field(default=64 << 20, kw_only=True)  # how much of a segment one task reads
 
     def __post_init__(self) -> None:
         if unknown := self.only - CODES.keys() - frozenset(AREAS):

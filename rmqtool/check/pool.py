@@ -33,15 +33,10 @@ Verdict = TypeVar("Verdict")
 
 @dataclass(frozen=True, slots=True)
 class StorePart:
-    """One store, as a part of the work. Picklable.
+    """One store, as a part of the work. Picklable."""
 
-    Attributes:
-        store: which one.
-        log_bytes: length of its log; 0 where that cannot be told.
-    """
-
-    store: FleetStore
-    log_bytes: int = 0
+    store: FleetStore  # which one
+    log_bytes: int = 0  # length of its log; 0 where that cannot be told
 
     @property
     def length(self) -> int:

@@ -24,29 +24,21 @@ LONG_SECONDS: Final = 1.0  # of a shorter run the start is the most, and a rate 
 
 @dataclass(slots=True)
 class Account:
-    """What was read, and what was not.
+    """What was read, and what was not."""
 
-    Attributes:
-        bytes: of all artefacts, as far as they were read or proven to be unused.
-        records: commitlog records.
-        units: consume queue and batch queue units.
-        entries: key index entries.
-        files: files looked into.
-        unread: path and reason of everything that could not be read: the result is incomplete.
-        left_out: what was not looked at, and why; a choice or a limit that the user must know.
-        expired: paths of files that a running broker deleted while all this was read.
-        since: records that a running broker stored while all this was read: not judged; None where
-            no broker runs, or nobody looked.
-    """
-
-    bytes: int = 0
-    records: int = 0
-    units: int = 0
-    entries: int = 0
-    files: int = 0
+    bytes: int = 0  # of all artefacts, as far as they were read or proven to be unused
+    records: int = 0  # commitlog records
+    units: int = 0  # consume queue and batch queue units
+    entries: int = 0  # key index entries
+    files: int = 0  # files looked into
+    # path and reason of everything that could not be read: the result is incomplete
     unread: dict[str, UnreadablePath] = field(default_factory=dict)
+    # what was not looked at, and why; a choice or a limit that the user must know
     left_out: list[tuple[str, str]] = field(default_factory=list)
+    # paths of files that a running broker deleted while all this was read
     expired: set[str] = field(default_factory=set)
+    # records that a running broker stored while all this was read: not judged; None where no broker
+    # runs, or nobody looked
     since: int | None = None
 
     @property
@@ -57,19 +49,13 @@ class Account:
 
 @dataclass(slots=True)
 class Summary:
-    """What a validation was about, once all findings have been read.
+    """What a validation was about, once all findings have been read."""
 
-    Attributes:
-        account: what was read, and what was not.
-        codes: how many findings of each code and severity, those that were only counted included.
-        seconds: how long it took, but for compiling native code at the first run.
-        is_finished: whether it came to its end; an interrupted one proves nothing.
-    """
-
-    account: Account
+    account: Account  # what was read, and what was not
+    # how many findings of each code and severity, those that were only counted included
     codes: Counter[tuple[Code, Severity]] = field(default_factory=Counter)
-    seconds: float = 0.0
-    is_finished: bool = False
+    seconds: float = 0.0  # how long it took, but for compiling native code at the first run
+    is_finished: bool = False  # whether it came to its end; an interrupted one proves nothing
 
     @property
     def counts(self) -> dict[Severity, int]:

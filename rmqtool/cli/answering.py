@@ -23,19 +23,12 @@ FEW: Final = 3  # messages that are shown a field a line
 
 
 class Show(NamedTuple):
-    """What of an answer is wanted.
+    """What of an answer is wanted."""
 
-    Attributes:
-        trace: the whole life of each message.
-        explain: the steps, too.
-        is_hex: every byte with its field.
-        body: how bodies are shown.
-    """
-
-    trace: bool
-    explain: bool
-    is_hex: bool
-    body: BodyOptions
+    trace: bool  # the whole life of each message
+    explain: bool  # the steps, too
+    is_hex: bool  # every byte with its field
+    body: BodyOptions  # how bodies are shown
 
 
 def answer_one(lookup: Lookup, request: Request, show: Show, delivery: Delivery) -> int:

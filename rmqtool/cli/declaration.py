@@ -37,13 +37,9 @@ NOT: Final = "/"  # in the name of a flag, before what switches it off
 
 
 class Command(ABC):
-    """What a command line asks for. The docstring is its help, below the summary in `CONTENTS`.
+    """What a command line asks for. The docstring is its help, below the summary in `CONTENTS`."""
 
-    Attributes:
-        is_declared: its fields are arguments and options.
-    """
-
-    is_declared: ClassVar[bool] = True
+    is_declared: ClassVar[bool] = True  # its fields are arguments and options
 
     @abstractmethod
     def run(self) -> int:
@@ -63,55 +59,36 @@ class Command(ABC):
 
 
 class Line(NamedTuple):
-    """What stands on a command line before the word that is to be completed.
+    """What stands on a command line before the word that is to be completed."""
 
-    Attributes:
-        arguments: such as stores.
-        values: of options, by the name of the field.
-    """
-
-    arguments: Sequence[str]
-    values: Mapping[str, Sequence[str]]
+    arguments: Sequence[str]  # such as stores
+    values: Mapping[str, Sequence[str]]  # of options, by the name of the field
 
 
 Completer: TypeAlias = Callable[[Line], Iterable[Word]]
 
 
 class Argument(NamedTuple):
-    """What is said of a field that is no option.
+    """What is said of a field that is no option."""
 
-    Attributes:
-        metavar: what stands for it in the help.
-        help: sentences.
-        completes: gives what may stand there; None is a file.
-        opens: it is a store, so it may be an archive, or a directory above a store.
-    """
-
-    metavar: str
-    help: str
-    completes: Completer | None = None
-    opens: bool = False
+    metavar: str  # what stands for it in the help
+    help: str  # sentences
+    completes: Completer | None = None  # gives what may stand there; None is a file
+    opens: bool = False  # it is a store, so it may be an archive, or a directory above a store
 
 
 class Option(NamedTuple):
-    """What is said of a field that is an option.
+    """What is said of a field that is an option."""
 
-    Attributes:
-        names: as typed, comma separated; `--do/--no-do` is a flag and what switches it off.
-        help: sentences.
-        metavar: what stands for its value in the help; without one a choice has its words there.
-        least: the least number.
-        completes: gives what may stand there; None is a file, or the words of a choice.
-        env: the environment variable that counts where the option is not given.
-        opens: it is a store that is only read, so it may be an archive, or a directory above one.
-    """
-
-    names: str
-    help: str
+    names: str  # as typed, comma separated; `--do/--no-do` is a flag and what switches it off
+    help: str  # sentences
+    # what stands for its value in the help; without one a choice has its words there
     metavar: str = ""
-    least: int | None = None
+    least: int | None = None  # the least number
+    # gives what may stand there; None is a file, or the words of a choice
     completes: Completer | None = None
-    env: str = ""
+    env: str = ""  # the environment variable that counts where the option is not given
+    # it is a store that is only read, so it may be an archive, or a directory above one
     opens: bool = False
 
 
@@ -134,25 +111,15 @@ class Kind(enum.Enum):
 
 
 class Parameter(NamedTuple):
-    """One argument or option of a command.
+    """One argument or option of a command."""
 
-    Attributes:
-        name: of the field; no command has it twice.
-        group: the field of the command that holds the group with this field; empty without one.
-        said: the declaration.
-        kind: how its value is read.
-        type: of its value, None aside.
-        default: None where there is none, or none is needed.
-        is_required: there is no default.
-    """
-
-    name: str
-    group: str
-    said: Argument | Option
-    kind: Kind
-    type: Any
-    default: Any
-    is_required: bool
+    name: str  # of the field; no command has it twice
+    group: str  # the field of the command that holds the group with this field; empty without one
+    said: Argument | Option  # the declaration
+    kind: Kind  # how its value is read
+    type: Any  # of its value, None aside
+    default: Any  # None where there is none, or none is needed
+    is_required: bool  # there is no default
 
     @property
     def is_argument(self) -> bool:

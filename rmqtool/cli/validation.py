@@ -35,19 +35,12 @@ STREAMED = (Format.JSONL, Format.CSV)
 
 @dataclass(frozen=True, slots=True)
 class Reports:
-    """Files that were asked for beside the rows.
+    """Files that were asked for beside the rows."""
 
-    Attributes:
-        sarif: where to write the findings as SARIF.
-        junit: the same as JUnit XML.
-        manifest: where to write what the files are now.
-        since: the manifest of an earlier run, to be read.
-    """
-
-    sarif: str | None = None
-    junit: str | None = None
-    manifest: str | None = None
-    since: str | None = None
+    sarif: str | None = None  # where to write the findings as SARIF
+    junit: str | None = None  # the same as JUnit XML
+    manifest: str | None = None  # where to write what the files are now
+    since: str | None = None  # the manifest of an earlier run, to be read
 
     @property
     def replaces_manifest(self) -> bool:

@@ -28,24 +28,16 @@ def _commonest() -> DispatchRules:
 
 @dataclass(frozen=True, slots=True)
 class DeriveOptions:
-    """What to derive. Picklable.
+    """What to derive. Picklable."""
 
-    Attributes:
-        rules: of the broker.
-        queues: derive queue runs.
-        index: derive index runs.
-        is_dledger: the segments are DLedger data.
-        run_units: runs are cut where a consume queue file of so many units ends; 0 for nowhere.
-        times: give the store time of each unit of a consume queue.
-        scan: how to read; what derivation needs is added.
-    """
-
-    rules: DispatchRules = field(default_factory=_commonest)
-    queues: bool = True
-    index: bool = True
-    is_dledger: bool = False
+    rules: DispatchRules = field(default_factory=_commonest)  # of the broker
+    queues: bool = True  # derive queue runs
+    index: bool = True  # derive index runs
+    is_dledger: bool = False  # the segments are DLedger data
+    # runs are cut where a consume queue file of so many units ends; 0 for nowhere
     run_units: int = 0
-    times: bool = False
+    times: bool = False  # give the store time of each unit of a consume queue
+    # how to read; what derivation needs is added
     scan: ScanOptions = field(default_factory=_without_crc)
 
     @property

@@ -42,29 +42,19 @@ def _no_ends() -> npt.NDArray[np.int64]:
 
 @dataclass(frozen=True, slots=True)
 class QueueRun:
-    """Units that follow each other in one queue.
+    """Units that follow each other in one queue."""
 
-    Attributes:
-        topic: as stored.
-        queue_id: of the topic.
-        queue_offset: of the first unit; with batch queues its `msg_base_offset`.
-        units: packed, big-endian.
-        count: units.
-        store_timestamp: of the record of the last unit, ms; 4.9 and 5.0 search files by it.
-        kind: which kind of file.
-        times: int64, shape (count,): of the record of each unit, ms; empty unless asked for.
-        ends: physical offsets of the first and the last unit, where `units` are left out: they lie
-            in the queue, byte for byte, at `queue_offset`. None where they are here.
-    """
-
-    topic: bytes
-    queue_id: int
-    queue_offset: int
-    units: memoryview
-    count: int
-    store_timestamp: int
-    kind: QueueKind
+    topic: bytes  # as stored
+    queue_id: int  # of the topic
+    queue_offset: int  # of the first unit; with batch queues its `msg_base_offset`
+    units: memoryview  # packed, big-endian
+    count: int  # units
+    store_timestamp: int  # of the record of the last unit, ms; 4.9 and 5.0 search files by it
+    kind: QueueKind  # which kind of file
+    # int64, shape (count,): of the record of each unit, ms; empty unless asked for
     times: npt.NDArray[np.int64] = field(default_factory=_no_times)
+    # physical offsets of the first and the last unit, where `units` are left out: they lie in the
+    # queue, byte for byte, at `queue_offset`. None where they are here.
     ends: tuple[int, int] | None = None
 
     @property
@@ -83,31 +73,22 @@ class QueueRuns:
     """The runs of one part of a commitlog. Picklable.
 
     Runs of the same queue are in log order, queues in the order of their first unit.
-
-    Attributes:
-        kind: which kind of files they belong to.
-        queues: topic and queue id of each queue that occurs.
-        units: uint8, shape (n, 20 or 46): packed, run after run.
-        queue: int64, shape (runs,): number in `queues`.
-        queue_offset: int64, shape (runs,): of the first unit.
-        first: int64, shape (runs,): number of the first unit in `units`.
-        count: int64, shape (runs,): units.
-        store_timestamp: int64, shape (runs,): of the record of the last unit, ms.
-        times: int64, shape (n,): of the record of each unit, ms; empty unless asked for. RocksDB
-            keeps it beside the unit, files do not.
-        ends: int64, shape (runs, 2): physical offsets of the first and the last unit of each run
-            whose units are left out, see `QueueRun`; -1 for the others. Empty where none are.
     """
 
-    kind: QueueKind
-    queues: tuple[tuple[bytes, int], ...]
-    units: npt.NDArray[np.uint8]
-    queue: npt.NDArray[np.int64]
-    queue_offset: npt.NDArray[np.int64]
-    first: npt.NDArray[np.int64]
-    count: npt.NDArray[np.int64]
+    kind: QueueKind  # which kind of files they belong to
+    queues: tuple[tuple[bytes, int], ...]  # topic and queue id of each queue that occurs
+    units: npt.NDArray[np.uint8]  # uint8, shape (n, 20 or 46): packed, run after run
+    queue: npt.NDArray[np.int64]  # int64, shape (runs,): number in `queues`
+    queue_offset: npt.NDArray[np.int64]  # int64, shape (runs,): of the first unit
+    first: npt.NDArray[np.int64]  # int64, shape (runs,): number of the first unit in `units`
+    count: npt.NDArray[np.int64]  # int64, shape (runs,): units
+    # int64, shape (runs,): of the record of the last unit, ms
     store_timestamp: npt.NDArray[np.int64]
+    # int64, shape (n,): of the record of each unit, ms; empty unless asked for. RocksDB keeps it
+    # beside the unit, files do not.
     times: npt.NDArray[np.int64] = field(default_factory=_no_times)
+    # int64, shape (runs, 2): physical offsets of the first and the last unit of each run whose
+    # units are left out, see `QueueRun`; -1 for the others. Empty where none are.
     ends: npt.NDArray[np.int64] = field(default_factory=_no_ends)
 
     def __len__(self) -> int:

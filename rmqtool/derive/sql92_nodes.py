@@ -28,17 +28,11 @@ _PARTS: Final[dict[str, Callable[[str, str], bool]]] = {
 
 
 class Node(NamedTuple):
-    """A part of an expression.
+    """A part of an expression."""
 
-    Attributes:
-        evaluate: gives text, `Whole`, float, truth, or None for null.
-        kind: `constant`, `property`, `boolean` or `number` (a negated property).
-        value: of a constant.
-    """
-
-    evaluate: Callable[[Properties], object]
-    kind: str
-    value: object = None
+    evaluate: Callable[[Properties], object]  # gives text, `Whole`, float, truth, or None for null
+    kind: str  # `constant`, `property`, `boolean` or `number` (a negated property)
+    value: object = None  # of a constant
 
     @property
     def is_boolean(self) -> bool:

@@ -23,26 +23,19 @@ LIVE: Final = "a running broker holds it; messages after the start of the compar
 
 @dataclass(frozen=True)
 class StoreDifference:
-    """Two stores side by side.
+    """Two stores side by side."""
 
-    Attributes:
-        paths: of A and of B.
-        log: their logs.
-        state: all else.
-        records: what lies at the first difference, in A and in B; None where it is unreadable.
-        same_until: when the last message before the first difference, or before the end of the
-            shorter log, was stored, ms since 1970; None where nothing tells.
-        troubles: what could not be read or is damaged in A and in B.
-        parts: what of both was compared: all of two store roots.
-    """
-
-    paths: tuple[str, str]
-    log: LogDifference
-    state: StateDifference
+    paths: tuple[str, str]  # of A and of B
+    log: LogDifference  # their logs
+    state: StateDifference  # all else
+    # what lies at the first difference, in A and in B; None where it is unreadable
     records: tuple[LogRecord | NoRecord | None, LogRecord | NoRecord | None]
+    # when the last message before the first difference, or before the end of the shorter log, was
+    # stored, ms since 1970; None where nothing tells
     same_until: int | None
+    # what could not be read or is damaged in A and in B
     troubles: tuple[list[SideProblem], list[SideProblem]]
-    parts: frozenset[Part]
+    parts: frozenset[Part]  # what of both was compared: all of two store roots
 
     @property
     def parts_at(self) -> int | None:

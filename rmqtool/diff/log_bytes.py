@@ -45,30 +45,19 @@ class LogStretch(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class LogPair:
-    """What one task compares: physical offsets [begin, end) of one file of each log. Picklable.
+    """What one task compares: physical offsets [begin, end) of one file of each log. Picklable."""
 
-    Attributes:
-        begin: first byte.
-        end: past the last byte.
-        a: the file of A; None where no file holds the bytes.
-        b: likewise.
-    """
-
-    begin: int
-    end: int
-    a: Segment | None
-    b: Segment | None
+    begin: int  # first byte
+    end: int  # past the last byte
+    a: Segment | None  # the file of A; None where no file holds the bytes
+    b: Segment | None  # likewise
 
 
 class Compared(NamedTuple):
-    """What one task found.
+    """What one task found."""
 
-    Attributes:
-        stretches: they tile the piece.
-        unread: what could not be read of A and of B.
-    """
-
-    stretches: list[LogStretch]
+    stretches: list[LogStretch]  # they tile the piece
+    # what could not be read of A and of B
     unread: tuple[UnreadablePath | None, UnreadablePath | None] = (None, None)
 
 

@@ -38,18 +38,13 @@ class LogSpan(NamedTuple):
 
 @dataclass(slots=True)
 class OwnMessages:
-    """What one log has and the other has not.
+    """What one log has and the other has not."""
 
-    Attributes:
-        tallies: by range and queue.
-        first: physical offset of the first own record or damage in the shared range.
-        unknown: messages that could not be compared.
-        damage: stretches without a sound record in the files that were scanned.
-    """
-
-    tallies: dict[QueueKey, OwnTally] = field(default_factory=dict)
+    tallies: dict[QueueKey, OwnTally] = field(default_factory=dict)  # by range and queue
+    # physical offset of the first own record or damage in the shared range
     first: int | None = None
-    unknown: int = 0
+    unknown: int = 0  # messages that could not be compared
+    # stretches without a sound record in the files that were scanned
     damage: list[Damage] = field(default_factory=list)
 
     def messages(self, *ranges: str) -> int:
@@ -74,25 +69,15 @@ class OwnMessages:
 
 @dataclass(frozen=True, slots=True)
 class LogDifference:
-    """Two logs side by side.
+    """Two logs side by side."""
 
-    Attributes:
-        a: what A holds.
-        b: what B holds.
-        own: what only A has, and what only B has.
-        first: physical offset of the first difference in the shared range; None for none.
-        goes_on: after it both logs have the same records again.
-        unread: bytes that could not be compared.
-        compared: bytes that were.
-    """
-
-    a: LogSpan
-    b: LogSpan
-    own: tuple[OwnMessages, OwnMessages]
-    first: int | None
-    goes_on: bool
-    unread: int
-    compared: int
+    a: LogSpan  # what A holds
+    b: LogSpan  # what B holds
+    own: tuple[OwnMessages, OwnMessages]  # what only A has, and what only B has
+    first: int | None  # physical offset of the first difference in the shared range; None for none
+    goes_on: bool  # after it both logs have the same records again
+    unread: int  # bytes that could not be compared
+    compared: int  # bytes that were
 
     @property
     def shared(self) -> LogSpan:

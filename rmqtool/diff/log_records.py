@@ -38,41 +38,24 @@ RANGES: Final = (BEFORE, SHARED, AFTER)
 
 
 class QueueKey(NamedTuple):
-    """Messages that are counted together.
+    """Messages that are counted together."""
 
-    Attributes:
-        range: where they lie: before, in or after the range that both logs hold.
-        topic: printable.
-        queue_id: of the topic.
-    """
-
-    range: str
-    topic: str
-    queue_id: int
+    range: str  # where they lie: before, in or after the range that both logs hold
+    topic: str  # printable
+    queue_id: int  # of the topic
 
 
 class OwnTally(NamedTuple):
-    """Messages that only one log has; times in ms since 1970.
+    """Messages that only one log has; times in ms since 1970."""
 
-    Attributes:
-        messages: how many.
-        size: bytes of their records.
-        first_queue_offset: the lowest.
-        last_queue_offset: the highest.
-        first_physical_offset: the lowest.
-        last_physical_offset: the highest.
-        first_timestamp: when the oldest was stored.
-        last_timestamp: when the newest was stored.
-    """
-
-    messages: int
-    size: int
-    first_queue_offset: int
-    last_queue_offset: int
-    first_physical_offset: int
-    last_physical_offset: int
-    first_timestamp: int
-    last_timestamp: int
+    messages: int  # how many
+    size: int  # bytes of their records
+    first_queue_offset: int  # the lowest
+    last_queue_offset: int  # the highest
+    first_physical_offset: int  # the lowest
+    last_physical_offset: int  # the highest
+    first_timestamp: int  # when the oldest was stored
+    last_timestamp: int  # when the newest was stored
 
     def __or__(self, other: OwnTally) -> OwnTally:
         """Give both together."""
@@ -83,67 +66,44 @@ class OwnTally(NamedTuple):
 
 
 class Damage(NamedTuple):
-    """A stretch of a log that holds no sound record.
+    """A stretch of a log that holds no sound record."""
 
-    Attributes:
-        physical_offset: where it begins.
-        length: bytes.
-        code: of the finding.
-        path: the file.
-        is_shared: the other log has the same bytes there.
-    """
-
-    physical_offset: int
-    length: int
-    code: Code
-    path: str
-    is_shared: bool
+    physical_offset: int  # where it begins
+    length: int  # bytes
+    code: Code  # of the finding
+    path: str  # the file
+    is_shared: bool  # the other log has the same bytes there
 
 
 @dataclass(frozen=True, slots=True)
 class RecordTask:
-    """A file of one log that is to be scanned. Picklable.
+    """A file of one log that is to be scanned. Picklable."""
 
-    Attributes:
-        segment: the file.
-        end: physical offset where its log ends, or later.
-        other_end: where the other log ends; what its files hold from there on is not compared.
-        others: the files of the other log that hold bytes of its range.
-        own: stretches that are not the same in both, physical offsets, in their order.
-        unread: stretches that could not be read of these, physical offsets.
-        shared: the range that both logs hold.
-        is_dledger: its records lie in DLedger entries.
-    """
-
-    segment: Segment
-    end: int
-    other_end: int
-    others: tuple[Segment, ...]
+    segment: Segment  # the file
+    end: int  # physical offset where its log ends, or later
+    other_end: int  # where the other log ends; what its files hold from there on is not compared
+    others: tuple[Segment, ...]  # the files of the other log that hold bytes of its range
+    # stretches that are not the same in both, physical offsets, in their order
     own: tuple[tuple[int, int], ...]
+    # stretches that could not be read of these, physical offsets
     unread: tuple[tuple[int, int], ...]
-    shared: tuple[int, int]
-    is_dledger: bool
+    shared: tuple[int, int]  # the range that both logs hold
+    is_dledger: bool  # its records lie in DLedger entries
 
 
 @dataclass(slots=True)
 class RecordReport:
-    """What one log has of its own in one file.
+    """What one log has of its own in one file."""
 
-    Attributes:
-        tallies: messages by range and queue.
-        first: physical offset of the first own record or damage in the shared range.
-        last_same: physical offset of the last record that the other log has, too; -1 for none.
-        unknown: records that could not be compared.
-        damage: stretches without a sound record, and records whose body is damaged.
-        unread: why the file could not be scanned.
-    """
-
-    tallies: dict[QueueKey, OwnTally] = field(default_factory=dict)
+    tallies: dict[QueueKey, OwnTally] = field(default_factory=dict)  # messages by range and queue
+    # physical offset of the first own record or damage in the shared range
     first: int | None = None
+    # physical offset of the last record that the other log has, too; -1 for none
     last_same: int = -1
-    unknown: int = 0
+    unknown: int = 0  # records that could not be compared
+    # stretches without a sound record, and records whose body is damaged
     damage: list[Damage] = field(default_factory=list)
-    unread: UnreadablePath | None = None
+    unread: UnreadablePath | None = None  # why the file could not be scanned
 
 
 def own_records(task: RecordTask) -> RecordReport:

@@ -50,19 +50,12 @@ _LOGS: Final = frozenset({str(BranchKind.COMMITLOG), str(BranchKind.DLEDGER)})
 
 @dataclass(frozen=True, slots=True)
 class ChangedFile:
-    """A file that is not what the manifest says.
+    """A file that is not what the manifest says."""
 
-    Attributes:
-        change: what became of it; None where it could not be read.
-        then: what the manifest says.
-        now: what it is.
-        unread: why it could not be read.
-    """
-
-    change: Change | None
-    then: ManifestFile | None
-    now: ManifestFile | None
-    unread: UnreadablePath | None = None
+    change: Change | None  # what became of it; None where it could not be read
+    then: ManifestFile | None  # what the manifest says
+    now: ManifestFile | None  # what it is
+    unread: UnreadablePath | None = None  # why it could not be read
 
     @property
     def file(self) -> ManifestFile:
@@ -89,17 +82,11 @@ class ChangedFile:
 
 @dataclass(frozen=True, slots=True)
 class ManifestDifference:
-    """A store beside a manifest.
+    """A store beside a manifest."""
 
-    Attributes:
-        manifest: what was.
-        changed: the files that differ, by path.
-        same: how many do not.
-    """
-
-    manifest: Manifest
-    changed: tuple[ChangedFile, ...]
-    same: int
+    manifest: Manifest  # what was
+    changed: tuple[ChangedFile, ...]  # the files that differ, by path
+    same: int  # how many do not
 
     @property
     def unread(self) -> int:

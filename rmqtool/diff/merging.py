@@ -49,21 +49,13 @@ class OffsetName(NamedTuple):
 
 
 class MergedOffset(NamedTuple):
-    """What becomes of the offsets that two stores have of one group and queue.
+    """What becomes of the offsets that two stores have of one group and queue."""
 
-    Attributes:
-        name: whose they are.
-        a: next message to be consumed, as A says; None where it says nothing.
-        b: the same of B.
-        merged: what is taken; None where neither is borne by both stores.
-        reason: why a larger one, or both, were not taken; empty where there was no other.
-    """
-
-    name: OffsetName
-    a: int | None
-    b: int | None
-    merged: int | None
-    reason: str
+    name: OffsetName  # whose they are
+    a: int | None  # next message to be consumed, as A says; None where it says nothing
+    b: int | None  # the same of B
+    merged: int | None  # what is taken; None where neither is borne by both stores
+    reason: str  # why a larger one, or both, were not taken; empty where there was no other
 
     def row(self) -> dict[str, object]:
         """Give it as a row of `MERGED`."""

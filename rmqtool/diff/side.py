@@ -50,37 +50,23 @@ def parts_of(store: Store) -> set[Part]:
 
 
 class SideProblem(NamedTuple):
-    """Something that could not be read, or is damaged.
+    """Something that could not be read, or is damaged."""
 
-    Attributes:
-        path: relative to the store root where that is known.
-        problem: one phrase.
-        is_unread: so that what is the same was not proven.
-        physical_offset: in the log.
-        length: bytes of the log.
-        code: of the finding.
-    """
-
-    path: str
-    problem: str
-    is_unread: bool = True
-    physical_offset: int | None = None
-    length: int | None = None
-    code: str | None = None
+    path: str  # relative to the store root where that is known
+    problem: str  # one phrase
+    is_unread: bool = True  # so that what is the same was not proven
+    physical_offset: int | None = None  # in the log
+    length: int | None = None  # bytes of the log
+    code: str | None = None  # of the finding
 
 
 @dataclass
 class Side:
-    """A store that is compared. A context manager: some files stay open.
+    """A store that is compared. A context manager: some files stay open."""
 
-    Attributes:
-        name: A or B.
-        store: the store.
-        troubles: what could not be read or is damaged, so far.
-    """
-
-    name: str
-    store: Store
+    name: str  # A or B
+    store: Store  # the store
+    # what could not be read or is damaged, so far
     troubles: list[SideProblem] = field(default_factory=list)
 
     def __enter__(self) -> Self:

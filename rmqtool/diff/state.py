@@ -60,19 +60,12 @@ class SettingKey(NamedTuple):
 
 
 class StateDifference(NamedTuple):
-    """Where two stores differ beside their logs: what A has, what B has; None for nothing.
+    """Where two stores differ beside their logs: what A has, what B has; None for nothing."""
 
-    Attributes:
-        queues: by topic, queue and kind.
-        offsets: of consumers.
-        epochs: start offset of each master epoch.
-        settings: JSON text of each field.
-    """
-
-    queues: dict[tuple[str, int, str], Pair[QueueReach]]
-    offsets: dict[OffsetKey, Pair[int]]
-    epochs: dict[int, Pair[int]]
-    settings: dict[SettingKey, Pair[str]]
+    queues: dict[tuple[str, int, str], Pair[QueueReach]]  # by topic, queue and kind
+    offsets: dict[OffsetKey, Pair[int]]  # of consumers
+    epochs: dict[int, Pair[int]]  # start offset of each master epoch
+    settings: dict[SettingKey, Pair[str]]  # JSON text of each field
 
     @property
     def is_same(self) -> bool:

@@ -34,19 +34,12 @@ FIRST: Final = "first "  # what a person has to do before a repair can be planne
 
 @dataclass(frozen=True, slots=True)
 class AdviceStep:
-    """One step.
+    """One step."""
 
-    Attributes:
-        cause: what is the case.
-        consequence: what follows if nothing is done.
-        command: to run next, ready to be pasted; empty where no command can do it.
-        advice: what to do beside it, or instead of it; empty where the command is all.
-    """
-
-    cause: str
-    consequence: str
-    command: str = ""
-    advice: str = ""
+    cause: str  # what is the case
+    consequence: str  # what follows if nothing is done
+    command: str = ""  # to run next, ready to be pasted; empty where no command can do it
+    advice: str = ""  # what to do beside it, or instead of it; empty where the command is all
 
 
 def steps_for(seen: Examination) -> list[AdviceStep]:

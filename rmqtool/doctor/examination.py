@@ -38,45 +38,27 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Examination:
-    """What the other rooms know.
+    """What the other rooms know."""
 
-    Attributes:
-        store: as it was typed.
-        options: of the repair that would be planned.
-        about: what the store is, and who wrote it.
-        end: where the log ends; None without a log.
-        files: of the commitlog.
-        size: their bytes.
-        host: what is around the files; None where that cannot be seen.
-        findings: of a validation.
-        summary: of that validation.
-        prediction: of the next start; None where it cannot be made.
-        not_predicted: why; empty otherwise.
-        plan: of a repair; None where it cannot be made.
-        not_planned: why; empty otherwise.
-        lost: messages that queues point to and that the log has lost, as far as the plan knows.
-        lengths: that are configured wrongly.
-        lost_messages: rows of `tables/lost_messages.py`.
-        is_release_assumed: nothing tells the major line of the release that wrote it.
-    """
-
-    store: str
-    options: RepairOptions
-    about: StoreRow
-    end: EndRow | None
-    files: int
-    size: int
-    host: Host | None
-    findings: list[Finding]
-    summary: Summary
-    prediction: Prediction | None = None
-    not_predicted: str = ""
-    plan: Plan | None = None
-    not_planned: str = ""
+    store: str  # as it was typed
+    options: RepairOptions  # of the repair that would be planned
+    about: StoreRow  # what the store is, and who wrote it
+    end: EndRow | None  # where the log ends; None without a log
+    files: int  # of the commitlog
+    size: int  # their bytes
+    host: Host | None  # what is around the files; None where that cannot be seen
+    findings: list[Finding]  # of a validation
+    summary: Summary  # of that validation
+    prediction: Prediction | None = None  # of the next start; None where it cannot be made
+    not_predicted: str = ""  # why; empty otherwise
+    plan: Plan | None = None  # of a repair; None where it cannot be made
+    not_planned: str = ""  # why; empty otherwise
+    # messages that queues point to and that the log has lost, as far as the plan knows
     lost: int = 0
-    lengths: list[WrongLength] = field(default_factory=list)
+    lengths: list[WrongLength] = field(default_factory=list)  # that are configured wrongly
+    # rows of `tables/lost_messages.py`
     lost_messages: list[dict[str, Any]] = field(default_factory=list)
-    is_release_assumed: bool = False
+    is_release_assumed: bool = False  # nothing tells the major line of the release that wrote it
 
     @property
     def missing(self) -> int:

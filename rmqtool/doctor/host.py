@@ -27,27 +27,17 @@ LEAST_FREE: Final = 4096  # bytes
 
 @dataclass(frozen=True, slots=True)
 class Host:
-    """What is around the files of a store.
+    """What is around the files of a store."""
 
-    Attributes:
-        user: who asks.
-        owner: who runs the broker; see `store.access`.
-        denied: paths that this user cannot read and write, relative to the store root, sorted.
-        is_read_only: whether the file system of root or log takes no writes.
-        free: bytes that an ordinary user may still write there, the least of all.
-        used: share of that file system that is used, 0 to 1.
-        fullest: a path on that file system; empty where it is that of the store root.
-        deletes_early: whether a broker deletes files before their time where it is too full.
-    """
-
-    user: str
-    owner: str
+    user: str  # who asks
+    owner: str  # who runs the broker; see `store.access`
+    # paths that this user cannot read and write, relative to the store root, sorted
     denied: tuple[str, ...]
-    is_read_only: bool
-    free: int
-    used: float
-    fullest: str
-    deletes_early: bool
+    is_read_only: bool  # whether the file system of root or log takes no writes
+    free: int  # bytes that an ordinary user may still write there, the least of all
+    used: float  # share of that file system that is used, 0 to 1
+    fullest: str  # a path on that file system; empty where it is that of the store root
+    deletes_early: bool  # whether a broker deletes files before their time where it is too full
 
     @property
     def is_full(self) -> bool:

@@ -89,17 +89,11 @@ class Owner(enum.StrEnum):
 
 
 class Family(NamedTuple):
-    """Codes that begin alike.
+    """Codes that begin alike."""
 
-    Attributes:
-        area: what `--only` calls them.
-        title: their heading in the manual.
-        of_log: whether what is right there follows from the log.
-    """
-
-    area: Area
-    title: str
-    of_log: bool = False
+    area: Area  # what `--only` calls them
+    title: str  # their heading in the manual
+    of_log: bool = False  # whether what is right there follows from the log
 
 
 FAMILIES: Final = {
@@ -133,29 +127,17 @@ FAMILIES: Final = {
 
 @dataclass(frozen=True, eq=False, repr=False, slots=True)
 class Code(str):  # noqa: SLOT000 - the decorator makes them
-    """One kind of defect; permanent. As text it is its name.
+    """One kind of defect; permanent. As text it is its name."""
 
-    Attributes:
-        name: such as `CL-CRC`; never given another meaning.
-        severity: how bad it is as a rule.
-        owner: who repairs it.
-        meaning: what is the case, one sentence.
-        consequence: what a broker, or its clients, will do about it.
-        remedy: what helps, one phrase; begins with "none" when nothing does.
-        command: the rmqtool command that helps; `{path}` stands for the file.
-        also: further severities that a finding of this code may have.
-        when: which severity it then has, and why; empty without `also`.
-    """
-
-    name: str
-    severity: Severity
-    owner: Owner
-    meaning: str
-    consequence: str
-    remedy: str
-    command: str
-    also: tuple[Severity, ...] = ()
-    when: str = ""
+    name: str  # such as `CL-CRC`; never given another meaning
+    severity: Severity  # how bad it is as a rule
+    owner: Owner  # who repairs it
+    meaning: str  # what is the case, one sentence
+    consequence: str  # what a broker, or its clients, will do about it
+    remedy: str  # what helps, one phrase; begins with "none" when nothing does
+    command: str  # the rmqtool command that helps; `{path}` stands for the file
+    also: tuple[Severity, ...] = ()  # further severities that a finding of this code may have
+    when: str = ""  # which severity it then has, and why; empty without `also`
 
     def __new__(cls, name: str, *_: object, **__: object) -> Self:
         """Make the text; `__init__` keeps what it means."""

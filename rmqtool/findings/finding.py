@@ -66,25 +66,17 @@ FINDINGS: Final = Table(
 
 
 class At(NamedTuple):
-    """Where a defect is.
+    """Where a defect is."""
 
-    Attributes:
-        path: file or directory, relative to the store root, `/` separated.
-        position: first byte in that file; None when it is about the whole file.
-        length: bytes from `position` on; None as above.
-        physical_offset: commitlog offset that is concerned; None when there is none.
-        topic: of the queue or record that is concerned, printable; None when there is none.
-        queue_id: of that queue; None when it is not one alone.
-        queue_offset: of the unit or record in it, the first of several.
-    """
-
-    path: str
-    position: int | None = None
-    length: int | None = None
+    path: str  # file or directory, relative to the store root, `/` separated
+    position: int | None = None  # first byte in that file; None when it is about the whole file
+    length: int | None = None  # bytes from `position` on; None as above
+    # commitlog offset that is concerned; None when there is none
     physical_offset: int | None = None
+    # of the queue or record that is concerned, printable; None when there is none
     topic: str | None = None
-    queue_id: int | None = None
-    queue_offset: int | None = None
+    queue_id: int | None = None  # of that queue; None when it is not one alone
+    queue_offset: int | None = None  # of the unit or record in it, the first of several
 
 
 def finding(  # noqa: PLR0913 - the one way to make a finding

@@ -19,19 +19,12 @@ if TYPE_CHECKING:
 
 
 class Span(NamedTuple):
-    """One stretch.
+    """One stretch."""
 
-    Attributes:
-        name: field, or `property NAME`.
-        position: first byte, counted from the start of the structure.
-        length: bytes, never 0.
-        value: what they say, as text that may hold anything a client sent; escape it.
-    """
-
-    name: str
-    position: int
-    length: int
-    value: str
+    name: str  # field, or `property NAME`
+    position: int  # first byte, counted from the start of the structure
+    length: int  # bytes, never 0
+    value: str  # what they say, as text that may hold anything a client sent; escape it
 
 
 def layout_spans(layout: Layout, raw: bytes, position: int = 0) -> list[Span]:

@@ -16,15 +16,10 @@ _BITS: Final = 8
 
 
 class BloomFilter(NamedTuple):
-    """A filter's size, and the bits of a text in it.
+    """A filter's size, and the bits of a text in it."""
 
-    Attributes:
-        error_rate_percent: `maxErrorRateOfBloomFilter`.
-        expected_count: `expectConsumerNumUseFilter`.
-    """
-
-    error_rate_percent: int = 20
-    expected_count: int = 32
+    error_rate_percent: int = 20  # `maxErrorRateOfBloomFilter`
+    expected_count: int = 32  # `expectConsumerNumUseFilter`
 
     @property
     def hash_count(self) -> int:

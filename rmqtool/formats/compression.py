@@ -24,15 +24,10 @@ _ZSTD_WINDOW_BYTES: Final = 1 << 27
 
 
 class Decompressed(NamedTuple):
-    """A body as the client gave it, or why there is none.
+    """A body as the client gave it, or why there is none."""
 
-    Attributes:
-        body: the bytes; None when they cannot be had.
-        reason: what stood in the way; empty with a body.
-    """
-
-    body: bytes | None
-    reason: str = ""
+    body: bytes | None  # the bytes; None when they cannot be had
+    reason: str = ""  # what stood in the way; empty with a body
 
 
 def decompress(body: bytes, flags: int, ceiling: int = DEFAULT_CEILING_BYTES) -> Decompressed:

@@ -27,41 +27,25 @@ PERM_WRITE: Final = 2
 
 
 class DataVersion(NamedTuple):
-    """How often a file's content has changed.
+    """How often a file's content has changed."""
 
-    Attributes:
-        counter: changes.
-        timestamp: of the last one, ms since 1970.
-        state_version: 5.x; the controller's epoch.
-    """
-
-    counter: int | None = None
-    timestamp: int | None = None
-    state_version: int | None = None
+    counter: int | None = None  # changes
+    timestamp: int | None = None  # of the last one, ms since 1970
+    state_version: int | None = None  # 5.x; the controller's epoch
 
 
 @dataclass(frozen=True, slots=True)
 class TopicConfig:
-    """One topic of `topics.json`.
+    """One topic of `topics.json`."""
 
-    Attributes:
-        topic: its name.
-        read_queue_nums: queues that consumers see.
-        write_queue_nums: queues that producers see.
-        perm: bits 4 read, 2 write, 1 inherit.
-        order: whether producers should keep order.
-        topic_filter_type: SINGLE_TAG or MULTI_TAG; dispatch ignores it.
-        topic_sys_flag: bits.
-        attributes: 5.x: `queue.type`, `cleanup.policy`, `message.type` and others.
-    """
-
-    topic: str
-    read_queue_nums: int | None = None
-    write_queue_nums: int | None = None
-    perm: int | None = None
-    order: bool | None = None
-    topic_filter_type: str | None = None
-    topic_sys_flag: int | None = None
+    topic: str  # its name
+    read_queue_nums: int | None = None  # queues that consumers see
+    write_queue_nums: int | None = None  # queues that producers see
+    perm: int | None = None  # bits 4 read, 2 write, 1 inherit
+    order: bool | None = None  # whether producers should keep order
+    topic_filter_type: str | None = None  # SINGLE_TAG or MULTI_TAG; dispatch ignores it
+    topic_sys_flag: int | None = None  # bits
+    # 5.x: `queue.type`, `cleanup.policy`, `message.type` and others
     attributes: dict[str, str] = field(default_factory=dict)
 
     @property
@@ -76,75 +60,43 @@ class TopicConfig:
 
 
 class ConsumerOffset(NamedTuple):
-    """How far a group has consumed a queue.
+    """How far a group has consumed a queue."""
 
-    Attributes:
-        topic: what is consumed.
-        group: who consumes it.
-        queue_id: of the topic.
-        queue_offset: next unit to be consumed.
-    """
-
-    topic: str
-    group: str
-    queue_id: int
-    queue_offset: int | None
+    topic: str  # what is consumed
+    group: str  # who consumes it
+    queue_id: int  # of the topic
+    queue_offset: int | None  # next unit to be consumed
 
 
 class ClientOffset(NamedTuple):
-    """How far a broadcast client has consumed one queue.
+    """How far a broadcast client has consumed one queue."""
 
-    Attributes:
-        broker: name of the broker.
-        topic: its name.
-        queue_id: number of the queue.
-        queue_offset: the next message's.
-    """
-
-    broker: str
-    topic: str
-    queue_id: int
-    queue_offset: int
+    broker: str  # name of the broker
+    topic: str  # its name
+    queue_id: int  # number of the queue
+    queue_offset: int  # the next message's
 
 
 class SubscriptionGroup(NamedTuple):
-    """One group of `subscriptionGroup.json`.
+    """One group of `subscriptionGroup.json`."""
 
-    Attributes:
-        group: its name.
-        consume_enable: whether it may consume.
-        retry_queue_nums: queues of its retry topic.
-        retry_max_times: how often a message is tried again before it is a dead letter.
-        entry: the whole object as it is stored.
-    """
-
-    group: str
-    consume_enable: bool | None
-    retry_queue_nums: int | None
-    retry_max_times: int | None
-    entry: dict[str, Any]
+    group: str  # its name
+    consume_enable: bool | None  # whether it may consume
+    retry_queue_nums: int | None  # queues of its retry topic
+    retry_max_times: int | None  # how often a message is tried again before it is a dead letter
+    entry: dict[str, Any]  # the whole object as it is stored
 
 
 class ConsumerFilter(NamedTuple):
-    """One SQL92 subscription of `consumerFilter.json`.
+    """One SQL92 subscription of `consumerFilter.json`."""
 
-    Attributes:
-        topic: what is subscribed.
-        group: who subscribed it.
-        expression: SQL92.
-        born_time: ms since 1970.
-        dead_time: when it was given up, ms since 1970; 0 while it lives.
-        bit_count: bits of the Bloom filter.
-        bit_positions: bits that stand for it.
-    """
-
-    topic: str
-    group: str
-    expression: str | None
-    born_time: int | None
-    dead_time: int | None
-    bit_count: int | None
-    bit_positions: tuple[int, ...]
+    topic: str  # what is subscribed
+    group: str  # who subscribed it
+    expression: str | None  # SQL92
+    born_time: int | None  # ms since 1970
+    dead_time: int | None  # when it was given up, ms since 1970; 0 while it lives
+    bit_count: int | None  # bits of the Bloom filter
+    bit_positions: tuple[int, ...]  # bits that stand for it
 
 
 def data_version(document: Document) -> DataVersion:

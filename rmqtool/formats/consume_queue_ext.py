@@ -33,19 +33,12 @@ MAX_REAL_OFFSET: Final = LARGEST_ADDRESS + 2**63
 
 
 class ExtUnit(NamedTuple):
-    """One ext unit.
+    """One ext unit."""
 
-    Attributes:
-        size: bytes, bitmap included.
-        tags_code: plain hash of TAGS.
-        msg_store_time: ms since 1970.
-        bit_map: Bloom bitmap; empty when no filter was registered.
-    """
-
-    size: int
-    tags_code: int
-    msg_store_time: int
-    bit_map: bytes
+    size: int  # bytes, bitmap included
+    tags_code: int  # plain hash of TAGS
+    msg_store_time: int  # ms since 1970
+    bit_map: bytes  # Bloom bitmap; empty when no filter was registered
 
 
 def is_ext_address(tags_code: int) -> bool:

@@ -18,32 +18,20 @@ _IDENTITY_PARTS: Final = 3
 
 
 class EpochEntry(NamedTuple):
-    """One epoch.
+    """One epoch."""
 
-    Attributes:
-        epoch: number of the master's term.
-        start_offset: commitlog offset at which it began, bytes.
-    """
-
-    epoch: int
-    start_offset: int
+    epoch: int  # number of the master's term
+    start_offset: int  # commitlog offset at which it began, bytes
 
 
 @dataclass(frozen=True, slots=True)
 class EpochFile:
-    """The file as it is; whether it is sound is for a check to say.
+    """The file as it is; whether it is sound is for a check to say."""
 
-    Attributes:
-        count: number of entries that the file claims.
-        crc: CRC of the entry lines that the file claims; 0 is never compared.
-        crc_found: CRC of the entry lines that are there.
-        entries: lines that could be read, in file order.
-    """
-
-    count: int
-    crc: int
-    crc_found: int
-    entries: tuple[EpochEntry, ...]
+    count: int  # number of entries that the file claims
+    crc: int  # CRC of the entry lines that the file claims; 0 is never compared
+    crc_found: int  # CRC of the entry lines that are there
+    entries: tuple[EpochEntry, ...]  # lines that could be read, in file order
 
 
 def decode(raw: bytes, *, path: str = "<bytes>") -> EpochFile:
@@ -79,19 +67,12 @@ def encode(entries: tuple[EpochEntry, ...]) -> bytes:
 
 
 class BrokerIdentity(NamedTuple):
-    """Who a broker is to its controller.
+    """Who a broker is to its controller."""
 
-    Attributes:
-        cluster_name: the cluster.
-        broker_name: the group of master and slaves.
-        broker_id: number in that group.
-        check_code: `brokerIdentity-temp` only: what was proposed to the controller.
-    """
-
-    cluster_name: str
-    broker_name: str
-    broker_id: int
-    check_code: str = ""
+    cluster_name: str  # the cluster
+    broker_name: str  # the group of master and slaves
+    broker_id: int  # number in that group
+    check_code: str = ""  # `brokerIdentity-temp` only: what was proposed to the controller
 
 
 def decode_identity(raw: bytes, *, path: str = "<bytes>") -> BrokerIdentity:

@@ -33,21 +33,13 @@ SMALLEST_CLIENT_MESSAGE: Final = CLIENT_MESSAGE_PREFIX.size + properties.LENGTH_
 
 
 class ClientMessage(NamedTuple):
-    """One message out of a batch.
+    """One message out of a batch."""
 
-    Attributes:
-        position: first byte in the body of the batch.
-        total_size: bytes.
-        flag: the application's own.
-        body: payload.
-        properties_bytes: names and values as in a record.
-    """
-
-    position: int
-    total_size: int
-    flag: int
-    body: bytes
-    properties_bytes: bytes
+    position: int  # first byte in the body of the batch
+    total_size: int  # bytes
+    flag: int  # the application's own
+    body: bytes  # payload
+    properties_bytes: bytes  # names and values as in a record
 
     @property
     def properties(self) -> dict[str, str]:

@@ -43,21 +43,13 @@ class NotDescriptive(TypeError):
 
 
 class Field(NamedTuple):
-    """One field of a Layout.
+    """One field of a Layout."""
 
-    Attributes:
-        name: RocketMQ's own name in snake case.
-        position: first byte, counted from the start of the structure.
-        size: bytes.
-        is_integer: signed big-endian integer; otherwise a run of bytes.
-        doc: what it means, one phrase, with its unit.
-    """
-
-    name: str
-    position: int
-    size: int
-    is_integer: bool
-    doc: str
+    name: str  # RocketMQ's own name in snake case
+    position: int  # first byte, counted from the start of the structure
+    size: int  # bytes
+    is_integer: bool  # signed big-endian integer; otherwise a run of bytes
+    doc: str  # what it means, one phrase, with its unit
 
     @property
     def end(self) -> int:
@@ -107,17 +99,11 @@ class Field(NamedTuple):
 
 @dataclass(frozen=True)
 class Layout:
-    """A named, fixed-size structure.
+    """A named, fixed-size structure."""
 
-    Attributes:
-        name: snake case, unique over the registry.
-        struct: the construct declaration.
-        doc: what it is and where it lies, one phrase.
-    """
-
-    name: str
-    struct: Struct
-    doc: str = ""
+    name: str  # snake case, unique over the registry
+    struct: Struct  # the construct declaration
+    doc: str = ""  # what it is and where it lies, one phrase
 
     @cached_property
     def fields(self) -> tuple[Field, ...]:

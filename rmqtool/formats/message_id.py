@@ -61,17 +61,11 @@ _CLIENT_EPOCH_SECONDS: Final = 1_609_459_200  # 2021-01-01 UTC
 
 
 class OffsetMessageId(NamedTuple):
-    """An ID that names a place.
+    """An ID that names a place."""
 
-    Attributes:
-        address: of the broker that stored the record, 4 or 16 bytes.
-        port: of that broker.
-        physical_offset: commitlog offset of the record, bytes.
-    """
-
-    address: bytes
-    port: int
-    physical_offset: int
+    address: bytes  # of the broker that stored the record, 4 or 16 bytes
+    port: int  # of that broker
+    physical_offset: int  # commitlog offset of the record, bytes
 
     def __str__(self) -> str:
         layout = OFFSET_MESSAGE_ID if len(self.address) == IPV4_BYTES else OFFSET_MESSAGE_ID_V6
@@ -84,21 +78,13 @@ class OffsetMessageId(NamedTuple):
 
 
 class UniqueKey(NamedTuple):
-    """An ID that a Java client made.
+    """An ID that a Java client made."""
 
-    Attributes:
-        address: of the client, 4 or 16 bytes.
-        process_id: low 16 bits, unsigned.
-        loader_hash: hash code of a class loader, signed.
-        milliseconds: since the month began in the client's zone, unsigned.
-        counter: low 16 bits, unsigned.
-    """
-
-    address: bytes
-    process_id: int
-    loader_hash: int
-    milliseconds: int
-    counter: int
+    address: bytes  # of the client, 4 or 16 bytes
+    process_id: int  # low 16 bits, unsigned
+    loader_hash: int  # hash code of a class loader, signed
+    milliseconds: int  # since the month began in the client's zone, unsigned
+    counter: int  # low 16 bits, unsigned
 
     def __str__(self) -> str:
         tail = UNIQUE_KEY_TAIL.packer.pack(
@@ -126,21 +112,13 @@ class UniqueKey(NamedTuple):
 
 
 class ClientMessageId(NamedTuple):
-    """An ID of the clients of the 5.x generation.
+    """An ID of the clients of the 5.x generation."""
 
-    Attributes:
-        version: 1.
-        hardware_address: MAC of the client, 6 bytes.
-        process_id: low 16 bits, unsigned.
-        seconds: since 2021-01-01, unsigned; in which zone is not certain.
-        sequence: low 32 bits, unsigned.
-    """
-
-    version: int
-    hardware_address: bytes
-    process_id: int
-    seconds: int
-    sequence: int
+    version: int  # 1
+    hardware_address: bytes  # MAC of the client, 6 bytes
+    process_id: int  # low 16 bits, unsigned
+    seconds: int  # since 2021-01-01, unsigned; in which zone is not certain
+    sequence: int  # low 32 bits, unsigned
 
     def __str__(self) -> str:
         head = bytes([self.version]) + self.hardware_address + self.process_id.to_bytes(2, "big")

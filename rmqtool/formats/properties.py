@@ -41,21 +41,13 @@ CRC32_RESERVED_LENGTH: Final = len(CRC32) + 1 + _CRC_DIGITS + 1
 
 
 class PropertyItem(NamedTuple):
-    """One stretch between separators.
+    """One stretch between separators."""
 
-    Attributes:
-        position: first byte in the properties.
-        length: bytes, with the separator that ends it.
-        name: bytes before the first 0x01.
-        value: bytes behind it, which may hold another 0x01.
-        is_kept: whether the broker's reader takes it; empty names and values vanish.
-    """
-
-    position: int
-    length: int
-    name: bytes
-    value: bytes
-    is_kept: bool
+    position: int  # first byte in the properties
+    length: int  # bytes, with the separator that ends it
+    name: bytes  # bytes before the first 0x01
+    value: bytes  # bytes behind it, which may hold another 0x01
+    is_kept: bool  # whether the broker's reader takes it; empty names and values vanish
 
 
 def items(raw: bytes) -> Iterator[PropertyItem]:

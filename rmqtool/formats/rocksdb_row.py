@@ -20,19 +20,12 @@ if TYPE_CHECKING:
 
 
 class RocksdbRow(NamedTuple):
-    """One row.
+    """One row."""
 
-    Attributes:
-        kind: which of the kinds of rows of its family it is, such as `unit`.
-        values: what key and value say, by field; names are bytes as they are stored.
-        key_spans: what each byte of the key is; they tile it.
-        value_spans: the same of the value.
-    """
-
-    kind: str
-    values: dict[str, Any]
-    key_spans: tuple[Span, ...]
-    value_spans: tuple[Span, ...]
+    kind: str  # which of the kinds of rows of its family it is, such as `unit`
+    values: dict[str, Any]  # what key and value say, by field; names are bytes as they are stored
+    key_spans: tuple[Span, ...]  # what each byte of the key is; they tile it
+    value_spans: tuple[Span, ...]  # the same of the value
 
 
 class RowReader:

@@ -71,19 +71,12 @@ HALF_VALUE: Final = Layout(
 
 
 class IndexKey(NamedTuple):
-    """One key of one record.
+    """One key of one record."""
 
-    Attributes:
-        topic: of the record.
-        kind: `K` a key, `T` the tags, `U` the unique key alone.
-        key: the key or the tags; of `U` the unique key.
-        unique_key: of the message; of `U` the same as `key`.
-    """
-
-    topic: bytes
-    kind: bytes
-    key: bytes
-    unique_key: bytes
+    topic: bytes  # of the record
+    kind: bytes  # `K` a key, `T` the tags, `U` the unique key alone
+    key: bytes  # the key or the tags; of `U` the unique key
+    unique_key: bytes  # of the message; of `U` the same as `key`
 
 
 def index_key(entry: IndexKey, store_timestamp: int, physical_offset: int) -> bytes:

@@ -23,17 +23,11 @@ DEEPEST = 16  # a store is four directories deep; what is deeper is not of Rocke
 
 
 class DiskUse(NamedTuple):
-    """Files and bytes below a place.
+    """Files and bytes below a place."""
 
-    Attributes:
-        files: number of them; directories, links and the like are none.
-        size: bytes that they claim.
-        allocated: bytes that the disk really holds; less where files are sparse.
-    """
-
-    files: int
-    size: int
-    allocated: int
+    files: int  # number of them; directories, links and the like are none
+    size: int  # bytes that they claim
+    allocated: int  # bytes that the disk really holds; less where files are sparse
 
 
 def disk_rows(survey: Survey) -> list[DiskRow]:

@@ -262,19 +262,13 @@ class ProblemRow(NamedTuple):
 
 
 class Public(NamedTuple):
-    """What is public of a section beside its columns.
+    """What is public of a section beside its columns."""
 
-    Attributes:
-        row: the class of its rows.
-        meaning: what one of them is.
-        shown: columns that a narrow terminal shows first; empty for all, in order.
-        whole: columns that say nothing when they are cut.
-    """
-
-    row: type[NamedTuple]
-    meaning: str
+    row: type[NamedTuple]  # the class of its rows
+    meaning: str  # what one of them is
+    # columns that a narrow terminal shows first; empty for all, in order
     shown: tuple[str, ...] = ()
-    whole: tuple[str, ...] = ()
+    whole: tuple[str, ...] = ()  # columns that say nothing when they are cut
 
 
 _TOPIC_SHOWN: Final = (

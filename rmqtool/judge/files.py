@@ -46,14 +46,10 @@ def unread_finding(path: str, error: UnreadablePath) -> Finding:
 
 @dataclass(frozen=True, slots=True)
 class FileJudge:
-    """Judges directories of files of one store.
+    """Judges directories of files of one store."""
 
-    Attributes:
-        is_live: tells whether a broker runs on it.
-        unread: gives the finding of something that cannot be read.
-    """
-
-    is_live: Callable[[], bool | None]
+    is_live: Callable[[], bool | None]  # tells whether a broker runs on it
+    # gives the finding of something that cannot be read
     unread: Callable[[str, UnreadablePath], Finding] = unread_finding
 
     def files(

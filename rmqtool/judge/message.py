@@ -65,24 +65,16 @@ DAMAGE: Final = has.BODY_CRC | has.PLACE | has.PROPERTY_CRC  # what is damage in
 
 
 class RecordOptions(NamedTuple):
-    """What is wanted of each record. Picklable.
+    """What is wanted of each record. Picklable."""
 
-    Attributes:
-        content: decompress bodies, take batches apart, read what properties say (deep).
-        property_crc: every record should have a property CRC.
-        force_property_crc: the broker insists on it.
-        is_copy: records of a compaction log, whose property CRC is made for another place.
-        rules: how brokers dispatch; None when nobody asked.
-        knows_v2: whether the broker that is to run knows records of version 2.
-        damage_only: what is no damage is not looked for, and nothing is kept for later checks.
-    """
-
-    content: bool = False
-    property_crc: bool = False
-    force_property_crc: bool = False
+    content: bool = False  # decompress bodies, take batches apart, read what properties say (deep)
+    property_crc: bool = False  # every record should have a property CRC
+    force_property_crc: bool = False  # the broker insists on it
+    # records of a compaction log, whose property CRC is made for another place
     is_copy: bool = False
-    rules: DispatchRules | None = None
-    knows_v2: bool = True
+    rules: DispatchRules | None = None  # how brokers dispatch; None when nobody asked
+    knows_v2: bool = True  # whether the broker that is to run knows records of version 2
+    # what is no damage is not looked for, and nothing is kept for later checks
     damage_only: bool = False
 
     @property

@@ -36,15 +36,10 @@ class KernelCode(NamedTuple):
 
 
 class KernelKey(NamedTuple):
-    """What the machine code of a kernel is found by.
+    """What the machine code of a kernel is found by."""
 
-    Attributes:
-        name: of the kernel, with that of its module.
-        stamp: what it is made from (`stamp.stamp`).
-    """
-
-    name: str
-    stamp: bytes
+    name: str  # of the kernel, with that of its module
+    stamp: bytes  # what it is made from (`stamp.stamp`)
 
     @property
     def file(self) -> str:

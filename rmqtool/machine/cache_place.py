@@ -21,17 +21,11 @@ OWN: Final = "rmqtool"  # the directory in the user's cache
 
 
 class CacheDirectory(NamedTuple):
-    """A directory for machine code, and who may read what is put there.
+    """A directory for machine code, and who may read what is put there."""
 
-    Attributes:
-        path: absolute.
-        directory_mode: of directories that are made.
-        file_mode: of files.
-    """
-
-    path: str
-    directory_mode: int = 0o700
-    file_mode: int = 0o600
+    path: str  # absolute
+    directory_mode: int = 0o700  # of directories that are made
+    file_mode: int = 0o600  # of files
 
 
 def installed() -> CacheDirectory:

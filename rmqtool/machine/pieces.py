@@ -11,25 +11,15 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Instruction:
-    """What kernels call and a generator of LLVM code makes.
+    """What kernels call and a generator of LLVM code makes."""
 
-    Attributes:
-        module: where the generator is; loaded by the compiler only.
-        name: of the generator.
-    """
-
-    module: str
-    name: str
+    module: str  # where the generator is; loaded by the compiler only
+    name: str  # of the generator
 
 
 @dataclass(frozen=True, slots=True)
 class KernelPiece:
-    """A function that is compiled into the kernels that call it.
+    """A function that is compiled into the kernels that call it."""
 
-    Attributes:
-        function: its source.
-        forceinline: into each place of a call.
-    """
-
-    function: Callable[..., object]
-    forceinline: bool
+    function: Callable[..., object]  # its source
+    forceinline: bool  # into each place of a call

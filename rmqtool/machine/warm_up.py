@@ -27,19 +27,12 @@ DECLARED: Final = b"\n@kernel("
 
 @dataclass(frozen=True, slots=True)
 class Ready:
-    """What is compiled now.
+    """What is compiled now."""
 
-    Attributes:
-        kernels: how many there are.
-        compiled: how many of them were not kept there yet.
-        seconds: how long that took.
-        place: the directory in which they are kept.
-    """
-
-    kernels: int
-    compiled: int
-    seconds: float
-    place: str
+    kernels: int  # how many there are
+    compiled: int  # how many of them were not kept there yet
+    seconds: float  # how long that took
+    place: str  # the directory in which they are kept
 
 
 def warm_up(watch: Callable[[int, int], None] = lambda *_: None) -> Ready:

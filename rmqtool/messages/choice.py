@@ -23,22 +23,15 @@ if TYPE_CHECKING:
 
 
 class Choice(NamedTuple):
-    """The wanted ones of some records.
+    """The wanted ones of some records."""
 
-    Attributes:
-        numbers: int64, shape (n,); which of them.
-        sent_to: number of a record that lies elsewhere to the topic and queue it was sent to.
-        delivered: delayed copies that were left out, as their messages lie in their topics.
-        held: half messages and timer copies that were left out.
-        own: records of brokers' own topics.
-        without_offset: queues that the group has no offset for, with wanted messages.
-    """
-
-    numbers: Int64s
+    numbers: Int64s  # int64, shape (n,); which of them
+    # number of a record that lies elsewhere to the topic and queue it was sent to
     sent_to: dict[int, tuple[str, int]]
-    delivered: int
-    held: int
-    own: int
+    delivered: int  # delayed copies that were left out, as their messages lie in their topics
+    held: int  # half messages and timer copies that were left out
+    own: int  # records of brokers' own topics
+    # queues that the group has no offset for, with wanted messages
     without_offset: frozenset[tuple[str, int]]
 
 

@@ -42,40 +42,26 @@ _LOGS: Final = (BranchKind.COMMITLOG, BranchKind.DLEDGER)
 
 @dataclass(slots=True)
 class Extracted:
-    """What an extract wrote, and what it left out.
+    """What an extract wrote, and what it left out."""
 
-    Attributes:
-        messages: written.
-        records: of the log, that hold them.
-        bytes: length of the file.
-        damaged: messages whose body is not what was sent.
-        gaps: stretches of the log that hold no record, and files of it that are not read.
-        gap_bytes: their length.
-        damaged_files: what is wrong with such files.
-        delivered_copies: delayed copies that were left out.
-        held_copies: half messages and timer copies that were left out.
-        own_records: records of brokers' own topics.
-        without_offset: queues that the group has no offset for: all of them was taken.
-        undecided: open transactions, where those were asked for.
-        other_gap_bytes: bytes of the other store that are no record: what lay there counts as lost.
-        unread: what could not be read.
-        expired: files that a running broker deleted while they were read.
-    """
-
-    messages: int = 0
-    records: int = 0
-    bytes: int = 0
-    damaged: int = 0
-    gaps: int = 0
-    gap_bytes: int = 0
-    damaged_files: list[Finding] = field(default_factory=list)
-    delivered_copies: int = 0
-    held_copies: int = 0
-    own_records: int = 0
+    messages: int = 0  # written
+    records: int = 0  # of the log, that hold them
+    bytes: int = 0  # length of the file
+    damaged: int = 0  # messages whose body is not what was sent
+    gaps: int = 0  # stretches of the log that hold no record, and files of it that are not read
+    gap_bytes: int = 0  # their length
+    damaged_files: list[Finding] = field(default_factory=list)  # what is wrong with such files
+    delivered_copies: int = 0  # delayed copies that were left out
+    held_copies: int = 0  # half messages and timer copies that were left out
+    own_records: int = 0  # records of brokers' own topics
+    # queues that the group has no offset for: all of them was taken
     without_offset: set[tuple[str, int]] = field(default_factory=set)
+    # open transactions, where those were asked for
     undecided: list[Row] = field(default_factory=list)
+    # bytes of the other store that are no record: what lay there counts as lost
     other_gap_bytes: int = 0
-    unread: list[StoreError] = field(default_factory=list)
+    unread: list[StoreError] = field(default_factory=list)  # what could not be read
+    # files that a running broker deleted while they were read
     expired: set[str] = field(default_factory=set)
 
     def add(self, found: PartMessages) -> None:

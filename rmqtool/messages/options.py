@@ -27,39 +27,23 @@ _BY_SUFFIX: Final = {".rmq": ExtractFormat.RMQ, ".parquet": ExtractFormat.PARQUE
 
 @dataclass(frozen=True, slots=True)
 class ExtractOptions:
-    """What `extract` was asked.
+    """What `extract` was asked."""
 
-    Attributes:
-        paths: stores.
-        output: the new file.
-        format: of it; None is what its name says.
-        selection: which messages; topics, queues and queue offsets are those they were sent to.
-        unconsumed_by: a group: only what it has not consumed.
-        dead_letters: a group: only what it gave up.
-        held: half messages and timer copies, too.
-        where: an SQL92 expression that properties fulfil.
-        undecided: only half messages of open transactions.
-        lost_in: another store: only what is not in it.
-        columns: of a line; None is all.
-        body_limit: bytes that one body may have.
-        broker_conf: the broker's configuration file.
-        jobs: threads; None is one for each processor.
-    """
-
-    paths: tuple[str, ...]
-    output: str
-    format: ExtractFormat | None = None
+    paths: tuple[str, ...]  # stores
+    output: str  # the new file
+    format: ExtractFormat | None = None  # of it; None is what its name says
+    # which messages; topics, queues and queue offsets are those they were sent to
     selection: Selection = field(default_factory=Selection)
-    unconsumed_by: str | None = None
-    dead_letters: str | None = None
-    held: bool = False
-    where: str | None = None
-    undecided: bool = False
-    lost_in: str | None = None
-    columns: tuple[str, ...] | None = None
-    body_limit: int = BodyOptions().ceiling
-    broker_conf: str | None = None
-    jobs: int | None = None
+    unconsumed_by: str | None = None  # a group: only what it has not consumed
+    dead_letters: str | None = None  # a group: only what it gave up
+    held: bool = False  # half messages and timer copies, too
+    where: str | None = None  # an SQL92 expression that properties fulfil
+    undecided: bool = False  # only half messages of open transactions
+    lost_in: str | None = None  # another store: only what is not in it
+    columns: tuple[str, ...] | None = None  # of a line; None is all
+    body_limit: int = BodyOptions().ceiling  # bytes that one body may have
+    broker_conf: str | None = None  # the broker's configuration file
+    jobs: int | None = None  # threads; None is one for each processor
 
     def __post_init__(self) -> None:
         """Refuse what cannot be meant, before any file is opened."""

@@ -49,40 +49,26 @@ _PIECE_BYTES: Final = 4 << 20  # of a record that is too long for a window
 
 @dataclass(slots=True)
 class PartMessages:
-    """What one part of a log gave.
+    """What one part of a log gave."""
 
-    Attributes:
-        first: position at which its first extent begins; None when it has none.
-        end: position past the last extent, in this part or later.
-        chunks: bytes for the file; of Parquet there are `tables` instead.
-        tables: rows for the file.
-        messages: how many are in them.
-        records: records of the log that they are of.
-        damaged: messages whose body is not what was sent.
-        gaps: lengths of stretches that hold no record.
-        delivered: delayed copies that were left out.
-        held: half messages and timer copies that were left out.
-        own: records of brokers' own topics.
-        without_offset: queues that the group has no offset for.
-        unread: why the rest of the part could not be read.
-        expired: the file, when a running broker deleted it while it was read.
-        rest: position from where on the messages are yet to be given; None when none are.
-    """
-
-    first: int | None = None
-    end: int = 0
+    first: int | None = None  # position at which its first extent begins; None when it has none
+    end: int = 0  # position past the last extent, in this part or later
+    # bytes for the file; of Parquet there are `tables` instead
     chunks: list[bytes | memoryview] = field(default_factory=list)
-    tables: list[pa.RecordBatch] = field(default_factory=list)
-    messages: int = 0
-    records: int = 0
-    damaged: int = 0
-    gaps: list[int] = field(default_factory=list)
-    delivered: int = 0
-    held: int = 0
-    own: int = 0
+    tables: list[pa.RecordBatch] = field(default_factory=list)  # rows for the file
+    messages: int = 0  # how many are in them
+    records: int = 0  # records of the log that they are of
+    damaged: int = 0  # messages whose body is not what was sent
+    gaps: list[int] = field(default_factory=list)  # lengths of stretches that hold no record
+    delivered: int = 0  # delayed copies that were left out
+    held: int = 0  # half messages and timer copies that were left out
+    own: int = 0  # records of brokers' own topics
+    # queues that the group has no offset for
     without_offset: set[tuple[str, int]] = field(default_factory=set)
-    unread: UnreadablePath | None = None
+    unread: UnreadablePath | None = None  # why the rest of the part could not be read
+    # the file, when a running broker deleted it while it was read
     expired: set[str] = field(default_factory=set)
+    # position from where on the messages are yet to be given; None when none are
     rest: int | None = None
 
     @property
@@ -112,21 +98,13 @@ class PartMessages:
 
 @dataclass(frozen=True, slots=True)
 class MessagesSent:
-    """The per-part function: picklable, opens and closes the segment itself.
+    """The per-part function: picklable, opens and closes the segment itself."""
 
-    Attributes:
-        store: as the user named it.
-        options: which records, and how bodies are written.
-        wanted: which messages.
-        format: of the file.
-        columns: of a line.
-    """
-
-    store: str
-    options: MessageOptions
-    wanted: Wanted
-    format: ExtractFormat
-    columns: tuple[str, ...]
+    store: str  # as the user named it
+    options: MessageOptions  # which records, and how bodies are written
+    wanted: Wanted  # which messages
+    format: ExtractFormat  # of the file
+    columns: tuple[str, ...]  # of a line
 
     def __call__(self, part: SegmentPart, *, start: int | None = None) -> PartMessages:
         """Read one part; of what is written, as much as the budget holds."""

@@ -44,16 +44,11 @@ _STEP: Final = "--topic TOPIC: all messages of a topic that the group has no off
 
 @dataclass(frozen=True, slots=True)
 class Unconsumed:
-    """How far a group has come.
+    """How far a group has come."""
 
-    Attributes:
-        topics: that it consumes, its retry topics among them.
-        committed: next queue offset that it consumes, by topic and queue.
-        in_flight: queue offsets before that which it popped and did not acknowledge, sorted.
-    """
-
-    topics: frozenset[str]
-    committed: Mapping[Queue, int]
+    topics: frozenset[str]  # that it consumes, its retry topics among them
+    committed: Mapping[Queue, int]  # next queue offset that it consumes, by topic and queue
+    # queue offsets before that which it popped and did not acknowledge, sorted
     in_flight: Mapping[Queue, Int64s]
 
     @property

@@ -60,29 +60,20 @@ def holds(topic: str) -> Holds:
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """Which messages of one store are wanted.
+    """Which messages of one store are wanted."""
 
-    Attributes:
-        topics: that they were sent to; None is all that are not brokers' own.
-        queue_id: of the topic.
-        queue_offsets: of the message in that queue.
-        unconsumed: how far a group has come; None for no group.
-        delivered: queue id of SCHEDULE_TOPIC_XXXX to the first queue offset that still waits.
-        held: half messages and timer copies, too.
-        where: what properties fulfil; None for all.
-        undecided: physical offsets of half messages that are open, sorted; None for no such choice.
-        known: hashes of messages that are not wanted, sorted; see `elsewhere`.
-    """
-
+    # that they were sent to; None is all that are not brokers' own
     topics: frozenset[str] | None = None
-    queue_id: int | None = None
-    queue_offsets: Range = EVERYTHING
-    unconsumed: Unconsumed | None = None
+    queue_id: int | None = None  # of the topic
+    queue_offsets: Range = EVERYTHING  # of the message in that queue
+    unconsumed: Unconsumed | None = None  # how far a group has come; None for no group
+    # queue id of SCHEDULE_TOPIC_XXXX to the first queue offset that still waits
     delivered: Mapping[int, int] = field(default_factory=dict)
-    held: bool = False
-    where: Subscription | None = None
+    held: bool = False  # half messages and timer copies, too
+    where: Subscription | None = None  # what properties fulfil; None for all
+    # physical offsets of half messages that are open, sorted; None for no such choice
     undecided: Int64s | None = None
-    known: Int64s | None = None
+    known: Int64s | None = None  # hashes of messages that are not wanted, sorted; see `elsewhere`
 
     @property
     def is_all(self) -> bool:

@@ -22,48 +22,30 @@ NEIGHBOUR: Final = "neighbour"  # how a message fits that stands beside the one 
 
 @dataclass(slots=True)
 class Found:
-    """One record that was found and verified.
+    """One record that was found and verified."""
 
-    Attributes:
-        record: what it is.
-        found_by: what led to it.
-        how: as what it fits the request, such as `key`.
-        stage: in the life of a message, where that was asked for.
-        note: what a person ought to know, or empty.
-    """
-
-    record: LogRecord
-    found_by: str
-    how: str = ""
-    stage: str = ""
-    note: str = ""
+    record: LogRecord  # what it is
+    found_by: str  # what led to it
+    how: str = ""  # as what it fits the request, such as `key`
+    stage: str = ""  # in the life of a message, where that was asked for
+    note: str = ""  # what a person ought to know, or empty
 
 
 @dataclass(slots=True)
 class Answer:
-    """What one request found.
+    """What one request found."""
 
-    Attributes:
-        request: what was asked.
-        found: records in the order of the log, each once.
-        trail: the way to them.
-        taken_for: what the request was taken for, one phrase.
-        problem: what is wrong with the request or the store, and what is nearest; may be empty.
-        rows: of queues, for times.
-        doubtful: index files that turned out to be damaged.
-        searched: stretches of the log that were searched.
-        may_search: a place of a queue may be found by searching the log.
-    """
-
-    request: Request
-    found: list[Found] = field(default_factory=list)
-    trail: Trail = field(default_factory=Trail)
-    taken_for: str = ""
+    request: Request  # what was asked
+    found: list[Found] = field(default_factory=list)  # records in the order of the log, each once
+    trail: Trail = field(default_factory=Trail)  # the way to them
+    taken_for: str = ""  # what the request was taken for, one phrase
+    # what is wrong with the request or the store, and what is nearest; may be empty
     problem: str = ""
-    rows: list[dict[str, object]] | None = None
-    doubtful: set[str] = field(default_factory=set)
+    rows: list[dict[str, object]] | None = None  # of queues, for times
+    doubtful: set[str] = field(default_factory=set)  # index files that turned out to be damaged
+    # stretches of the log that were searched
     searched: list[LogRange] = field(default_factory=list)
-    may_search: bool = False
+    may_search: bool = False  # a place of a queue may be found by searching the log
 
     @property
     def is_found(self) -> bool:

@@ -24,15 +24,10 @@ BROKER_NAME: Final = "brokerName"
 
 
 class ClientOffsets(NamedTuple):
-    """Offsets of one client.
+    """Offsets of one client."""
 
-    Attributes:
-        group: its consumer group, which the directory is named by.
-        committed: queue offset that is consumed next, by topic and queue.
-    """
-
-    group: str
-    committed: dict[tuple[str, int], int]
+    group: str  # its consumer group, which the directory is named by
+    committed: dict[tuple[str, int], int]  # queue offset that is consumed next, by topic and queue
 
 
 def is_client_file(text: str) -> bool:

@@ -28,36 +28,23 @@ MOST_STEPS: Final = 10_000  # of one request; a hostile chain may have millions
 
 
 class TrailStep(NamedTuple):
-    """One thing that was looked at.
+    """One thing that was looked at."""
 
-    Attributes:
-        action: what was done, such as `index chain` or `record`.
-        result: what came of it, one phrase.
-        path: file, relative to the store root; empty when it is about none.
-        position: byte of that file.
-        physical_offset: commitlog offset that was found or looked at.
-    """
-
-    action: str
-    result: str
-    path: str = ""
-    position: int | None = None
-    physical_offset: int | None = None
+    action: str  # what was done, such as `index chain` or `record`
+    result: str  # what came of it, one phrase
+    path: str = ""  # file, relative to the store root; empty when it is about none
+    position: int | None = None  # byte of that file
+    physical_offset: int | None = None  # commitlog offset that was found or looked at
 
 
 @dataclass(slots=True)
 class Trail:
-    """The steps of one request, in the order in which they were taken.
+    """The steps of one request, in the order in which they were taken."""
 
-    Attributes:
-        steps: what was done.
-        searched: phrases for "not found": where the answer would have been.
-        left_out: steps beyond the limit.
-    """
-
-    steps: list[TrailStep] = field(default_factory=list)
+    steps: list[TrailStep] = field(default_factory=list)  # what was done
+    # phrases for "not found": where the answer would have been
     searched: list[str] = field(default_factory=list)
-    left_out: int = 0
+    left_out: int = 0  # steps beyond the limit
 
     def add(
         self,

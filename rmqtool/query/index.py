@@ -50,26 +50,16 @@ class ChainEntry(NamedTuple):
 
 
 class Chain(NamedTuple):
-    """What one file says about one hash.
+    """What one file says about one hash."""
 
-    Attributes:
-        path: of the file.
-        key_hash: what was looked for.
-        slot: where its chain begins.
-        head: number in the slot.
-        entries: of the chain, newest first, the first thousand.
-        walked: how many there were.
-        offsets: of the entries with this hash.
-        trouble: why the chain cannot be taken as a whole; empty when nothing speaks against it.
-    """
-
-    path: str
-    key_hash: int
-    slot: int
-    head: int
-    entries: tuple[ChainEntry, ...]
-    walked: int
-    offsets: tuple[int, ...]
+    path: str  # of the file
+    key_hash: int  # what was looked for
+    slot: int  # where its chain begins
+    head: int  # number in the slot
+    entries: tuple[ChainEntry, ...]  # of the chain, newest first, the first thousand
+    walked: int  # how many there were
+    offsets: tuple[int, ...]  # of the entries with this hash
+    # why the chain cannot be taken as a whole; empty when nothing speaks against it
     trouble: str = ""
 
 

@@ -48,19 +48,12 @@ class LogRange(NamedTuple):
 
 
 class LogRecord(NamedTuple):
-    """One record that says of itself where it lies, and whose lengths add up.
+    """One record that says of itself where it lies, and whose lengths add up."""
 
-    Attributes:
-        message: its fields.
-        raw: its bytes.
-        segment: the file.
-        crc_matches: None without a body, as the broker does.
-    """
-
-    message: Message
-    raw: bytes
-    segment: Segment
-    crc_matches: bool | None
+    message: Message  # its fields
+    raw: bytes  # its bytes
+    segment: Segment  # the file
+    crc_matches: bool | None  # None without a body, as the broker does
 
     @property
     def physical_offset(self) -> int:
@@ -85,17 +78,11 @@ class LogRecord(NamedTuple):
 
 
 class NoRecord(NamedTuple):
-    """Why there is no record at an offset.
+    """Why there is no record at an offset."""
 
-    Attributes:
-        physical_offset: that was asked for.
-        reason: one phrase.
-        segment: the file that holds the offset; None when none does.
-    """
-
-    physical_offset: int
-    reason: str
-    segment: Segment | None = None
+    physical_offset: int  # that was asked for
+    reason: str  # one phrase
+    segment: Segment | None = None  # the file that holds the offset; None when none does
 
 
 class Log:

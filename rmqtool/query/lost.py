@@ -156,23 +156,16 @@ def _no_place(fate: str, messages: int | None, source: str) -> Told:
 
 @dataclass(slots=True)
 class _Listing:
-    """Collects what is told about the places in question.
+    """Collects what is told about the places in question."""
 
-    Attributes:
-        lookup: the store.
-        places: where messages may be lost.
-        told: rows by physical offset, one for each queue that names the place.
-        near: records around a place, by the next record after it.
-        between: the records before and after the last place.
-        unlisted: messages at further places in question.
-    """
-
-    lookup: Lookup
-    places: DoubtfulPlaces
+    lookup: Lookup  # the store
+    places: DoubtfulPlaces  # where messages may be lost
+    # rows by physical offset, one for each queue that names the place
     told: dict[int, list[Told]] = field(default_factory=dict)
+    # records around a place, by the next record after it
     near: dict[int, list[LogRecord]] = field(default_factory=dict)
-    between: Between = (None, None)
-    unlisted: int = 0
+    between: Between = (None, None)  # the records before and after the last place
+    unlisted: int = 0  # messages at further places in question
 
     def rows(self) -> list[Told]:
         for topic in self.lookup.queues.topics():

@@ -32,19 +32,12 @@ SUPERFICIAL: Final = frozenset({HIDDEN, IN_BATCH, KEY_IN_BATCH})  # what no brok
 
 
 class RecordNeed(NamedTuple):
-    """What a record must have.
+    """What a record must have."""
 
-    Attributes:
-        text: key, unique key or transaction ID.
-        as_key: a key of the application is as good as a unique key.
-        as_transaction: a transaction ID is as good as a unique key.
-        topics: of the record; empty for any.
-    """
-
-    text: str
-    as_key: bool = False
-    as_transaction: bool = False
-    topics: tuple[str, ...] = ()
+    text: str  # key, unique key or transaction ID
+    as_key: bool = False  # a key of the application is as good as a unique key
+    as_transaction: bool = False  # a transaction ID is as good as a unique key
+    topics: tuple[str, ...] = ()  # of the record; empty for any
 
     def match(self, message: Message) -> str:
         """Say as what a record has the text; empty when it has not."""

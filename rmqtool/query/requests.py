@@ -80,22 +80,14 @@ class ByQueueOffset(NamedTuple):
 
 
 class ByTime(NamedTuple):
-    """A store time: in the whole store, in a topic's queues, or in one queue.
+    """A store time: in the whole store, in a topic's queues, or in one queue."""
 
-    Attributes:
-        timestamp: ms since 1970.
-        topic: None for the whole store.
-        queue_id: None for all queues of the topic.
-        boundary: first at or after, or last at or before.
-        like_broker: release whose answer is wanted beside the true one.
-        until: first time past those of the messages that are wanted; None asks for one place.
-    """
-
-    timestamp: int
-    topic: str | None = None
-    queue_id: int | None = None
-    boundary: Boundary = Boundary.LOWER
-    like_broker: Version | None = None
+    timestamp: int  # ms since 1970
+    topic: str | None = None  # None for the whole store
+    queue_id: int | None = None  # None for all queues of the topic
+    boundary: Boundary = Boundary.LOWER  # first at or after, or last at or before
+    like_broker: Version | None = None  # release whose answer is wanted beside the true one
+    # first time past those of the messages that are wanted; None asks for one place
     until: int | None = None
 
     def __str__(self) -> str:

@@ -37,34 +37,22 @@ PART_BYTES: Final = 32 << 20
 
 @dataclass(frozen=True, slots=True)
 class Hits:
-    """What one part of the log gave.
+    """What one part of the log gave."""
 
-    Attributes:
-        first: position at which its first extent begins; None when it has none.
-        end: position behind its last extent.
-        offsets: physical offsets of the candidates.
-        unread: why the rest could not be read; empty when all was.
-    """
-
-    first: int | None
-    end: int
-    offsets: tuple[int, ...]
-    unread: str = ""
+    first: int | None  # position at which its first extent begins; None when it has none
+    end: int  # position behind its last extent
+    offsets: tuple[int, ...]  # physical offsets of the candidates
+    unread: str = ""  # why the rest could not be read; empty when all was
 
 
 @dataclass(frozen=True, slots=True)
 class Targets:
-    """What is looked for. Picklable.
+    """What is looked for. Picklable."""
 
-    Attributes:
-        keys: texts, each with the topics of its records; no topics are any.
-        places: topic, queue id and queue offset.
-        topics: all records of these.
-    """
-
+    # texts, each with the topics of its records; no topics are any
     keys: tuple[tuple[str, tuple[str, ...]], ...] = ()
-    places: tuple[tuple[str, int, int], ...] = ()
-    topics: tuple[str, ...] = ()
+    places: tuple[tuple[str, int, int], ...] = ()  # topic, queue id and queue offset
+    topics: tuple[str, ...] = ()  # all records of these
 
 
 class Finder:

@@ -30,21 +30,13 @@ if TYPE_CHECKING:
 
 
 class Seen(NamedTuple):
-    """What the records of one queue say.
+    """What the records of one queue say."""
 
-    Attributes:
-        first: smallest queue offset.
-        end: behind the largest one.
-        start: physical offset of the record that has the smallest one.
-        queue_offset: the answer so far; -1 for none.
-        physical_offset: of its record; -1 for none.
-    """
-
-    first: int
-    end: int
-    start: int
-    queue_offset: int = -1
-    physical_offset: int = -1
+    first: int  # smallest queue offset
+    end: int  # behind the largest one
+    start: int  # physical offset of the record that has the smallest one
+    queue_offset: int = -1  # the answer so far; -1 for none
+    physical_offset: int = -1  # of its record; -1 for none
 
     def joined(self, other: Seen, boundary: Boundary) -> Seen:
         """Put two parts of the log together."""
@@ -58,19 +50,12 @@ class Seen(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class TimesOf:
-    """What one part of the log gave.
+    """What one part of the log gave."""
 
-    Attributes:
-        first: position at which its first extent begins; None when it has none.
-        end: position behind its last extent.
-        queues: by number.
-        unread: why the rest could not be read; empty when all was.
-    """
-
-    first: int | None
-    end: int
-    queues: dict[int, Seen]
-    unread: str = ""
+    first: int | None  # position at which its first extent begins; None when it has none
+    end: int  # position behind its last extent
+    queues: dict[int, Seen]  # by number
+    unread: str = ""  # why the rest could not be read; empty when all was
 
 
 @dataclass(frozen=True, slots=True)

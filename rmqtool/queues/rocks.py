@@ -46,15 +46,11 @@ UNITS_A_BATCH: Final = 4096
 
 
 class QueueEnds(NamedTuple):
-    """What the rows of a queue in the family `offset` say.
+    """What the rows of a queue in the family `offset` say."""
 
-    Attributes:
-        maximum: physical offset and number of the last unit; None without a row.
-        minimum: the same of the first one: a cache that may be old.
-    """
-
+    # physical offset and number of the last unit; None without a row
     maximum: tuple[int, int] | None = None
-    minimum: tuple[int, int] | None = None
+    minimum: tuple[int, int] | None = None  # the same of the first one: a cache that may be old
 
     @property
     def next_offset(self) -> int:

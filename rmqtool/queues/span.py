@@ -70,21 +70,13 @@ def span_of(queue: QueueUnits, log_start: int) -> QueueSpan:
 
 
 class _Tail(NamedTuple):
-    """The last real units of a queue: an object for each would take ten times as long.
+    """The last real units of a queue: an object for each would take ten times as long."""
 
-    Attributes:
-        first: the first of these.
-        last: unit of the queue.
-        numbers: of each.
-        messages: how many each stands for.
-        sizes: bytes of the record of each.
-    """
-
-    first: Unit
-    last: Unit
-    numbers: Sequence[int]
-    messages: Sequence[int]
-    sizes: Sequence[int]
+    first: Unit  # the first of these
+    last: Unit  # unit of the queue
+    numbers: Sequence[int]  # of each
+    messages: Sequence[int]  # how many each stands for
+    sizes: Sequence[int]  # bytes of the record of each
 
     def mean_size(self, first: Unit) -> tuple[float, bool]:
         """Give the bytes of a message from a unit on, and whether the unit is one of these."""

@@ -27,22 +27,14 @@ if TYPE_CHECKING:
 
 
 class Unit(NamedTuple):
-    """One real unit of a queue, of any kind.
+    """One real unit of a queue, of any kind."""
 
-    Attributes:
-        number: its place in its queue.
-        queue_offset: of its first message.
-        messages: how many it stands for.
-        physical_offset: of its record.
-        size: bytes of the record.
-        store_timestamp: of the record, ms since 1970 UTC; None where units do not hold it.
-    """
-
-    number: int
-    queue_offset: int
-    messages: int
-    physical_offset: int
-    size: int
+    number: int  # its place in its queue
+    queue_offset: int  # of its first message
+    messages: int  # how many it stands for
+    physical_offset: int  # of its record
+    size: int  # bytes of the record
+    # of the record, ms since 1970 UTC; None where units do not hold it
     store_timestamp: int | None = None
 
     @property
@@ -52,61 +44,36 @@ class Unit(NamedTuple):
 
 
 class UnitPlace(NamedTuple):
-    """Where a unit lies, for a finding.
+    """Where a unit lies, for a finding."""
 
-    Attributes:
-        path: of its file, else of the queue's directory or database; relative to the store root.
-        position: byte in that file; None where no file holds the unit.
-    """
-
-    path: str
-    position: int | None
+    path: str  # of its file, else of the queue's directory or database; relative to the store root
+    position: int | None  # byte in that file; None where no file holds the unit
 
 
 class LookedUp(NamedTuple):
-    """What lies in the place of a unit.
+    """What lies in the place of a unit."""
 
-    Attributes:
-        unit: what it says; None when it is not a real one.
-        place: where it lies.
-        problem: why it is none; empty when it is one.
-    """
-
-    unit: Unit | None
-    place: UnitPlace
-    problem: str = ""
+    unit: Unit | None  # what it says; None when it is not a real one
+    place: UnitPlace  # where it lies
+    problem: str = ""  # why it is none; empty when it is one
 
 
 class QueueSpan(NamedTuple):
-    """How far a queue reaches.
+    """How far a queue reaches."""
 
-    Attributes:
-        topic: of the queue.
-        queue_id: of the queue.
-        kind: of the queue.
-        first: first real unit whose record the commitlog still has; None when there is none.
-        last: last real unit; None when there is none.
-        expired: real units before `first`.
-        mean_size: bytes of a message of this queue, from the last units; 0 when there is none.
-        is_exact: `mean_size` is over all units.
-        files: number of its own files; a database has none for a queue.
-        size: bytes of these.
-        allocated: bytes that the disk really holds.
-        oddities: of its directory.
-    """
-
-    topic: str
-    queue_id: int
-    kind: BranchKind
+    topic: str  # of the queue
+    queue_id: int  # of the queue
+    kind: BranchKind  # of the queue
+    # first real unit whose record the commitlog still has; None when there is none
     first: Unit | None
-    last: Unit | None
-    expired: int
-    mean_size: float
-    is_exact: bool
-    files: int = 0
-    size: int = 0
-    allocated: int = 0
-    oddities: tuple[Oddity, ...] = ()
+    last: Unit | None  # last real unit; None when there is none
+    expired: int  # real units before `first`
+    mean_size: float  # bytes of a message of this queue, from the last units; 0 when there is none
+    is_exact: bool  # `mean_size` is over all units
+    files: int = 0  # number of its own files; a database has none for a queue
+    size: int = 0  # bytes of these
+    allocated: int = 0  # bytes that the disk really holds
+    oddities: tuple[Oddity, ...] = ()  # of its directory
 
     @property
     def min_offset(self) -> int:
@@ -125,20 +92,13 @@ class QueueSpan(NamedTuple):
 
 
 class QueueUnits(Protocol):
-    """The units of one queue. Inherit from it: what can be said of any kind of queue is here.
+    """The units of one queue. Inherit from it: what can be said of any kind of queue is here."""
 
-    Attributes:
-        topic: its name, printable.
-        queue_id: its number.
-        path: its directory, or that of the database that holds it, relative to the store root.
-        kind: CONSUME_QUEUE and BATCH_QUEUE for files, ROCKSDB for a database.
-        layout: of the units that are read: BATCH_CQ_UNIT for batch queues, else CQ_UNIT.
-    """
-
-    topic: str
-    queue_id: int
-    path: str
-    kind: BranchKind
+    topic: str  # its name, printable
+    queue_id: int  # its number
+    path: str  # its directory, or that of the database that holds it, relative to the store root
+    kind: BranchKind  # CONSUME_QUEUE and BATCH_QUEUE for files, ROCKSDB for a database
+    # of the units that are read: BATCH_CQ_UNIT for batch queues, else CQ_UNIT
     layout: Layout = CQ_UNIT
 
     @abstractmethod
@@ -246,13 +206,9 @@ class QueueUnits(Protocol):
 
 @dataclass(slots=True)
 class KnownQueue:
-    """One queue, and what is found out about it.
+    """One queue, and what is found out about it."""
 
-    Attributes:
-        units: on disk; none for a queue that is not there, or cannot be listed.
-    """
-
-    units: QueueUnits
+    units: QueueUnits  # on disk; none for a queue that is not there, or cannot be listed
 
     @property
     def topic(self) -> str:

@@ -33,27 +33,17 @@ if TYPE_CHECKING:
 
 
 class RebuildArguments(TypedDict, total=False):
-    """What every rebuild may be told; without `output`, one of the first three has to be.
+    """What every rebuild may be told; without `output`, one of the first three has to be."""
 
-    Attributes:
-        in_place: replace what the store has, under the broker's lock and undoable.
-        check: compare with what the store has; write nothing.
-        dry_run: only say what would be written.
-        broker_version: whose rules, such as `5.3.3`; by default the writer's of the store.
-        broker_conf: the broker's configuration file.
-        jobs: threads; by default one for each processor.
-        advance: is told of bytes of the log that are done.
-        store_type: write queues as files or as a RocksDB database; by default as the store has
-            them, which may be both.
-    """
-
-    in_place: bool
-    check: bool
-    dry_run: bool
-    broker_version: str | None
-    broker_conf: str | None
-    jobs: int | None
-    advance: Callable[[int], None]
+    in_place: bool  # replace what the store has, under the broker's lock and undoable
+    check: bool  # compare with what the store has; write nothing
+    dry_run: bool  # only say what would be written
+    broker_version: str | None  # whose rules, such as `5.3.3`; by default the writer's of the store
+    broker_conf: str | None  # the broker's configuration file
+    jobs: int | None  # threads; by default one for each processor
+    advance: Callable[[int], None]  # is told of bytes of the log that are done
+    # write queues as files or as a RocksDB database; by default as the store has them, which may be
+    # both
     store_type: StoreType | None
 
 

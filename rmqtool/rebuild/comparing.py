@@ -46,21 +46,14 @@ SHOWN_BYTES: Final = 20
 
 
 class Difference(NamedTuple):
-    """Where a file on disk is not what the log gives.
+    """Where a file on disk is not what the log gives."""
 
-    Attributes:
-        path: relative to the store root.
-        position: first byte that differs; None when it is about the whole file.
-        length: bytes from there to the last one that differs, as far as they were compared at once.
-        expected: what the log gives, hex or words.
-        actual: what is there.
-    """
-
-    path: str
-    position: int | None
+    path: str  # relative to the store root
+    position: int | None  # first byte that differs; None when it is about the whole file
+    # bytes from there to the last one that differs, as far as they were compared at once
     length: int | None
-    expected: str
-    actual: str
+    expected: str  # what the log gives, hex or words
+    actual: str  # what is there
 
 
 class ComparingSink:

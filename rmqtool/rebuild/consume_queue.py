@@ -38,29 +38,17 @@ PENDING_UNIT_COST: Final = 200  # bytes that one piece of units costs beside its
 
 
 class QueueFileBytes(NamedTuple):
-    """Bytes at their place in one queue file.
+    """Bytes at their place in one queue file."""
 
-    Attributes:
-        kind: family of the queue, which is the name of its directory.
-        topic: as a directory name.
-        queue_id: of the topic.
-        file_start: which file.
-        file_length: its bytes.
-        position: of the first byte in that file.
-        data: the bytes.
-        mtime_ms: store time of the last unit of the file so far: 4.9 and 5.0 search by it.
-        is_filler: whether they fill the file up to the first unit.
-    """
-
-    kind: QueueKind
-    topic: str
-    queue_id: int
-    file_start: int
-    file_length: int
-    position: int
-    data: memoryview | bytes
-    mtime_ms: int
-    is_filler: bool = False
+    kind: QueueKind  # family of the queue, which is the name of its directory
+    topic: str  # as a directory name
+    queue_id: int  # of the topic
+    file_start: int  # which file
+    file_length: int  # its bytes
+    position: int  # of the first byte in that file
+    data: memoryview | bytes  # the bytes
+    mtime_ms: int  # store time of the last unit of the file so far: 4.9 and 5.0 search by it
+    is_filler: bool = False  # whether they fill the file up to the first unit
 
 
 class QueueSink(Protocol):
@@ -71,55 +59,31 @@ class QueueSink(Protocol):
 
 
 class QueueResult(NamedTuple):
-    """What became of one queue.
+    """What became of one queue."""
 
-    Attributes:
-        kind: family of the queue.
-        topic: as text.
-        queue_id: of the topic.
-        first_queue_offset: of the first unit; -1 without units.
-        next_queue_offset: behind the last unit: what the next message gets.
-        files: how many.
-        tally: what became of its units.
-        left_out: why nothing was written; empty when it was.
-    """
-
-    kind: QueueKind
-    topic: str
-    queue_id: int
-    first_queue_offset: int
-    next_queue_offset: int
-    files: int
-    tally: UnitTally
-    left_out: str = ""
+    kind: QueueKind  # family of the queue
+    topic: str  # as text
+    queue_id: int  # of the topic
+    first_queue_offset: int  # of the first unit; -1 without units
+    next_queue_offset: int  # behind the last unit: what the next message gets
+    files: int  # how many
+    tally: UnitTally  # what became of its units
+    left_out: str = ""  # why nothing was written; empty when it was
 
 
 class QueueOptions(NamedTuple):
-    """How queues are rebuilt.
+    """How queues are rebuilt."""
 
-    Attributes:
-        file_length: bytes of a consume queue file.
-        batch_file_length: bytes of a batch queue file.
-        log_start: commitlog offset of the first segment.
-        segment_length: bytes of a commitlog segment.
-        like_broker: append as a broker does instead of placing by queue offset.
-        topic: the only topic; None is all.
-        queue_id: the only queue of it; None is all.
-        pending_bytes: of units, before they are written.
-        ext: how ext units are made; None leaves plain tags codes.
-        proven: no queue offset is impossible.
-    """
-
-    file_length: int
-    batch_file_length: int
-    log_start: int
-    segment_length: int
-    like_broker: bool = False
-    topic: str | None = None
-    queue_id: int | None = None
-    pending_bytes: int = PENDING_BYTES
-    ext: ExtRules | None = None
-    proven: bool = False
+    file_length: int  # bytes of a consume queue file
+    batch_file_length: int  # bytes of a batch queue file
+    log_start: int  # commitlog offset of the first segment
+    segment_length: int  # bytes of a commitlog segment
+    like_broker: bool = False  # append as a broker does instead of placing by queue offset
+    topic: str | None = None  # the only topic; None is all
+    queue_id: int | None = None  # the only queue of it; None is all
+    pending_bytes: int = PENDING_BYTES  # of units, before they are written
+    ext: ExtRules | None = None  # how ext units are made; None leaves plain tags codes
+    proven: bool = False  # no queue offset is impossible
 
 
 class QueueBuilder:

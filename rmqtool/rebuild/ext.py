@@ -42,34 +42,21 @@ _BITS: Final = 8
 
 
 class Filter(NamedTuple):
-    """One subscription.
+    """One subscription."""
 
-    Attributes:
-        subscription: its expression.
-        born_time: ms since 1970.
-        positions: its bits.
-    """
-
-    subscription: Subscription
-    born_time: int
-    positions: tuple[int, ...]
+    subscription: Subscription  # its expression
+    born_time: int  # ms since 1970
+    positions: tuple[int, ...]  # its bits
 
 
 @dataclass(frozen=True, slots=True)
 class ExtRules:
-    """What ext units of a store are made of.
+    """What ext units of a store are made of."""
 
-    Attributes:
-        file_length: bytes of an ext file.
-        bit_map_size: bytes of a bitmap.
-        filters: by topic.
-        reader: of the log.
-    """
-
-    file_length: int
-    bit_map_size: int
-    filters: Mapping[str, Sequence[Filter]]
-    reader: LogReader = field(repr=False)
+    file_length: int  # bytes of an ext file
+    bit_map_size: int  # bytes of a bitmap
+    filters: Mapping[str, Sequence[Filter]]  # by topic
+    reader: LogReader = field(repr=False)  # of the log
 
     @property
     def not_understood(self) -> int:
@@ -135,17 +122,11 @@ def _is_usable(one: ConsumerFilter, bit_count: int) -> bool:
 
 @dataclass(slots=True)
 class ExtBytes:
-    """Bytes of a queue's ext space, all in one file.
+    """Bytes of a queue's ext space, all in one file."""
 
-    Attributes:
-        position: of the first of them.
-        data: the bytes.
-        store_timestamp: of the last unit, ms.
-    """
-
-    position: int
-    data: bytearray
-    store_timestamp: int
+    position: int  # of the first of them
+    data: bytearray  # the bytes
+    store_timestamp: int  # of the last unit, ms
 
 
 class ExtQueue:

@@ -36,43 +36,25 @@ WINDOW_ENTRIES: Final = 1 << 17  # 2.6 MB, which stay in the cache until they ar
 
 
 class BuiltEntries(NamedTuple):
-    """Entries of an index file that is being built; the bytes are gone when the sink returns.
+    """Entries of an index file that is being built; the bytes are gone when the sink returns."""
 
-    Attributes:
-        name: of the file.
-        size: bytes of the file.
-        slots: hash slots.
-        position: of the first of them in the file.
-        data: uint8, shape (bytes,).
-    """
-
-    name: str
-    size: int
-    slots: int
-    position: int
-    data: npt.NDArray[np.uint8]
+    name: str  # of the file
+    size: int  # bytes of the file
+    slots: int  # hash slots
+    position: int  # of the first of them in the file
+    data: npt.NDArray[np.uint8]  # uint8, shape (bytes,)
 
 
 class BuiltIndexFile(NamedTuple):
-    """An index file whose entries were given already; its bytes are gone when the sink returns.
+    """An index file whose entries were given already; its bytes are gone when the sink returns."""
 
-    Attributes:
-        name: of the file.
-        size: bytes of the file.
-        slots: hash slots.
-        header: the fields, by name.
-        head: uint8, shape (header and slots,).
-        used: bytes of the file from its start; behind them are zeros.
-        is_full: whether the next entry went to another file.
-    """
-
-    name: str
-    size: int
-    slots: int
-    header: dict[str, int]
-    head: npt.NDArray[np.uint8]
-    used: int
-    is_full: bool
+    name: str  # of the file
+    size: int  # bytes of the file
+    slots: int  # hash slots
+    header: dict[str, int]  # the fields, by name
+    head: npt.NDArray[np.uint8]  # uint8, shape (header and slots,)
+    used: int  # bytes of the file from its start; behind them are zeros
+    is_full: bool  # whether the next entry went to another file
 
     @property
     def entries(self) -> int:

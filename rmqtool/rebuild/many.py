@@ -62,15 +62,10 @@ REBUILT_STORES: Final = Table(
 
 
 class StoreRebuild(NamedTuple):
-    """What became of one store. Picklable.
+    """What became of one store. Picklable."""
 
-    Attributes:
-        row: of `REBUILT_STORES`.
-        exit_code: 3 not all could be rebuilt, 1 the store differs, 0 neither.
-    """
-
-    row: dict[str, object]
-    exit_code: int
+    row: dict[str, object]  # of `REBUILT_STORES`
+    exit_code: int  # 3 not all could be rebuilt, 1 the store differs, 0 neither
 
     @classmethod
     def refused(cls, name: str, broker: str, reason: str) -> StoreRebuild:

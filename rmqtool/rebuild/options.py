@@ -56,45 +56,27 @@ class Mode(enum.Enum):
 
 @dataclass(frozen=True, slots=True)
 class RebuildOptions:
-    """What was asked.
+    """What was asked."""
 
-    Attributes:
-        store: the store root.
-        target: queues, index or both.
-        output: a new directory.
-        in_place: replace what the store has.
-        check: compare with what the store has; write nothing.
-        dry_run: say what would be written.
-        topic: the only topic whose queues are rebuilt; None is all.
-        queue_id: the only queue of it; None is all.
-        like_broker: shift units over holes, as a broker does.
-        ext: let units point into a rebuilt `consumequeue_ext`.
-        broker_version: whose rules; None is whoever wrote the store.
-        broker_conf: the broker's configuration file.
-        time_zone: of the broker's JVM, for names of index files.
-        jobs: threads; None is one for each processor.
-        store_type: what queues, or the index alone, are written as; None is what the store has,
-            which may be both.
-        rules: by which the log is dispatched, and who says so; None is as the store tells.
-        proven: queue offsets were judged before: none is impossible, whatever comes before it.
-    """
-
-    store: str
-    target: Target = Target.ALL
-    output: str | None = None
-    in_place: bool = False
-    check: bool = False
-    dry_run: bool = False
-    topic: str | None = None
-    queue_id: int | None = None
-    like_broker: bool = False
-    ext: bool = False
-    broker_version: str | None = None
-    broker_conf: str | None = None
-    time_zone: str = "UTC"
-    jobs: int | None = None
+    store: str  # the store root
+    target: Target = Target.ALL  # queues, index or both
+    output: str | None = None  # a new directory
+    in_place: bool = False  # replace what the store has
+    check: bool = False  # compare with what the store has; write nothing
+    dry_run: bool = False  # say what would be written
+    topic: str | None = None  # the only topic whose queues are rebuilt; None is all
+    queue_id: int | None = None  # the only queue of it; None is all
+    like_broker: bool = False  # shift units over holes, as a broker does
+    ext: bool = False  # let units point into a rebuilt `consumequeue_ext`
+    broker_version: str | None = None  # whose rules; None is whoever wrote the store
+    broker_conf: str | None = None  # the broker's configuration file
+    time_zone: str = "UTC"  # of the broker's JVM, for names of index files
+    jobs: int | None = None  # threads; None is one for each processor
+    # what queues, or the index alone, are written as; None is what the store has, which may be both
     store_type: StoreType | None = None
+    # by which the log is dispatched, and who says so; None is as the store tells
     rules: tuple[DispatchRules, str] | None = None
+    # queue offsets were judged before: none is impossible, whatever comes before it
     proven: bool = False
 
     def __post_init__(self) -> None:
@@ -140,77 +122,51 @@ class RebuildOptions:
 
 
 class LostRange(NamedTuple):
-    """A stretch of the log from which nothing could be derived.
+    """A stretch of the log from which nothing could be derived."""
 
-    Attributes:
-        path: segment, relative to the store root.
-        physical_offset: first byte.
-        length: bytes.
-        code: finding code, `unreadable`, or `missing` where no file holds it.
-    """
-
-    path: str
-    physical_offset: int
-    length: int
-    code: str
+    path: str  # segment, relative to the store root
+    physical_offset: int  # first byte
+    length: int  # bytes
+    code: str  # finding code, `unreadable`, or `missing` where no file holds it
 
 
 @dataclass(slots=True)
 class RebuildResult:
-    """What was done.
+    """What was done."""
 
-    Attributes:
-        mode: what became of the files.
-        rules: by which the log was dispatched.
-        why_rules: who says so.
-        assumed: what no file and no configuration tells, and what was taken instead.
-        bytes: of the log that were read.
-        records: found in it.
-        units: of queues.
-        queues: what became of each.
-        entries: of the index.
-        index_files: how many.
-        index_types: what the index is written as; nothing without one.
-        rocksdb_entries: of the index in RocksDB.
-        lost: stretches of the log from which nothing was derived.
-        undispatched: physical offsets of records that no broker can dispatch.
-        differences: with `check`, where the store has something else.
-        unread: with `check`, why a file could not be read, by its path.
-        last_physical_offset: of the last record; -1 without records.
-        last_store_timestamp: of it, ms.
-        index_end: store time of the last index entry, ms.
-        not_understood: SQL92 expressions that any message may fulfil, as far as is known here.
-        resumed: what was said of interrupted runs that were finished first.
-        undo: name of the directory that takes an edit in place back; empty without.
-        fsync_seconds: spent waiting for the disk.
-        seconds: all of it.
-        cut: with `check`, physical offset up to which a running broker's files were compared.
-    """
-
-    mode: Mode
-    rules: DispatchRules
-    why_rules: str
+    mode: Mode  # what became of the files
+    rules: DispatchRules  # by which the log was dispatched
+    why_rules: str  # who says so
+    # what no file and no configuration tells, and what was taken instead
     assumed: list[str] = field(default_factory=list)
-    bytes: int = 0
-    records: int = 0
-    units: int = 0
-    queues: list[QueueResult] = field(default_factory=list)
-    entries: int = 0
-    index_files: int = 0
+    bytes: int = 0  # of the log that were read
+    records: int = 0  # found in it
+    units: int = 0  # of queues
+    queues: list[QueueResult] = field(default_factory=list)  # what became of each
+    entries: int = 0  # of the index
+    index_files: int = 0  # how many
+    # what the index is written as; nothing without one
     index_types: frozenset[StoreType] = frozenset()
-    rocksdb_entries: int = 0
+    rocksdb_entries: int = 0  # of the index in RocksDB
+    # stretches of the log from which nothing was derived
     lost: list[LostRange] = field(default_factory=list)
+    # physical offsets of records that no broker can dispatch
     undispatched: list[int] = field(default_factory=list)
+    # with `check`, where the store has something else
     differences: list[Difference] = field(default_factory=list)
+    # with `check`, why a file could not be read, by its path
     unread: dict[str, str] = field(default_factory=dict)
-    last_physical_offset: int = -1
-    last_store_timestamp: int = 0
-    index_end: int = 0
+    last_physical_offset: int = -1  # of the last record; -1 without records
+    last_store_timestamp: int = 0  # of it, ms
+    index_end: int = 0  # store time of the last index entry, ms
+    # SQL92 expressions that any message may fulfil, as far as is known here
     not_understood: int = 0
+    # what was said of interrupted runs that were finished first
     resumed: list[str] = field(default_factory=list)
-    undo: str = ""
-    fsync_seconds: float = 0.0
-    seconds: float = 0.0
+    undo: str = ""  # name of the directory that takes an edit in place back; empty without
+    fsync_seconds: float = 0.0  # spent waiting for the disk
+    seconds: float = 0.0  # all of it
+    # with `check`, physical offset up to which a running broker's files were compared
     cut: int | None = None
 
     @property

@@ -23,19 +23,12 @@ FEW_FILLERS: Final = 1 << 16  # a queue file with default settings has 300,000 u
 
 
 class PlacedUnits(NamedTuple):
-    """Units that lie one behind the other.
+    """Units that lie one behind the other."""
 
-    Attributes:
-        queue_offset: of the first unit.
-        packed: 20 bytes each.
-        store_timestamp: of the record of the last unit, ms.
-        repeated: how often `packed` lies there: a hole of a million units is one unit here.
-    """
-
-    queue_offset: int
-    packed: memoryview | bytes
-    store_timestamp: int
-    repeated: int = 1
+    queue_offset: int  # of the first unit
+    packed: memoryview | bytes  # 20 bytes each
+    store_timestamp: int  # of the record of the last unit, ms
+    repeated: int = 1  # how often `packed` lies there: a hole of a million units is one unit here
 
     @property
     def length(self) -> int:
@@ -45,26 +38,17 @@ class PlacedUnits(NamedTuple):
 
 @dataclass(slots=True)
 class UnitTally:
-    """What became of the units of one queue.
+    """What became of the units of one queue."""
 
-    Attributes:
-        units: written for a record.
-        filler: written in place of records that are lost.
-        copies: of those, copies of a neighbour: consumers receive its message again.
-        repeated: left out, as an earlier record has their queue offset.
-        misnumbered: records whose queue offset is damaged; their unit is at the offset that their
-            neighbours leave free.
-        implausible: left out, as so many messages before them cannot have been in the log.
-        shifted: appended elsewhere than at their queue offset, as a broker does.
-    """
-
-    units: int = 0
-    filler: int = 0
-    copies: int = 0
-    repeated: int = 0
+    units: int = 0  # written for a record
+    filler: int = 0  # written in place of records that are lost
+    copies: int = 0  # of those, copies of a neighbour: consumers receive its message again
+    repeated: int = 0  # left out, as an earlier record has their queue offset
+    # records whose queue offset is damaged; their unit is at the offset that their neighbours leave
+    # free
     misnumbered: int = 0
-    implausible: int = 0
-    shifted: int = 0
+    implausible: int = 0  # left out, as so many messages before them cannot have been in the log
+    shifted: int = 0  # appended elsewhere than at their queue offset, as a broker does
 
     @property
     def left_out(self) -> int:

@@ -65,34 +65,21 @@ class Shuffler(Protocol):
 
 
 class Written(NamedTuple):
-    """What a writer did.
+    """What a writer did."""
 
-    Attributes:
-        attempt: name of its directory; empty when it wrote nothing.
-        directories: of its queues.
-        queues: what became of each.
-        units: in all of them.
-        fsync_seconds: spent waiting for the disk.
-    """
-
-    attempt: str
-    directories: tuple[str, ...]
-    queues: tuple[QueueResult, ...]
-    units: int
-    fsync_seconds: float
+    attempt: str  # name of its directory; empty when it wrote nothing
+    directories: tuple[str, ...]  # of its queues
+    queues: tuple[QueueResult, ...]  # what became of each
+    units: int  # in all of them
+    fsync_seconds: float  # spent waiting for the disk
 
 
 @dataclass(frozen=True, slots=True)
 class Spread:
-    """Derives segments. Picklable.
+    """Derives segments. Picklable."""
 
-    Attributes:
-        work: derives a part.
-        part_bytes: what of the log is worked on at a time, and travels together.
-    """
-
-    work: PerPart[Runs]
-    part_bytes: int
+    work: PerPart[Runs]  # derives a part
+    part_bytes: int  # what of the log is worked on at a time, and travels together
 
     def __call__(self, segments: Sequence[Segment], writers: int) -> Iterator[list[Blob]]:
         """Yield the blobs of each stretch, each with the number of its writer, in log order."""
@@ -124,15 +111,10 @@ def _blobs(heads: list[Head], waiting: Mapping[int, list[QueueRuns]]) -> list[Bl
 
 @dataclass(frozen=True, slots=True)
 class Gather:
-    """Writes some queues. Picklable.
+    """Writes some queues. Picklable."""
 
-    Attributes:
-        options: of the rebuild.
-        top: of the staged tree.
-    """
-
-    options: QueueOptions
-    top: str
+    options: QueueOptions  # of the rebuild
+    top: str  # of the staged tree
 
     def __call__(self, blobs: Iterable[bytes]) -> bytes:
         """Write the queues of some blobs, which come in log order; say what was done."""
@@ -151,19 +133,13 @@ class Gather:
 
 
 class Rebuilt(NamedTuple):
-    """What a cluster did.
+    """What a cluster did."""
 
-    Attributes:
-        parts: parts of the log with their runs, which hold no units any more, in log order.
-        queues: what became of each, by family, topic and number.
-        units: in all of them.
-        fsync_seconds: the longest wait for a disk.
-    """
-
+    # parts of the log with their runs, which hold no units any more, in log order
     parts: list[tuple[SegmentPart, Runs]]
-    queues: list[QueueResult]
-    units: int
-    fsync_seconds: float
+    queues: list[QueueResult]  # what became of each, by family, topic and number
+    units: int  # in all of them
+    fsync_seconds: float  # the longest wait for a disk
 
 
 def rebuild_queues(

@@ -68,15 +68,10 @@ class RebuildSink(QueueSink, IndexSink, Protocol):
 
 @dataclass(frozen=True, slots=True)
 class DerivePart:
-    """Derives one part; of a file that cannot be read, a stretch without records. Picklable.
+    """Derives one part; of a file that cannot be read, a stretch without records. Picklable."""
 
-    Attributes:
-        options: what to derive.
-        is_live: a broker runs, and may have deleted a file that is not there any more.
-    """
-
-    options: DeriveOptions
-    is_live: bool = False
+    options: DeriveOptions  # what to derive
+    is_live: bool = False  # a broker runs, and may have deleted a file that is not there any more
 
     def __call__(self, part: SegmentPart, *, start: int | None = None) -> Runs:
         """Give the runs of a part.

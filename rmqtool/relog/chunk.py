@@ -58,50 +58,31 @@ class Reason(enum.StrEnum):
 
 @dataclass(slots=True)
 class Gap:
-    """Bytes of a source that are no record.
+    """Bytes of a source that are no record."""
 
-    Attributes:
-        path: of the file.
-        position: first byte in it.
-        length: bytes.
-        code: what is wrong, a finding code.
-        number: of a file of records: which record it would be, from 1 on.
-    """
-
-    path: str
-    position: int
-    length: int
-    code: str
-    number: int | None = None
+    path: str  # of the file
+    position: int  # first byte in it
+    length: int  # bytes
+    code: str  # what is wrong, a finding code
+    number: int | None = None  # of a file of records: which record it would be, from 1 on
 
 
 @dataclass(slots=True)
 class Chunk:
-    """Records of one source, in its order.
+    """Records of one source, in its order."""
 
-    Attributes:
-        fields: int64, shape (ROWS, n); see `fields`. TOPIC numbers `topics`.
-        raw: uint8; the records, one after the other.
-        topics: names.
-        blanks: physical offsets of blank records.
-        gaps: what is no record.
-        left_out: records that are not here, by reason.
-        defects: codes of records that are here although something in them is damaged.
-        unread: why the rest of the part could not be read.
-        first: see `scan.join.Joinable`.
-        end: likewise.
-    """
-
-    fields: Int64s
-    raw: UInt8s
-    topics: list[bytes] = field(default_factory=list)
-    blanks: list[int] = field(default_factory=list)
-    gaps: list[Gap] = field(default_factory=list)
+    fields: Int64s  # int64, shape (ROWS, n); see `fields`. TOPIC numbers `topics`.
+    raw: UInt8s  # uint8; the records, one after the other
+    topics: list[bytes] = field(default_factory=list)  # names
+    blanks: list[int] = field(default_factory=list)  # physical offsets of blank records
+    gaps: list[Gap] = field(default_factory=list)  # what is no record
+    # records that are not here, by reason
     left_out: Counter[Reason] = field(default_factory=Counter)
+    # codes of records that are here although something in them is damaged
     defects: Counter[str] = field(default_factory=Counter)
-    unread: UnreadablePath | None = None
-    first: int | None = None
-    end: int = 0
+    unread: UnreadablePath | None = None  # why the rest of the part could not be read
+    first: int | None = None  # see `scan.join.Joinable`
+    end: int = 0  # likewise
 
     @property
     def count(self) -> int:

@@ -40,17 +40,11 @@ _MOST_RANKS: Final = 1 << 16
 
 
 class ByQueue(NamedTuple):
-    """Records by queue, those of one in their order.
+    """Records by queue, those of one in their order."""
 
-    Attributes:
-        order: int64, shape (n,); numbers of the records that are in queues.
-        is_first: bool, shape (n,); the first one of its queue.
-        queues: int64, shape (2, n); topic and queue id.
-    """
-
-    order: Int64s
-    is_first: Bools
-    queues: Int64s
+    order: Int64s  # int64, shape (n,); numbers of the records that are in queues
+    is_first: Bools  # bool, shape (n,); the first one of its queue
+    queues: Int64s  # int64, shape (2, n); topic and queue id
 
     def firsts(self) -> Iterator[tuple[int, Queue]]:
         """Yield the number, in `order`, of the first record of each queue."""

@@ -35,38 +35,26 @@ class RecordVersion(enum.StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class LogOptions:
-    """What `rebuild-log` was asked.
+    """What `rebuild-log` was asked."""
 
-    Attributes:
-        sources: stores, and files of records (`.rmq`).
-        output: the new store.
-        dry_run: say what would be written.
-        positions: where records go.
-        queue_offsets: which queue offsets they have.
-        segment_size: bytes of a commitlog file; None is as in the first store.
-        store_host: address and port that each record names as its broker; empty leaves them.
-        record_version: which version records are to have; None leaves it.
-        selection: which records, by what is stored in them.
-        expired_at: records that a broker would delete as expired at this time, ms since 1970, are
-            left out; None leaves out none. Each counts by its own store time.
-        broker_version: release that is to run on it; None is whoever wrote the first store.
-        broker_conf: the configuration file of that broker.
-        jobs: threads; None is one for each processor.
-    """
-
-    sources: tuple[str, ...]
-    output: str | None = None
-    dry_run: bool = False
-    positions: Positions = Positions.PACK
-    queue_offsets: QueueOffsets = QueueOffsets.KEEP
-    segment_size: int | None = None
+    sources: tuple[str, ...]  # stores, and files of records (`.rmq`)
+    output: str | None = None  # the new store
+    dry_run: bool = False  # say what would be written
+    positions: Positions = Positions.PACK  # where records go
+    queue_offsets: QueueOffsets = QueueOffsets.KEEP  # which queue offsets they have
+    segment_size: int | None = None  # bytes of a commitlog file; None is as in the first store
+    # address and port that each record names as its broker; empty leaves them
     store_host: bytes = b""
-    record_version: RecordVersion | None = None
+    record_version: RecordVersion | None = None  # which version records are to have; None leaves it
+    # which records, by what is stored in them
     selection: Selection = field(default_factory=Selection)
+    # records that a broker would delete as expired at this time, ms since 1970, are left out; None
+    # leaves out none. Each counts by its own store time.
     expired_at: int | None = None
+    # release that is to run on it; None is whoever wrote the first store
     broker_version: str | None = None
-    broker_conf: str | None = None
-    jobs: int | None = None
+    broker_conf: str | None = None  # the configuration file of that broker
+    jobs: int | None = None  # threads; None is one for each processor
 
     def __post_init__(self) -> None:
         """Refuse what cannot be meant, before any file is opened."""

@@ -21,46 +21,31 @@ LOST: Final = (Reason.DAMAGED, Reason.LONG_TOPIC, Reason.OVERLAP, Reason.NUMBER)
 
 @dataclass(slots=True)
 class LogResult:
-    """What became of the records.
+    """What became of the records."""
 
-    Attributes:
-        messages: records in the new log, bridges aside.
-        bytes: of them.
-        log: its files.
-        left_out: records that are not in it, by reason.
-        second_version: records in the new log with a topic length of two bytes.
-        reserved_hours: age from which records were left out as expired; None when none was.
-        gaps: what in the sources is no record.
-        source_defects: codes of records in the new log that are damaged in the source, but not in
-            body and properties; and of files of the sources.
-        lone_commits: committed messages whose half message is not in the new log.
-        offsets: of consumers, that were carried along.
-        built: queues and index; None when nothing was written.
-        defects: what a validation of the new store found that is worse than a note.
-        knows_release: whether a store was read, whose files tell who wrote it.
-        unread: what could not be read.
-        expired: files that a running broker deleted before they were read.
-        seconds: all of it.
-        fsync_seconds: spent waiting for the disk.
-    """
-
-    messages: int = 0
-    bytes: int = 0
-    log: LogTally = field(default_factory=LogTally)
+    messages: int = 0  # records in the new log, bridges aside
+    bytes: int = 0  # of them
+    log: LogTally = field(default_factory=LogTally)  # its files
+    # records that are not in it, by reason
     left_out: Counter[Reason] = field(default_factory=Counter)
-    second_version: int = 0
+    second_version: int = 0  # records in the new log with a topic length of two bytes
+    # age from which records were left out as expired; None when none was
     reserved_hours: int | None = None
-    gaps: list[Gap] = field(default_factory=list)
+    gaps: list[Gap] = field(default_factory=list)  # what in the sources is no record
+    # codes of records in the new log that are damaged in the source, but not in body and
+    # properties; and of files of the sources
     source_defects: Counter[str] = field(default_factory=Counter)
-    lone_commits: int = 0
-    offsets: int = 0
-    built: RebuildResult | None = None
+    lone_commits: int = 0  # committed messages whose half message is not in the new log
+    offsets: int = 0  # of consumers, that were carried along
+    built: RebuildResult | None = None  # queues and index; None when nothing was written
+    # what a validation of the new store found that is worse than a note
     defects: list[Finding] = field(default_factory=list)
-    knows_release: bool = False
-    unread: list[StoreError] = field(default_factory=list)
+    knows_release: bool = False  # whether a store was read, whose files tell who wrote it
+    unread: list[StoreError] = field(default_factory=list)  # what could not be read
+    # files that a running broker deleted before they were read
     expired: set[str] = field(default_factory=set)
-    seconds: float = 0.0
-    fsync_seconds: float = 0.0
+    seconds: float = 0.0  # all of it
+    fsync_seconds: float = 0.0  # spent waiting for the disk
 
     @property
     def unreadable(self) -> int:

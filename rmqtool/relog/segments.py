@@ -33,21 +33,13 @@ COMMITLOG: Final = "commitlog"
 
 @dataclass(slots=True)
 class LogTally:
-    """What the new log has.
+    """What the new log has."""
 
-    Attributes:
-        start: first byte of its first file; -1 before there is one.
-        end: past its last record.
-        files: how many.
-        bridges: stretches that bridges stand for.
-        bridge_bytes: their length.
-    """
-
-    start: int = -1
-    end: int = -1
-    files: int = 0
-    bridges: int = 0
-    bridge_bytes: int = 0
+    start: int = -1  # first byte of its first file; -1 before there is one
+    end: int = -1  # past its last record
+    files: int = 0  # how many
+    bridges: int = 0  # stretches that bridges stand for
+    bridge_bytes: int = 0  # their length
 
 
 class LogFiles:

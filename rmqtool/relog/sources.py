@@ -43,17 +43,11 @@ _MAGIC_AT: Final = MESSAGE_PREFIX.positions["magic_code"]
 
 @dataclass(frozen=True)
 class LogSource:
-    """One source.
+    """One source."""
 
-    Attributes:
-        path: as it was given.
-        store: None for a file of records.
-        segments: files to read, in order.
-    """
-
-    path: str
-    store: Store | None
-    segments: tuple[Segment, ...]
+    path: str  # as it was given
+    store: Store | None  # None for a file of records
+    segments: tuple[Segment, ...]  # files to read, in order
 
     @property
     def size(self) -> int:

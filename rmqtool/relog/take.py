@@ -37,33 +37,20 @@ LARGEST_BYTE: Final = 127  # Java's are signed
 
 @dataclass(frozen=True, slots=True)
 class TakeOptions:
-    """Which records of a source are taken. Picklable.
+    """Which records of a source are taken. Picklable."""
 
-    Attributes:
-        selection: what was asked for.
-        is_dledger: each record lies in an entry of its own.
-        host: address and port of the broker that they are to name; empty leaves them.
-        magic_code: of the version that they are to have; None leaves it.
-        bridges: whether records that stand for lost bytes are taken, too.
-        expired: store time, ms: records stored until then are not taken; None takes all.
-        offsets: row of the columns that says where a record lies.
-        waiting: which copies that brokers hold back are taken.
-        keys: whether unique keys are looked at.
-        copies: whether the bytes of records are wanted.
-        part_bytes: of a source, that are in memory at a time.
-    """
-
-    selection: Selection = EVERYTHING
-    is_dledger: bool = False
-    host: bytes = b""
-    magic_code: int | None = None
-    bridges: bool = False
+    selection: Selection = EVERYTHING  # what was asked for
+    is_dledger: bool = False  # each record lies in an entry of its own
+    host: bytes = b""  # address and port of the broker that they are to name; empty leaves them
+    magic_code: int | None = None  # of the version that they are to have; None leaves it
+    bridges: bool = False  # whether records that stand for lost bytes are taken, too
+    # store time, ms: records stored until then are not taken; None takes all
     expired: int | None = None
-    offsets: int = row.PHYSICAL_OFFSET
-    waiting: Waiting = waiting.EVERYTHING
-    keys: bool = False
-    copies: bool = True
-    part_bytes: int = PART_BYTES
+    offsets: int = row.PHYSICAL_OFFSET  # row of the columns that says where a record lies
+    waiting: Waiting = waiting.EVERYTHING  # which copies that brokers hold back are taken
+    keys: bool = False  # whether unique keys are looked at
+    copies: bool = True  # whether the bytes of records are wanted
+    part_bytes: int = PART_BYTES  # of a source, that are in memory at a time
 
     def maker(self) -> ChunkMaker:
         """Give what collects the records."""

@@ -40,24 +40,16 @@ _TIMERS = ("timer-log", "timer-queue")
 
 @dataclass(frozen=True, slots=True)
 class Waiting:
-    """What of the copies of one source is taken. Picklable.
+    """What of the copies of one source is taken. Picklable."""
 
-    Attributes:
-        timers: physical offsets of timers that wait; None takes all.
-        halves: physical offsets of half messages without an end, the newest record of each; None
-            takes all.
-        half_topics: topics that `halves` is about.
-        delivered: queue id of SCHEDULE_TOPIC_XXXX to the first queue offset that waits.
-        left_out: topics of which nothing is taken.
-        revives: whether pop checkpoints are taken.
-    """
-
-    timers: frozenset[int] | None = None
+    timers: frozenset[int] | None = None  # physical offsets of timers that wait; None takes all
+    # physical offsets of half messages without an end, the newest record of each; None takes all
     halves: frozenset[int] | None = None
-    half_topics: frozenset[bytes] = frozenset()
+    half_topics: frozenset[bytes] = frozenset()  # topics that `halves` is about
+    # queue id of SCHEDULE_TOPIC_XXXX to the first queue offset that waits
     delivered: Mapping[int, int] = field(default_factory=dict)
-    left_out: frozenset[bytes] = frozenset()
-    revives: bool = True
+    left_out: frozenset[bytes] = frozenset()  # topics of which nothing is taken
+    revives: bool = True  # whether pop checkpoints are taken
 
     @property
     def thinned(self) -> frozenset[bytes]:

@@ -26,29 +26,20 @@ SHOWN: Final = 100  # findings in the text of one failure
 
 @dataclass(frozen=True, slots=True)
 class JunitSuite:
-    """One store.
+    """One store."""
 
-    Attributes:
-        name: path of the store.
-        findings: the results.
-        codes: area and name of each code that was looked for.
-        seconds: how long it took.
-        fail_on: the least severity that is a failure.
-        unread: paths that could not be read, with the reason; each is an error.
-        left_out: what was not looked at, with the reason; each is a skipped case.
-        unproven: codes that say nothing when they were not found, with the reason: skipped, too.
-        is_finished: whether the validation came to its end; if not, that is an error.
-    """
-
-    name: str
-    findings: Sequence[Finding]
-    codes: Sequence[tuple[str, str]]
-    seconds: float
-    fail_on: Severity
+    name: str  # path of the store
+    findings: Sequence[Finding]  # the results
+    codes: Sequence[tuple[str, str]]  # area and name of each code that was looked for
+    seconds: float  # how long it took
+    fail_on: Severity  # the least severity that is a failure
+    # paths that could not be read, with the reason; each is an error
     unread: Sequence[tuple[str, str]] = ()
+    # what was not looked at, with the reason; each is a skipped case
     left_out: Sequence[tuple[str, str]] = ()
+    # codes that say nothing when they were not found, with the reason: skipped, too
     unproven: Mapping[str, str] = field(default_factory=dict)
-    is_finished: bool = True
+    is_finished: bool = True  # whether the validation came to its end; if not, that is an error
 
 
 def junit(suites: Iterable[JunitSuite]) -> bytes:

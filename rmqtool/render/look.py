@@ -32,18 +32,12 @@ class Color(enum.StrEnum):
 
 
 class Look(NamedTuple):
-    """How rows are to look.
+    """How rows are to look."""
 
-    Attributes:
-        format: see `Format`.
-        columns: the fields that were asked for, in that order; None is the usual ones.
-        color: whether to colour a table.
-        note: takes a remark for the person who looks, such as columns that had no room.
-        zone: whose clock the times of a table follow; None is UTC.
-    """
-
-    format: Format
+    format: Format  # see `Format`
+    # the fields that were asked for, in that order; None is the usual ones
     columns: tuple[str, ...] | None = None
-    color: bool = False
+    color: bool = False  # whether to colour a table
+    # takes a remark for the person who looks, such as columns that had no room
     note: Callable[[str], None] = lambda _: None
-    zone: tzinfo | None = None
+    zone: tzinfo | None = None  # whose clock the times of a table follow; None is UTC

@@ -50,23 +50,14 @@ class CodeMeaning(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class SarifRun:
-    """One store.
+    """One store."""
 
-    Attributes:
-        findings: the results.
-        rules: all codes that the run knows.
-        store: absolute path of the store.
-        unread: paths that could not be read, with the reason.
-        left_out: what was not looked at, with the reason.
-        is_finished: whether the validation came to its end.
-    """
-
-    findings: Sequence[Finding]
-    rules: Sequence[CodeMeaning]
-    store: str
-    unread: Sequence[tuple[str, str]] = ()
-    left_out: Sequence[tuple[str, str]] = ()
-    is_finished: bool = True
+    findings: Sequence[Finding]  # the results
+    rules: Sequence[CodeMeaning]  # all codes that the run knows
+    store: str  # absolute path of the store
+    unread: Sequence[tuple[str, str]] = ()  # paths that could not be read, with the reason
+    left_out: Sequence[tuple[str, str]] = ()  # what was not looked at, with the reason
+    is_finished: bool = True  # whether the validation came to its end
 
 
 def sarif(runs: Iterable[SarifRun], version: str) -> bytes:

@@ -37,19 +37,12 @@ _BOLD, _RED, _YELLOW, _PLAIN = "\x1b[1m", "\x1b[31m", "\x1b[33m", "\x1b[0m"
 
 
 class _Column(NamedTuple):
-    """What the first rows say of a column.
+    """What the first rows say of a column."""
 
-    Attributes:
-        width: of its widest cell or of its name.
-        least: what it can be narrowed to on a terminal.
-        is_number: all its cells are numbers, and stand to the right.
-        is_whole: its cells are never cut.
-    """
-
-    width: int
-    least: int
-    is_number: bool
-    is_whole: bool
+    width: int  # of its widest cell or of its name
+    least: int  # what it can be narrowed to on a terminal
+    is_number: bool  # all its cells are numbers, and stand to the right
+    is_whole: bool  # its cells are never cut
 
     @classmethod
     def of(cls, name: str, values: Sequence[object], *, is_whole: bool = False) -> _Column:

@@ -32,27 +32,16 @@ if TYPE_CHECKING:
 
 
 class PlanArguments(TypedDict, total=False):
-    """What a plan may be told.
+    """What a plan may be told."""
 
-    Attributes:
-        broker_version: release that is to run on the store; by default whoever wrote it.
-        broker_conf: the broker's configuration file.
-        bridge_missing: write files of bridges where segments are missing.
-        clamp_offsets: move committed offsets that lie outside of their queue to its end.
-        reset_config: write configuration files anew of which no copy is sound; put topics back.
-        fast_start: of a crashed store that is sound: spare the broker its recovery.
-        replica: root of another store with the same log, which lends what is damaged here.
-        jobs: threads; by default one for each processor.
-    """
-
-    broker_version: str | None
-    broker_conf: str | None
-    bridge_missing: bool
-    clamp_offsets: bool
-    reset_config: bool
-    fast_start: bool
-    replica: str | None
-    jobs: int | None
+    broker_version: str | None  # release that is to run on the store; by default whoever wrote it
+    broker_conf: str | None  # the broker's configuration file
+    bridge_missing: bool  # write files of bridges where segments are missing
+    clamp_offsets: bool  # move committed offsets that lie outside of their queue to its end
+    reset_config: bool  # write configuration files anew of which no copy is sound; put topics back
+    fast_start: bool  # of a crashed store that is sound: spare the broker its recovery
+    replica: str | None  # root of another store with the same log, which lends what is damaged here
+    jobs: int | None  # threads; by default one for each processor
 
 
 def plan(

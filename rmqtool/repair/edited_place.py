@@ -68,12 +68,9 @@ def _by_location(root: Place, edits: Iterable[Edit]) -> dict[str, tuple[Edit, ..
 
 @dataclass(frozen=True, slots=True)
 class EditedPlace(Place):
-    """A local directory or file, as edits leave it.
+    """A local directory or file, as edits leave it."""
 
-    Attributes:
-        edits: by location, each in the order of the plan.
-    """
-
+    # by location, each in the order of the plan
     edits: Mapping[str, tuple[Edit, ...]] = field(default_factory=dict, repr=False, compare=False)
 
     @property

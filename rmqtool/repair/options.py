@@ -9,29 +9,19 @@ from rmqtool.broker.release import Version
 
 @dataclass(frozen=True, slots=True)
 class RepairOptions:
-    """What was asked.
+    """What was asked."""
 
-    Attributes:
-        store: the store root.
-        broker_version: release that is to run on it; None is whoever wrote it.
-        broker_conf: its configuration file.
-        bridge_missing: write files of bridges where segments are missing.
-        clamp_offsets: move committed offsets that lie outside of their queue to its end.
-        reset_config: write configuration files anew of which no copy is sound; put topics back.
-        fast_start: of a crashed store that is sound: spare the broker its recovery.
-        replica: root of another store with the same log, which lends what is damaged here.
-        jobs: threads; None is one for each processor.
-    """
-
-    store: str
-    broker_version: str | None = None
-    broker_conf: str | None = None
-    bridge_missing: bool = False
-    clamp_offsets: bool = False
+    store: str  # the store root
+    broker_version: str | None = None  # release that is to run on it; None is whoever wrote it
+    broker_conf: str | None = None  # its configuration file
+    bridge_missing: bool = False  # write files of bridges where segments are missing
+    clamp_offsets: bool = False  # move committed offsets that lie outside of their queue to its end
+    # write configuration files anew of which no copy is sound; put topics back
     reset_config: bool = False
-    fast_start: bool = False
+    fast_start: bool = False  # of a crashed store that is sound: spare the broker its recovery
+    # root of another store with the same log, which lends what is damaged here
     replica: str | None = None
-    jobs: int | None = None
+    jobs: int | None = None  # threads; None is one for each processor
 
     def __post_init__(self) -> None:
         """Refuse what cannot be meant, before any file is opened."""

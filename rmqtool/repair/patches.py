@@ -33,23 +33,14 @@ CUT_REASON: Final = "the log has no such message any more"
 
 @dataclass(frozen=True, slots=True)
 class Patch:
-    """Units that are to be written.
+    """Units that are to be written."""
 
-    Attributes:
-        number: of the first one.
-        raw: their bytes.
-        code: of the finding.
-        reason: why.
-        lost: what they stand in for; empty when they are what the log wants.
-        is_cut: the queue ends before them.
-    """
-
-    number: int
-    raw: bytes
-    code: Code
-    reason: str
-    lost: str = ""
-    is_cut: bool = False
+    number: int  # of the first one
+    raw: bytes  # their bytes
+    code: Code  # of the finding
+    reason: str  # why
+    lost: str = ""  # what they stand in for; empty when they are what the log wants
+    is_cut: bool = False  # the queue ends before them
 
     @classmethod
     def cut(cls, number: int, raw: bytes, code: Code) -> Self:
@@ -71,21 +62,16 @@ class Patch:
 
 @dataclass(slots=True)
 class RepairedQueue(KnownQueue):
-    """One queue while it is compared.
+    """One queue while it is compared."""
 
-    Attributes:
-        placement: where units belong.
-        patches: what differs, in the order in which it was found.
-        times: store time of the last unit of each file, by the file's number, ms.
-        is_unread: whether something of it cannot be read; then it stays as it is.
-        kept_messages: sound messages that its edits would have put out of reach, so that it stays
-            as it is; 0 where they put none.
-    """
-
-    placement: BridgedPlacement
+    placement: BridgedPlacement  # where units belong
+    # what differs, in the order in which it was found
     patches: list[Patch] = field(default_factory=list)
+    # store time of the last unit of each file, by the file's number, ms
     times: dict[int, int] = field(default_factory=dict)
-    is_unread: bool = False
+    is_unread: bool = False  # whether something of it cannot be read; then it stays as it is
+    # sound messages that its edits would have put out of reach, so that it stays as it is; 0 where
+    # they put none
     kept_messages: int = 0
 
     def will_be(self, number: int) -> bytes:

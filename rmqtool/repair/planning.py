@@ -77,19 +77,12 @@ QUEUE_AREAS: Final = frozenset({Area.CONSUME_QUEUE, Area.LAYOUT, Area.COMMITLOG}
 
 
 class Examined(NamedTuple):
-    """A plan, and the validation that it was made of.
+    """A plan, and the validation that it was made of."""
 
-    Attributes:
-        plan: what a repair would do.
-        findings: of the validation, but for the lock's.
-        summary: of the validation.
-        lost: messages that queues point to and that the log has lost.
-    """
-
-    plan: Plan
-    findings: list[Finding]
-    summary: Summary
-    lost: int
+    plan: Plan  # what a repair would do
+    findings: list[Finding]  # of the validation, but for the lock's
+    summary: Summary  # of the validation
+    lost: int  # messages that queues point to and that the log has lost
 
 
 def make_plan(options: RepairOptions, watch: Callable[[int], None] = lambda _: None) -> Plan:

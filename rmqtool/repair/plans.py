@@ -43,35 +43,20 @@ class Action(enum.StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Edit:
-    """One edit.
+    """One edit."""
 
-    Attributes:
-        action: what it does.
-        path: file, relative to the store root; absolute where the broker keeps it elsewhere.
-        position: first byte; 0 for whole files.
-        length: bytes there that are replaced, or go.
-        size: bytes of the file afterwards; for `write`, those that are written.
-        old: sha256 of what is replaced; empty where nothing is.
-        new: sha256 of what comes; empty where nothing does.
-        code: of the finding that it repairs.
-        reason: why, one sentence.
-        lost: what is lost by it, or was lost before; empty for nothing.
-        content: what comes.
-        mtime_ms: of a new file, ms since 1970; None leaves the time of writing.
-    """
-
-    action: Action
-    path: str
-    position: int
-    length: int
-    size: int
-    old: str
-    new: str
-    code: Code
-    reason: str
-    lost: str = ""
-    content: Content | None = field(default=None, repr=False)
-    mtime_ms: int | None = None
+    action: Action  # what it does
+    path: str  # file, relative to the store root; absolute where the broker keeps it elsewhere
+    position: int  # first byte; 0 for whole files
+    length: int  # bytes there that are replaced, or go
+    size: int  # bytes of the file afterwards; for `write`, those that are written
+    old: str  # sha256 of what is replaced; empty where nothing is
+    new: str  # sha256 of what comes; empty where nothing does
+    code: Code  # of the finding that it repairs
+    reason: str  # why, one sentence
+    lost: str = ""  # what is lost by it, or was lost before; empty for nothing
+    content: Content | None = field(default=None, repr=False)  # what comes
+    mtime_ms: int | None = None  # of a new file, ms since 1970; None leaves the time of writing
 
     def as_json(self) -> dict[str, Any]:
         """Give the form that a plan's file has."""
@@ -116,49 +101,31 @@ _FACTS: Final[dict[str, Any]] = {
 
 @dataclass(frozen=True, slots=True)
 class Left:
-    """Something that is wrong and stays so.
+    """Something that is wrong and stays so."""
 
-    Attributes:
-        code: of the finding.
-        path: where.
-        message: what is wrong.
-        why: why it stays, or what helps.
-        count: how many of this kind.
-    """
-
-    code: Code
-    path: str
-    message: str
-    why: str
-    count: int = 1
+    code: Code  # of the finding
+    path: str  # where
+    message: str  # what is wrong
+    why: str  # why it stays, or what helps
+    count: int = 1  # how many of this kind
 
 
 @dataclass(slots=True)
 class Plan:
-    """All edits of one repair, in the order in which they are made.
+    """All edits of one repair, in the order in which they are made."""
 
-    Attributes:
-        store: absolute path of the store root.
-        broker_version: by whose rules.
-        fingerprint: of the store that it was made for.
-        edits: what will be done.
-        left: what is wrong and stays.
-        notes: what the person should know.
-        elsewhere: absolute paths of what the broker's configuration places outside of the root;
-            of the command line, never from a plan's file.
-        lost_messages: rows of `tables/lost_messages.py`; written to a plan's file, never read.
-        broker_conf: the broker's configuration file; of the command line alone.
-    """
-
-    store: str
-    broker_version: str
-    fingerprint: str
-    edits: list[Edit] = field(default_factory=list)
-    left: list[Left] = field(default_factory=list)
-    notes: list[str] = field(default_factory=list)
+    store: str  # absolute path of the store root
+    broker_version: str  # by whose rules
+    fingerprint: str  # of the store that it was made for
+    edits: list[Edit] = field(default_factory=list)  # what will be done
+    left: list[Left] = field(default_factory=list)  # what is wrong and stays
+    notes: list[str] = field(default_factory=list)  # what the person should know
+    # absolute paths of what the broker's configuration places outside of the root; of the command
+    # line, never from a plan's file
     elsewhere: tuple[str, ...] = ()
+    # rows of `tables/lost_messages.py`; written to a plan's file, never read
     lost_messages: list[dict[str, Any]] = field(default_factory=list)
-    broker_conf: str | None = None
+    broker_conf: str | None = None  # the broker's configuration file; of the command line alone
 
     @property
     def lost(self) -> list[Edit]:

@@ -112,17 +112,11 @@ def _left(plan: Plan) -> Iterator[Row]:
 
 @dataclass(slots=True)
 class Proof:
-    """What a repaired store is like.
+    """What a repaired store is like."""
 
-    Attributes:
-        findings: of a validation, above a note.
-        verdict: what a broker would do with it; empty where that cannot be foretold.
-        loses: whether a broker would still lose messages, or not start.
-    """
-
-    findings: list[Finding] = field(default_factory=list)
-    verdict: str = ""
-    loses: bool = False
+    findings: list[Finding] = field(default_factory=list)  # of a validation, above a note
+    verdict: str = ""  # what a broker would do with it; empty where that cannot be foretold
+    loses: bool = False  # whether a broker would still lose messages, or not start
 
     def sentences(self, store: str, options: RepairOptions) -> Iterator[str]:
         """Say what was found, and what to do next.

@@ -63,20 +63,13 @@ EARLY: Final = CL_BLANKSIZE
 
 @dataclass(slots=True)
 class SegmentFacts:
-    """What one segment holds beside records.
+    """What one segment holds beside records."""
 
-    Attributes:
-        segment: the file.
-        stretches: fillers, gaps, unused space, in order.
-        records: how many begin in it.
-        end: position behind the last extent.
-        distances: of records that name another place: how far that is from theirs, bytes.
-    """
-
-    segment: Segment
-    stretches: list[Stretch] = field(default_factory=list)
-    records: int = 0
-    end: int = 0
+    segment: Segment  # the file
+    stretches: list[Stretch] = field(default_factory=list)  # fillers, gaps, unused space, in order
+    records: int = 0  # how many begin in it
+    end: int = 0  # position behind the last extent
+    # of records that name another place: how far that is from theirs, bytes
     distances: Counter[int] = field(default_factory=Counter)
 
     def true_start(self, file_length: int) -> int | None:
@@ -97,33 +90,27 @@ class LogSurvey:
     """Looks on while the log is read.
 
     Attributes:
-        maker: of bridges.
-        bridges_missing: whether segments that are gone are to be bridged.
-        grid: see `Observer`.
-        segments: what each segment holds, in order.
-        damaged: stretches to be bridged; those at the end of the log included.
-        moved: records whose field physicalOffset is to be rewritten.
         queues: what the queues should hold.
-        newest_time: store time of the newest record that stays, ms.
-        swapped: records that lie at each other's place, and are put back.
-        index_end: store time of the last entry of a rewritten index, ms; None where it stays.
-        early: blanks under which records may have been.
-        misplaced: records that a first look has found, whose units belong into other queues.
-        facts: what is known of the log.
     """
 
-    maker: BridgeMaker
-    bridges_missing: bool = False
-    grid: TimeGrid | None = None
+    maker: BridgeMaker  # of bridges
+    bridges_missing: bool = False  # whether segments that are gone are to be bridged
+    grid: TimeGrid | None = None  # see `Observer`
+    # what each segment holds, in order
     segments: dict[int, SegmentFacts] = field(default_factory=dict)
+    # stretches to be bridged; those at the end of the log included
     damaged: Stretches = field(default_factory=Stretches)
+    # records whose field physicalOffset is to be rewritten
     moved: list[Moved] = field(default_factory=list)
-    newest_time: int = 0
-    early: Stretches = field(default_factory=Stretches)
+    newest_time: int = 0  # store time of the newest record that stays, ms
+    early: Stretches = field(default_factory=Stretches)  # blanks under which records may have been
+    # records that lie at each other's place, and are put back
     swapped: list[Moved] = field(default_factory=list)
+    # store time of the last entry of a rewritten index, ms; None where it stays
     index_end: int | None = None
+    # records that a first look has found, whose units belong into other queues
     misplaced: Sequence[Misplaced] = ()
-    facts: LogFacts = field(default_factory=LogFacts)
+    facts: LogFacts = field(default_factory=LogFacts)  # what is known of the log
     _inspection: Inspection | None = None
     _queues: QueueRepair | None = None
     _ranges: QueueRanges | None = None

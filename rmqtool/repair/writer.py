@@ -26,17 +26,11 @@ AWAY: Final = "move the file out of the store, then repair again"
 
 @dataclass(slots=True)
 class EditWriter:
-    """Takes edits in the order in which they are to be made.
+    """Takes edits in the order in which they are to be made."""
 
-    Attributes:
-        root: of the store.
-        edits: so far.
-        left: what is wrong and stays.
-    """
-
-    root: Place
-    edits: list[Edit] = field(default_factory=list)
-    left: list[Left] = field(default_factory=list)
+    root: Place  # of the store
+    edits: list[Edit] = field(default_factory=list)  # so far
+    left: list[Left] = field(default_factory=list)  # what is wrong and stays
     _left: Counter[str] = field(default_factory=Counter)
 
     def write(

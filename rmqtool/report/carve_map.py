@@ -31,16 +31,11 @@ _CLASSES: Final = ("unread", "files", "record")
 
 
 class _Bar(NamedTuple):
-    """Bytes of records by place, in `COLUMNS` columns of equal width.
+    """Bytes of records by place, in `COLUMNS` columns of equal width."""
 
-    Attributes:
-        begin: first byte of the first column.
-        length: bytes of all columns.
-        found: int64, shape (3, COLUMNS); bytes of records that begin in a column, by grade.
-    """
-
-    begin: int
-    length: int
+    begin: int  # first byte of the first column
+    length: int  # bytes of all columns
+    # int64, shape (3, COLUMNS); bytes of records that begin in a column, by grade
     found: npt.NDArray[np.int64]
 
     @classmethod
@@ -77,25 +72,15 @@ class _Bar(NamedTuple):
 
 @dataclass(slots=True)
 class Fragment:
-    """A stretch of a log without a gap, in one image.
+    """A stretch of a log without a gap, in one image."""
 
-    Attributes:
-        store: store host.
-        begin: first physical offset.
-        end: past the last one.
-        image: its name.
-        position: of its first record in the image.
-        grades: records by grade.
-        times: earliest and latest store time, ms since 1970.
-    """
-
-    store: str
-    begin: int
-    end: int
-    image: str
-    position: int
-    grades: list[int]
-    times: tuple[int, int]
+    store: str  # store host
+    begin: int  # first physical offset
+    end: int  # past the last one
+    image: str  # its name
+    position: int  # of its first record in the image
+    grades: list[int]  # records by grade
+    times: tuple[int, int]  # earliest and latest store time, ms since 1970
 
     @property
     def records(self) -> int:

@@ -31,42 +31,25 @@ LARGEST_HOLES: Final = 4 << 30  # of a file, bytes; those of brokers have 1 GiB 
 
 @dataclass(frozen=True, slots=True)
 class DigestedFile:
-    """A file of the store.
+    """A file of the store."""
 
-    Attributes:
-        path: relative to the store root, printable; absolute where it lies elsewhere.
-        size: bytes.
-        sha256: hex digits; empty where it could not be read.
-        problem: why not; empty otherwise.
-    """
-
-    path: str
-    size: int
-    sha256: str = ""
-    problem: str = ""
+    path: str  # relative to the store root, printable; absolute where it lies elsewhere
+    size: int  # bytes
+    sha256: str = ""  # hex digits; empty where it could not be read
+    problem: str = ""  # why not; empty otherwise
 
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
-    """What a report has beside its facts.
+    """What a report has beside its facts."""
 
-    Attributes:
-        command: the command line.
-        version: of rmqtool and of Python.
-        user: who ran it.
-        host: name of the machine.
-        clock_ms: its clock, ms since 1970.
-        zone: offset of its time zone from UTC, such as +0800.
-        files: by path.
-    """
-
-    command: str
-    version: str
-    user: str
-    host: str
-    clock_ms: int
-    zone: str
-    files: tuple[DigestedFile, ...]
+    command: str  # the command line
+    version: str  # of rmqtool and of Python
+    user: str  # who ran it
+    host: str  # name of the machine
+    clock_ms: int  # its clock, ms since 1970
+    zone: str  # offset of its time zone from UTC, such as +0800
+    files: tuple[DigestedFile, ...]  # by path
 
 
 def evidence(store: Store, words: Sequence[str]) -> Evidence:

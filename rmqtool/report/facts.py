@@ -19,21 +19,14 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True)
 class SegmentTiling:
-    """One commitlog file, tiled.
+    """One commitlog file, tiled."""
 
-    Attributes:
-        path: relative to the store root.
-        start: its first physical offset.
-        size: bytes.
-        records: how many begin in it.
-        stretches: what is no record: (kind, position, length), in file order; kinds are filler,
-            gap, unused and unread.
-    """
-
-    path: str
-    start: int
-    size: int
-    records: int = 0
+    path: str  # relative to the store root
+    start: int  # its first physical offset
+    size: int  # bytes
+    records: int = 0  # how many begin in it
+    # what is no record: (kind, position, length), in file order; kinds are filler, gap, unused and
+    # unread
     stretches: list[tuple[str, int, int]] = field(default_factory=list)
 
     def bytes_of(self, kind: str) -> int:
@@ -45,15 +38,10 @@ class SegmentTiling:
 
 @dataclass(frozen=True, slots=True)
 class TopicTraffic:
-    """One topic over time.
+    """One topic over time."""
 
-    Attributes:
-        topic: its name; None for all topics that are not counted one by one.
-        counts: int64, shape (2, steps + 2): records and bytes, first and last those outside of
-            the grid.
-    """
-
-    topic: str | None
+    topic: str | None  # its name; None for all topics that are not counted one by one
+    # int64, shape (2, steps + 2): records and bytes, first and last those outside of the grid
     counts: npt.NDArray[np.int64]
 
     @property
@@ -79,19 +67,12 @@ class TopicTraffic:
 
 @dataclass(frozen=True, slots=True)
 class QueueCoverage:
-    """One queue in the log and in its files; ranges are half open, None where there is nothing.
+    """One queue in the log and in its files; ranges are half open, None where there is nothing."""
 
-    Attributes:
-        topic: of the queue.
-        queue_id: of the topic.
-        in_log: queue offsets of the records that the log still has.
-        in_files: queue offsets of the units that its files have.
-    """
-
-    topic: str
-    queue_id: int
-    in_log: tuple[int, int] | None
-    in_files: tuple[int, int] | None
+    topic: str  # of the queue
+    queue_id: int  # of the topic
+    in_log: tuple[int, int] | None  # queue offsets of the records that the log still has
+    in_files: tuple[int, int] | None  # queue offsets of the units that its files have
 
     @property
     def missing(self) -> int:
@@ -115,32 +96,18 @@ class QueueCoverage:
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """All that a report shows.
+    """All that a report shows."""
 
-    Attributes:
-        location: absolute path of the store root.
-        summary: of the validation.
-        exit_code: of the validation.
-        findings: in the order in which they were found; of each kind the first ones.
-        segments: of the log, in order.
-        grid: the time axis; None when no record tells a time.
-        traffic: topics, the one with the most records first.
-        coverage: queues in the log and in their files.
-        compares_queues: whether the log was read for them.
-        sections: rows of the overview, by section.
-        evidence: digests of all files, where they are wanted.
-        lost: rows of `tables/lost_messages.py`.
-    """
-
-    location: str
-    summary: Summary
-    exit_code: int
+    location: str  # absolute path of the store root
+    summary: Summary  # of the validation
+    exit_code: int  # of the validation
+    # in the order in which they were found; of each kind the first ones
     findings: Sequence[Finding]
-    segments: Sequence[SegmentTiling]
-    grid: TimeGrid | None
-    traffic: Sequence[TopicTraffic]
-    coverage: Sequence[QueueCoverage]
-    compares_queues: bool
-    sections: Mapping[str, Sequence[Any]]
-    lost: Sequence[Mapping[str, Any]] = ()
-    evidence: Evidence | None = None
+    segments: Sequence[SegmentTiling]  # of the log, in order
+    grid: TimeGrid | None  # the time axis; None when no record tells a time
+    traffic: Sequence[TopicTraffic]  # topics, the one with the most records first
+    coverage: Sequence[QueueCoverage]  # queues in the log and in their files
+    compares_queues: bool  # whether the log was read for them
+    sections: Mapping[str, Sequence[Any]]  # rows of the overview, by section
+    lost: Sequence[Mapping[str, Any]] = ()  # rows of `tables/lost_messages.py`
+    evidence: Evidence | None = None  # digests of all files, where they are wanted

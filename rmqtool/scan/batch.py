@@ -31,31 +31,18 @@ class Extent(enum.StrEnum):
 
 
 class ScanOptions(NamedTuple):
-    """What a scan reads beside the headers of the records.
+    """What a scan reads beside the headers of the records."""
 
-    Attributes:
-        body_crc: compute the checksum of each body.
-        texts: read topics and properties.
-        keys: collect the entries of the key index; needs `texts`.
-        tag_keys: 5.4.0+: the index has an entry for the tags, too.
-        property_crc: compute the checksum of records that hold one of all they are.
-        well_formed: mark records whose texts are no UTF-8.
-        is_dledger: each record lies behind an entry header.
-        window_bytes: bytes read at a time.
-        batch_rows: records in a batch at most.
-        crc_by_tables: do not use isal.
-    """
-
-    body_crc: bool = True
-    texts: bool = True
-    keys: bool = False
-    tag_keys: bool = False
-    property_crc: bool = False
-    well_formed: bool = False
-    is_dledger: bool = False
-    window_bytes: int = DEFAULT_WINDOW_BYTES
-    batch_rows: int = BATCH_ROWS
-    crc_by_tables: bool = False
+    body_crc: bool = True  # compute the checksum of each body
+    texts: bool = True  # read topics and properties
+    keys: bool = False  # collect the entries of the key index; needs `texts`
+    tag_keys: bool = False  # 5.4.0+: the index has an entry for the tags, too
+    property_crc: bool = False  # compute the checksum of records that hold one of all they are
+    well_formed: bool = False  # mark records whose texts are no UTF-8
+    is_dledger: bool = False  # each record lies behind an entry header
+    window_bytes: int = DEFAULT_WINDOW_BYTES  # bytes read at a time
+    batch_rows: int = BATCH_ROWS  # records in a batch at most
+    crc_by_tables: bool = False  # do not use isal
 
     @property
     def wanted(self) -> int:
@@ -70,38 +57,22 @@ class ScanOptions(NamedTuple):
 
 @dataclass(slots=True)
 class Batch:
-    """One stretch of a segment. Its arrays are used again for the next one: copy what lasts.
+    """One stretch of a segment. Its arrays are used again for the next one: copy what lasts."""
 
-    Attributes:
-        kind: what the stretch is.
-        segment: the file.
-        position: first byte of the stretch in the file.
-        length: bytes.
-        code: of a gap, or of what is odd about a filler; None when all is well.
-        count: records; 0 unless `kind` is RECORD.
-        matrix: int64, shape (ROWS, m), C order, m >= count; for kernels.
-        window: uint8; what the `*_START` rows index.
-        key_matrix: int64, shape (2, k), C order, k >= key_count; for kernels.
-        key_count: index entries.
-        topics: the topics of this scan so far.
-        has_texts: whether the rows from TOPIC_NUMBER on are filled.
-        stored_size: total size that the blank record of a filler states.
-        damage: codes of records that are damaged, by their position; `judge` fills it.
-    """
-
-    kind: Extent
-    segment: Segment
-    position: int
-    length: int
-    code: Code | None
-    count: int
-    matrix: npt.NDArray[np.int64]
-    window: npt.NDArray[np.uint8]
-    key_matrix: npt.NDArray[np.int64]
-    key_count: int
-    topics: TopicTable
-    has_texts: bool = False
-    stored_size: int | None = None
+    kind: Extent  # what the stretch is
+    segment: Segment  # the file
+    position: int  # first byte of the stretch in the file
+    length: int  # bytes
+    code: Code | None  # of a gap, or of what is odd about a filler; None when all is well
+    count: int  # records; 0 unless `kind` is RECORD
+    matrix: npt.NDArray[np.int64]  # int64, shape (ROWS, m), C order, m >= count; for kernels
+    window: npt.NDArray[np.uint8]  # uint8; what the `*_START` rows index
+    key_matrix: npt.NDArray[np.int64]  # int64, shape (2, k), C order, k >= key_count; for kernels
+    key_count: int  # index entries
+    topics: TopicTable  # the topics of this scan so far
+    has_texts: bool = False  # whether the rows from TOPIC_NUMBER on are filled
+    stored_size: int | None = None  # total size that the blank record of a filler states
+    # codes of records that are damaged, by their position; `judge` fills it
     damage: dict[int, Code] = field(default_factory=dict)
 
     @property

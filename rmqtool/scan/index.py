@@ -36,15 +36,10 @@ BATCH_ENTRIES: Final = 1 << 16
 
 @dataclass(frozen=True, slots=True)
 class EntryBatch:
-    """Entries that lie one behind the other.
+    """Entries that lie one behind the other."""
 
-    Attributes:
-        first: number of the first one.
-        raw: uint8, shape (count, 20).
-    """
-
-    first: int
-    raw: npt.NDArray[np.uint8]
+    first: int  # number of the first one
+    raw: npt.NDArray[np.uint8]  # uint8, shape (count, 20)
 
     def __len__(self) -> int:
         return len(self.raw)
@@ -61,17 +56,11 @@ class EntryBatch:
 
 
 class BadLink(NamedTuple):
-    """An entry that is not chained to the one before it in its slot.
+    """An entry that is not chained to the one before it in its slot."""
 
-    Attributes:
-        number: of the entry.
-        expected: number that it should hold; -1 when its hash is negative and it has no slot.
-        actual: number that it holds.
-    """
-
-    number: int
-    expected: int
-    actual: int
+    number: int  # of the entry
+    expected: int  # number that it should hold; -1 when its hash is negative and it has no slot
+    actual: int  # number that it holds
 
 
 class Chains:

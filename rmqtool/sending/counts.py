@@ -16,29 +16,18 @@ MOST_BAD: Final = 1000  # that are named
 
 @dataclass(slots=True)
 class SendContent:
-    """What a file holds.
+    """What a file holds."""
 
-    Attributes:
-        entries: messages, and lines that cannot be sent.
-        messages: to be sent, by topic and by the queue that they had (None for none).
-        bytes: of their bodies, by topic.
-        bad: what cannot be sent, the first ones of it.
-        bad_count: how many there are.
-        held: half messages and timer copies, left out.
-        system: messages of brokers' own topics, left out.
-        others: messages of topics that were not asked for.
-        digest: SHA-256 of the file.
-    """
-
-    entries: int = 0
+    entries: int = 0  # messages, and lines that cannot be sent
+    # to be sent, by topic and by the queue that they had (None for none)
     messages: Counter[tuple[str, int | None]] = field(default_factory=Counter)
-    bytes: Counter[str] = field(default_factory=Counter)
-    bad: list[BadLine] = field(default_factory=list)
-    bad_count: int = 0
-    held: int = 0
-    system: int = 0
-    others: int = 0
-    digest: str = ""
+    bytes: Counter[str] = field(default_factory=Counter)  # of their bodies, by topic
+    bad: list[BadLine] = field(default_factory=list)  # what cannot be sent, the first ones of it
+    bad_count: int = 0  # how many there are
+    held: int = 0  # half messages and timer copies, left out
+    system: int = 0  # messages of brokers' own topics, left out
+    others: int = 0  # messages of topics that were not asked for
+    digest: str = ""  # SHA-256 of the file
 
     @property
     def topics(self) -> list[str]:
@@ -73,13 +62,9 @@ class SendContent:
 
 @dataclass(slots=True)
 class Turns:
-    """Chooses queues; who asks in the same order gets the same ones.
+    """Chooses queues; who asks in the same order gets the same ones."""
 
-    Attributes:
-        routes: of all topics.
-    """
-
-    routes: dict[str, Route]
+    routes: dict[str, Route]  # of all topics
     _turns: Counter[str] = field(default_factory=Counter)
 
     def queue_of(self, message: Outgoing) -> TargetQueue:
@@ -92,28 +77,20 @@ class Turns:
 
 @dataclass(slots=True)
 class SendResult:
-    """What a sending did.
+    """What a sending did."""
 
-    Attributes:
-        checked: what the file holds.
-        planned: messages that go to each queue; empty without a name server.
-        sent: messages that this run sent, by topic and queue.
-        sent_before: messages that earlier runs sent, likewise.
-        refused: messages that a broker refused for themselves.
-        half_stored: messages that are stored, but not everywhere where they should be.
-        twice: numbers of messages that may have been sent twice.
-        stopped: why not all was tried.
-        unsure: number of the message that was on its way then.
-        seconds: that sending took.
-    """
-
-    checked: SendContent
+    checked: SendContent  # what the file holds
+    # messages that go to each queue; empty without a name server
     planned: Counter[tuple[str, TargetQueue]] = field(default_factory=Counter)
+    # messages that this run sent, by topic and queue
     sent: Counter[tuple[str, TargetQueue]] = field(default_factory=Counter)
+    # messages that earlier runs sent, likewise
     sent_before: Counter[tuple[str, TargetQueue]] = field(default_factory=Counter)
+    # messages that a broker refused for themselves
     refused: list[BadLine] = field(default_factory=list)
-    half_stored: int = 0
+    half_stored: int = 0  # messages that are stored, but not everywhere where they should be
+    # numbers of messages that may have been sent twice
     twice: list[int] = field(default_factory=list)
-    stopped: RmqtoolError | None = None
-    unsure: int | None = None
-    seconds: float = 0.0
+    stopped: RmqtoolError | None = None  # why not all was tried
+    unsure: int | None = None  # number of the message that was on its way then
+    seconds: float = 0.0  # that sending took

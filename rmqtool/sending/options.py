@@ -13,33 +13,19 @@ _PORTS: Final = range(1, 1 << 16)
 
 @dataclass(frozen=True, slots=True)
 class SendOptions:
-    """What `send` was asked.
+    """What `send` was asked."""
 
-    Attributes:
-        file: JSON lines or records.
-        name_servers: host and port each; empty only for a dry run.
-        topics: only messages that go to these; empty is all.
-        to_topic: where all of them go instead of their own topics.
-        dry_run: only say what would be sent.
-        skip_bad: send the others where some cannot be sent.
-        held: half messages and timer copies, too.
-        system_topics: messages of brokers' own topics, too.
-        rate: messages a second, at most; None is as fast as brokers answer.
-        ledger: path; None is beside the file.
-        timeout: seconds that a connection or an answer may take.
-    """
-
-    file: str
-    name_servers: tuple[tuple[str, int], ...] = ()
-    topics: tuple[str, ...] = ()
-    to_topic: str | None = None
-    dry_run: bool = False
-    skip_bad: bool = False
-    held: bool = False
-    system_topics: bool = False
-    rate: int | None = None
-    ledger: str | None = None
-    timeout: float = 10.0
+    file: str  # JSON lines or records
+    name_servers: tuple[tuple[str, int], ...] = ()  # host and port each; empty only for a dry run
+    topics: tuple[str, ...] = ()  # only messages that go to these; empty is all
+    to_topic: str | None = None  # where all of them go instead of their own topics
+    dry_run: bool = False  # only say what would be sent
+    skip_bad: bool = False  # send the others where some cannot be sent
+    held: bool = False  # half messages and timer copies, too
+    system_topics: bool = False  # messages of brokers' own topics, too
+    rate: int | None = None  # messages a second, at most; None is as fast as brokers answer
+    ledger: str | None = None  # path; None is beside the file
+    timeout: float = 10.0  # seconds that a connection or an answer may take
 
     def __post_init__(self) -> None:
         """Refuse what cannot be meant, before any file is opened."""

@@ -69,48 +69,28 @@ class BadMessage(ValueError):
 
 
 class BadLine(NamedTuple):
-    """What of the file cannot be sent.
+    """What of the file cannot be sent."""
 
-    Attributes:
-        line: number of the line or of the record, from 1 on.
-        position: of its first byte in the file.
-        reason: why not.
-        topic: that the message was sent to; None where nobody knows.
-    """
-
-    line: int
-    position: int
-    reason: str
-    topic: str | None = None
+    line: int  # number of the line or of the record, from 1 on
+    position: int  # of its first byte in the file
+    reason: str  # why not
+    topic: str | None = None  # that the message was sent to; None where nobody knows
 
 
 @dataclass(frozen=True, slots=True)
 class Stored:
-    """A message as the file has it.
+    """A message as the file has it."""
 
-    Attributes:
-        stored_topic: of the record in the log.
-        topic: that it was sent to, as far as the record itself says.
-        queue_id: of that topic; None where it has none.
-        flag: the application's own.
-        born_ms: epoch ms; None where the file does not say.
-        properties: all.
-        body: decompressed.
-        transaction: none, prepared, commit or rollback.
-        old_id: its offsetMsgId, or what else names it.
-        damage: why its body or its texts are not those that were sent; empty when they are.
-    """
-
-    stored_topic: str
-    topic: str
-    queue_id: int | None
-    flag: int
-    born_ms: int | None
-    properties: Mapping[str, str]
-    body: bytes
-    transaction: str
-    old_id: str | None
-    damage: str = ""
+    stored_topic: str  # of the record in the log
+    topic: str  # that it was sent to, as far as the record itself says
+    queue_id: int | None  # of that topic; None where it has none
+    flag: int  # the application's own
+    born_ms: int | None  # epoch ms; None where the file does not say
+    properties: Mapping[str, str]  # all
+    body: bytes  # decompressed
+    transaction: str  # none, prepared, commit or rollback
+    old_id: str | None  # its offsetMsgId, or what else names it
+    damage: str = ""  # why its body or its texts are not those that were sent; empty when they are
 
     @property
     def place(self) -> tuple[str, int | None]:
@@ -125,31 +105,18 @@ class Stored:
 
 
 class Outgoing(NamedTuple):
-    """A message that can be sent.
+    """A message that can be sent."""
 
-    Attributes:
-        number: in the file, from 1 on; the ledger has it.
-        line: number of its line or record.
-        own_topic: that it was sent to.
-        topic: where it goes to.
-        queue_id: that it had; None where it had none in this topic.
-        flag: the application's own.
-        born_ms: epoch ms; None where the file does not say.
-        properties: as a record has them.
-        body: bytes.
-        is_held: a copy that brokers hold back: nobody knows whether it goes on.
-    """
-
-    number: int
-    line: int
-    own_topic: str
-    topic: str
-    queue_id: int | None
-    flag: int
-    born_ms: int | None
-    properties: str
-    body: bytes
-    is_held: bool
+    number: int  # in the file, from 1 on; the ledger has it
+    line: int  # number of its line or record
+    own_topic: str  # that it was sent to
+    topic: str  # where it goes to
+    queue_id: int | None  # that it had; None where it had none in this topic
+    flag: int  # the application's own
+    born_ms: int | None  # epoch ms; None where the file does not say
+    properties: str  # as a record has them
+    body: bytes  # bytes
+    is_held: bool  # a copy that brokers hold back: nobody knows whether it goes on
 
     @property
     def is_system(self) -> bool:

@@ -34,21 +34,13 @@ FIRST_WAIT: Final = 0.1  # seconds; twice as long after each try: 12.7 s in all
 
 
 class Done(NamedTuple):
-    """What a broker answered to a message that it stored.
+    """What a broker answered to a message that it stored."""
 
-    Attributes:
-        message_id: offsetMsgId in its new store.
-        broker: its name.
-        queue_id: where it is.
-        queue_offset: where it is there.
-        status: what was not as it should be; empty when all was.
-    """
-
-    message_id: str
-    broker: str
-    queue_id: int
-    queue_offset: str
-    status: str
+    message_id: str  # offsetMsgId in its new store
+    broker: str  # its name
+    queue_id: int  # where it is
+    queue_offset: str  # where it is there
+    status: str  # what was not as it should be; empty when all was
 
 
 class Refused(Exception):

@@ -40,19 +40,12 @@ _BARE_NAME: Final = re.compile(
 
 
 class RemotingAnswer(NamedTuple):
-    """What a peer answered.
+    """What a peer answered."""
 
-    Attributes:
-        code: 0 is success.
-        remark: why not, in its own words.
-        fields: of the header.
-        body: bytes.
-    """
-
-    code: int
-    remark: str
-    fields: Mapping[str, str]
-    body: bytes
+    code: int  # 0 is success
+    remark: str  # why not, in its own words
+    fields: Mapping[str, str]  # of the header
+    body: bytes  # bytes
 
 
 class Connection:

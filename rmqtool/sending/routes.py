@@ -24,41 +24,25 @@ _MOST_BROKERS: Final = 4096
 
 
 class Master(NamedTuple):
-    """A broker that takes messages of a topic.
+    """A broker that takes messages of a topic."""
 
-    Attributes:
-        name: of the broker.
-        address: host and port.
-        queues: how many it has; they are numbered from 0 on.
-    """
-
-    name: str
-    address: tuple[str, int]
-    queues: int
+    name: str  # of the broker
+    address: tuple[str, int]  # host and port
+    queues: int  # how many it has; they are numbered from 0 on
 
 
 class TargetQueue(NamedTuple):
-    """Where a message goes.
+    """Where a message goes."""
 
-    Attributes:
-        broker: its master.
-        queue_id: of the topic, there.
-    """
-
-    broker: Master
-    queue_id: int
+    broker: Master  # its master
+    queue_id: int  # of the topic, there
 
 
 class Route(NamedTuple):
-    """The brokers that take messages of a topic.
+    """The brokers that take messages of a topic."""
 
-    Attributes:
-        topic: its name.
-        masters: by name.
-    """
-
-    topic: str
-    masters: tuple[Master, ...]
+    topic: str  # its name
+    masters: tuple[Master, ...]  # by name
 
     def queue_of(self, queue_id: int | None, turn: int) -> TargetQueue:
         """Choose the queue of a message.

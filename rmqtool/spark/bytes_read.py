@@ -76,17 +76,11 @@ def _tell(logger: logging.Logger, read: ReadSoFar, table: str) -> None:
 
 
 class ReadSoFar(NamedTuple):
-    """What was read.
+    """What was read."""
 
-    Attributes:
-        bytes: of files.
-        damaged: rows that tell of damage.
-        unread: of these, rows that tell of what could not be read.
-    """
-
-    bytes: int
-    damaged: int = 0
-    unread: int = 0
+    bytes: int  # of files
+    damaged: int = 0  # rows that tell of damage
+    unread: int = 0  # of these, rows that tell of what could not be read
 
 
 class BytesRead:

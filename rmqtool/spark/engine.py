@@ -49,14 +49,10 @@ SHUFFLING: Final = {
 
 @dataclass(slots=True)
 class SparkEngine:
-    """Runs parts on a Spark session.
+    """Runs parts on a Spark session."""
 
-    Attributes:
-        spark: the session.
-        traffic: what went through the driver so far.
-    """
-
-    spark: SparkSession
+    spark: SparkSession  # the session
+    # what went through the driver so far
     traffic: DriverTraffic = field(default_factory=DriverTraffic)
 
     @classmethod

@@ -47,31 +47,19 @@ OURS: Final = re.compile(r"part-\d{6,}-\d{4,}\.(parquet|csv|jsonl)")
 
 @dataclass(slots=True)
 class ExportResult:
-    """What was done.
+    """What was done."""
 
-    Attributes:
-        files: in the target, all runs together.
-        rows: in them.
-        damaged: rows that tell of damage.
-        bytes: of the files.
-        read: bytes of the store that were read.
-        tasks: all of them.
-        resumed: tasks that an earlier run had done.
-        unread: what could not be read.
-        expired: files that a running broker deleted before they were read.
-        was_complete: an earlier run had done it all.
-    """
-
-    files: int = 0
-    rows: int = 0
-    damaged: int = 0
-    bytes: int = 0
-    read: int = 0
-    tasks: int = 0
-    resumed: int = 0
-    unread: list[str] = field(default_factory=list)
+    files: int = 0  # in the target, all runs together
+    rows: int = 0  # in them
+    damaged: int = 0  # rows that tell of damage
+    bytes: int = 0  # of the files
+    read: int = 0  # bytes of the store that were read
+    tasks: int = 0  # all of them
+    resumed: int = 0  # tasks that an earlier run had done
+    unread: list[str] = field(default_factory=list)  # what could not be read
+    # files that a running broker deleted before they were read
     expired: list[str] = field(default_factory=list)
-    was_complete: bool = False
+    was_complete: bool = False  # an earlier run had done it all
 
     @property
     def is_complete(self) -> bool:

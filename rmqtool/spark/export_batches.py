@@ -50,19 +50,12 @@ class ExportLoss(StoreError):
 
 @dataclass(frozen=True, slots=True)
 class ExportBatch:
-    """One of the exports of a directory.
+    """One of the exports of a directory."""
 
-    Attributes:
-        number: from 1 on.
-        begin: where the log is read from.
-        end: where the first record lies that is left for the next batch.
-        asked: what was exported, and how.
-    """
-
-    number: int
-    begin: StreamPlace
-    end: StreamPlace
-    asked: dict[str, Any]
+    number: int  # from 1 on
+    begin: StreamPlace  # where the log is read from
+    end: StreamPlace  # where the first record lies that is left for the next batch
+    asked: dict[str, Any]  # what was exported, and how
 
     @property
     def directory(self) -> str:

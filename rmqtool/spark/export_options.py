@@ -53,25 +53,17 @@ class ExportFormat(enum.StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class ExportOptions:
-    """What `export` was asked.
+    """What `export` was asked."""
 
-    Attributes:
-        source: which rows.
-        output: the directory, or a URI.
-        form: of the files.
-        by: partition columns.
-        cell: how a value is written in CSV; picklable.
-        target_file_size: bytes from which on a file is closed and another one begun.
-        is_settled: the log between the offsets of the selection is known to be what it was: files
-            that have grown since, behind them, are the same.
-    """
-
-    source: SourceOptions
-    output: str
-    form: ExportFormat = ExportFormat.PARQUET
-    by: tuple[str, ...] = ()
-    cell: Callable[[object], str] = str
+    source: SourceOptions  # which rows
+    output: str  # the directory, or a URI
+    form: ExportFormat = ExportFormat.PARQUET  # of the files
+    by: tuple[str, ...] = ()  # partition columns
+    cell: Callable[[object], str] = str  # how a value is written in CSV; picklable
+    # bytes from which on a file is closed and another one begun
     target_file_size: int = TARGET_FILE_SIZE
+    # the log between the offsets of the selection is known to be what it was: files that have grown
+    # since, behind them, are the same
     is_settled: bool = False
 
     def __post_init__(self) -> None:

@@ -41,15 +41,10 @@ PLACES: Final = ("segment", "file", "path", "reason")  # columns that say what c
 
 @dataclass(frozen=True, slots=True)
 class NumberedTask:
-    """A task and its place among all. Picklable.
+    """A task and its place among all. Picklable."""
 
-    Attributes:
-        number: from 0.
-        tasks: what to read; of several stores, small ones together.
-    """
-
-    number: int
-    tasks: tuple[AnyTask, ...]
+    number: int  # from 0
+    tasks: tuple[AnyTask, ...]  # what to read; of several stores, small ones together
 
     @property
     def length(self) -> int:
@@ -58,27 +53,16 @@ class NumberedTask:
 
 
 class Receipt(NamedTuple):
-    """What a task wrote.
+    """What a task wrote."""
 
-    Attributes:
-        number: of the task.
-        files: their names.
-        rows: in all of them.
-        damaged: rows that tell of damage.
-        bytes: of the files.
-        unread: what could not be read, relative to the store root.
-        expired: files that a running broker deleted before they were read.
-        read: bytes of the store that were read.
-    """
-
-    number: int
-    files: tuple[str, ...] = ()
-    rows: int = 0
-    damaged: int = 0
-    bytes: int = 0
-    unread: tuple[str, ...] = ()
-    expired: tuple[str, ...] = ()
-    read: int = 0
+    number: int  # of the task
+    files: tuple[str, ...] = ()  # their names
+    rows: int = 0  # in all of them
+    damaged: int = 0  # rows that tell of damage
+    bytes: int = 0  # of the files
+    unread: tuple[str, ...] = ()  # what could not be read, relative to the store root
+    expired: tuple[str, ...] = ()  # files that a running broker deleted before they were read
+    read: int = 0  # bytes of the store that were read
 
     @property
     def name(self) -> str:
@@ -88,15 +72,10 @@ class Receipt(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class ExportTask:
-    """The per-task function. Picklable.
+    """The per-task function. Picklable."""
 
-    Attributes:
-        options: what is asked.
-        target: where the files go.
-    """
-
-    options: ExportOptions
-    target: Dataset
+    options: ExportOptions  # what is asked
+    target: Dataset  # where the files go
 
     def __call__(self, one: NumberedTask) -> Receipt:
         """Write the files of a task, then its receipt.

@@ -34,15 +34,10 @@ _NAMES: Final = frozenset(one.name for one in FLEET)
 
 @dataclass(frozen=True, slots=True)
 class FleetTask:
-    """A task of one store of several. Picklable.
+    """A task of one store of several. Picklable."""
 
-    Attributes:
-        store: which one.
-        task: what to read of it.
-    """
-
-    store: FleetStore
-    task: Task
+    store: FleetStore  # which one
+    task: Task  # what to read of it
 
     @property
     def length(self) -> int:

@@ -16,15 +16,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Gone:
-    """Tells files that have expired from those that cannot be read.
+    """Tells files that have expired from those that cannot be read."""
 
-    Attributes:
-        options: of the read.
-        expired: takes the expired files; None when they count as unreadable.
-    """
-
-    options: SourceOptions
-    expired: set[str] | None
+    options: SourceOptions  # of the read
+    expired: set[str] | None  # takes the expired files; None when they count as unreadable
 
     def has(self, path: str, error: UnreadablePath) -> bool:
         """Take note of a file that has expired; False for another one."""

@@ -79,43 +79,25 @@ class Scope(enum.StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class SourceOptions:
-    """What a read was asked. Picklable.
+    """What a read was asked. Picklable."""
 
-    Attributes:
-        path: the store; empty where there are several.
-        table: which rows.
-        columns: names in order; None is all.
-        selection: limits.
-        body: how bodies are shown.
-        fillers: whether what stands for nothing is a row, too.
-        limit: rows of a partition at most; None is all.
-        split: bytes of a partition; 0 is a whole segment.
-        pack: bytes of segments that share a partition.
-        broker_conf: the broker's configuration file.
-        scope: of findings.
-        start: where a stream begins.
-        max_bytes: of the log that one batch of a stream has; 0 is all there is.
-        fail_on_data_loss: whether a stream stops where the log no longer has what it is to have.
-        paths: several stores, or patterns of them.
-        stores_file: names stores, too.
-    """
-
-    path: str
-    table: TableName = TableName.MESSAGES
-    columns: tuple[str, ...] | None = None
-    selection: Selection = field(default_factory=Selection)
-    body: BodyOptions = field(default_factory=BodyOptions)
-    fillers: bool = False
-    limit: int | None = None
-    split: int = DEFAULT_SPLIT
-    pack: int = DEFAULT_PACK
-    broker_conf: str | None = None
-    scope: Scope = Scope.STORE
-    start: str = "earliest"
-    max_bytes: int = 0
+    path: str  # the store; empty where there are several
+    table: TableName = TableName.MESSAGES  # which rows
+    columns: tuple[str, ...] | None = None  # names in order; None is all
+    selection: Selection = field(default_factory=Selection)  # limits
+    body: BodyOptions = field(default_factory=BodyOptions)  # how bodies are shown
+    fillers: bool = False  # whether what stands for nothing is a row, too
+    limit: int | None = None  # rows of a partition at most; None is all
+    split: int = DEFAULT_SPLIT  # bytes of a partition; 0 is a whole segment
+    pack: int = DEFAULT_PACK  # bytes of segments that share a partition
+    broker_conf: str | None = None  # the broker's configuration file
+    scope: Scope = Scope.STORE  # of findings
+    start: str = "earliest"  # where a stream begins
+    max_bytes: int = 0  # of the log that one batch of a stream has; 0 is all there is
+    # whether a stream stops where the log no longer has what it is to have
     fail_on_data_loss: bool = True
-    paths: tuple[str, ...] = ()
-    stores_file: str | None = None
+    paths: tuple[str, ...] = ()  # several stores, or patterns of them
+    stores_file: str | None = None  # names stores, too
 
     @property
     def is_fleet(self) -> bool:

@@ -46,17 +46,11 @@ OPTION_NAMES: Final = {"--queue": "queue_id", "--from": "from", "--to": "to"}
 
 @dataclass(frozen=True, slots=True)
 class LogTask:
-    """A stretch of a log. Picklable.
+    """A stretch of a log. Picklable."""
 
-    Attributes:
-        part: which bytes.
-        is_dledger: each record lies in an entry of its own.
-        start: position of the first extent; None where it is still to be found.
-    """
-
-    part: SegmentPart
-    is_dledger: bool
-    start: int | None = None
+    part: SegmentPart  # which bytes
+    is_dledger: bool  # each record lies in an entry of its own
+    start: int | None = None  # position of the first extent; None where it is still to be found
 
     @property
     def length(self) -> int:
@@ -66,13 +60,9 @@ class LogTask:
 
 @dataclass(frozen=True, slots=True)
 class FilesTask:
-    """Some files of one kind. Picklable.
+    """Some files of one kind. Picklable."""
 
-    Attributes:
-        files: in order.
-    """
-
-    files: tuple[FilePart, ...]
+    files: tuple[FilePart, ...]  # in order
 
     @property
     def length(self) -> int:
@@ -81,34 +71,21 @@ class FilesTask:
 
 
 class KeyRange(NamedTuple):
-    """A stretch of a queue in RocksDB, whose units lie beside each other there.
+    """A stretch of a queue in RocksDB, whose units lie beside each other there."""
 
-    Attributes:
-        topic: UTF-8.
-        queue_id: of the queue.
-        first: queue offset of the first unit.
-        end: queue offset past the last one.
-    """
-
-    topic: bytes
-    queue_id: int
-    first: int
-    end: int
+    topic: bytes  # UTF-8
+    queue_id: int  # of the queue
+    first: int  # queue offset of the first unit
+    end: int  # queue offset past the last one
 
 
 @dataclass(frozen=True, slots=True)
 class RocksTask:
-    """Stretches of queues in one database, which each task opens by itself. Picklable.
+    """Stretches of queues in one database, which each task opens by itself. Picklable."""
 
-    Attributes:
-        place: of the database.
-        path: the same relative to the store root.
-        ranges: in the order of their keys.
-    """
-
-    place: Place
-    path: str
-    ranges: tuple[KeyRange, ...]
+    place: Place  # of the database
+    path: str  # the same relative to the store root
+    ranges: tuple[KeyRange, ...]  # in the order of their keys
 
     @property
     def length(self) -> int:
@@ -119,15 +96,10 @@ class RocksTask:
 
 @dataclass(frozen=True, slots=True)
 class UnreadTask:
-    """Nothing to read, but a row that says so. Picklable.
+    """Nothing to read, but a row that says so. Picklable."""
 
-    Attributes:
-        path: what cannot be read, relative to the store root.
-        reason: why.
-    """
-
-    path: str
-    reason: str
+    path: str  # what cannot be read, relative to the store root
+    reason: str  # why
 
     @property
     def length(self) -> int:
@@ -137,13 +109,9 @@ class UnreadTask:
 
 @dataclass(frozen=True, slots=True)
 class WholeTask:
-    """The whole store. Picklable.
+    """The whole store. Picklable."""
 
-    Attributes:
-        log_bytes: length of its log.
-    """
-
-    log_bytes: int = 0
+    log_bytes: int = 0  # length of its log
 
     @property
     def length(self) -> int:
@@ -153,17 +121,12 @@ class WholeTask:
 
 @dataclass(frozen=True, slots=True)
 class DefectsTask:
-    """What is damaged in the files of a table, and no row of it says. Picklable.
+    """What is damaged in the files of a table, and no row of it says. Picklable."""
 
-    Attributes:
-        asked: whose files.
-        found: what is damaged, where planning has found it; None where a task is to find it.
-        length: bytes to read, about.
-    """
-
-    asked: Asked
+    asked: Asked  # whose files
+    # what is damaged, where planning has found it; None where a task is to find it
     found: tuple[Finding, ...] | None = None
-    length: int = FILE_BYTES
+    length: int = FILE_BYTES  # bytes to read, about
 
 
 class HasLength(Protocol):

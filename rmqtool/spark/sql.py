@@ -57,30 +57,20 @@ OPERATION_TOPICS: Final = ",".join(sorted((*HALF_TOPICS, *OP_TOPICS, CHECK_MAX_T
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """How the tables of a question are read.
+    """How the tables of a question are read."""
 
-    Attributes:
-        columns: of each table.
-        limit: rows of a partition that are enough, which Spark tells nobody; None is all.
-    """
-
-    columns: dict[str, tuple[str, ...]]
+    columns: dict[str, tuple[str, ...]]  # of each table
+    # rows of a partition that are enough, which Spark tells nobody; None is all
     limit: int | None = None
 
 
 @dataclass(slots=True)
 class SqlAnswer:
-    """The rows of a question.
+    """The rows of a question."""
 
-    Attributes:
-        columns: their names, each once.
-        chunks: the rows, read while they are taken.
-        tables: what is read for them.
-    """
-
-    columns: tuple[str, ...]
-    chunks: Iterator[list[dict[str, Any]]]
-    tables: tuple[str, ...] = field(default_factory=tuple)
+    columns: tuple[str, ...]  # their names, each once
+    chunks: Iterator[list[dict[str, Any]]]  # the rows, read while they are taken
+    tables: tuple[str, ...] = field(default_factory=tuple)  # what is read for them
 
 
 class Questions:

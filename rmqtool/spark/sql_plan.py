@@ -23,17 +23,11 @@ TAKING: Final = frozenset({"SubqueryAlias", "View", "Project", "GlobalLimit", "L
 
 @dataclass(frozen=True, slots=True)
 class SqlPlan:
-    """What a question refers to.
+    """What a question refers to."""
 
-    Attributes:
-        names: of all columns, whatever table they are of.
-        limit: rows that the last step takes at most; None without.
-        is_first_rows: whether it takes the first rows that there are, of a whole table.
-    """
-
-    names: frozenset[str]
-    limit: int | None = None
-    is_first_rows: bool = False
+    names: frozenset[str]  # of all columns, whatever table they are of
+    limit: int | None = None  # rows that the last step takes at most; None without
+    is_first_rows: bool = False  # whether it takes the first rows that there are, of a whole table
 
     @classmethod
     def of(cls, asked: DataFrame) -> SqlPlan | None:

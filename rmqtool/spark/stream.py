@@ -41,13 +41,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class LossTask:
-    """Nothing to read, but a row that says what is missing. Picklable.
+    """Nothing to read, but a row that says what is missing. Picklable."""
 
-    Attributes:
-        loss: what is.
-    """
-
-    loss: LogLoss
+    loss: LogLoss  # what is
 
 
 class RocketMQStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):

@@ -25,15 +25,10 @@ LARGEST_CHECKED: Final = 64 << 20  # bytes of a last record whose checksum is lo
 
 
 class End(NamedTuple):
-    """Where an extent ends.
+    """Where an extent ends."""
 
-    Attributes:
-        physical_offset: past it.
-        last: physical offset of the record before it; None where that is not known.
-    """
-
-    physical_offset: int
-    last: int | None
+    physical_offset: int  # past it
+    last: int | None  # physical offset of the record before it; None where that is not known
 
 
 def end_of(store: Store) -> End:

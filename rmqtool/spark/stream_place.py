@@ -44,19 +44,12 @@ class LossKind(enum.StrEnum):
 
 
 class LogLoss(NamedTuple):
-    """What a log no longer has.
+    """What a log no longer has."""
 
-    Attributes:
-        kind: what became of it.
-        begin: first physical offset that is missing, or may hold something else now.
-        end: physical offset past it.
-        resume: where the stream goes on.
-    """
-
-    kind: LossKind
-    begin: int
-    end: int
-    resume: int
+    kind: LossKind  # what became of it
+    begin: int  # first physical offset that is missing, or may hold something else now
+    end: int  # physical offset past it
+    resume: int  # where the stream goes on
 
     @property
     def code(self) -> Code:
@@ -78,19 +71,14 @@ class StreamLoss(StoreError):
 
 @dataclass(frozen=True, slots=True)
 class StreamPlace:
-    """How far a stream has read.
+    """How far a stream has read."""
 
-    Attributes:
-        physical_offset: past the last extent that was read.
-        last: physical offset of the record right before; None where that is not known.
-        records: identities of records before, by physical offset.
-        loss: what was found missing when this place was made.
-    """
-
-    physical_offset: int
+    physical_offset: int  # past the last extent that was read
+    # physical offset of the record right before; None where that is not known
     last: int | None = None
+    # identities of records before, by physical offset
     records: Mapping[int, str] = field(default_factory=dict)
-    loss: LogLoss | None = None
+    loss: LogLoss | None = None  # what was found missing when this place was made
 
     @classmethod
     def of(cls, given: Mapping[str, Any]) -> Self:

@@ -44,30 +44,19 @@ class NoTime(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Trimmed:
-    """A part, and where its first extent begins.
+    """A part, and where its first extent begins."""
 
-    Attributes:
-        part: which bytes.
-        start: position of the first extent; None where it is still to be found.
-    """
-
-    part: SegmentPart
-    start: int | None = None
+    part: SegmentPart  # which bytes
+    start: int | None = None  # position of the first extent; None where it is still to be found
 
 
 @dataclass(slots=True)
 class Trimmer:
-    """Finds records in a log. A context manager.
+    """Finds records in a log. A context manager."""
 
-    Attributes:
-        store: whose.
-        log: its files.
-        is_dledger: each record lies in an entry of its own.
-    """
-
-    store: Store
-    log: MappedFiles
-    is_dledger: bool
+    store: Store  # whose
+    log: MappedFiles  # its files
+    is_dledger: bool  # each record lies in an entry of its own
     reader: LogReader = field(init=False)
     queues: Queues = field(init=False)
     _end: int | None = None

@@ -28,17 +28,11 @@ VIEW_LIST: Final = Table(
 
 @dataclass(frozen=True, slots=True)
 class SqlView:
-    """A ready-made question.
+    """A ready-made question."""
 
-    Attributes:
-        name: as SQL takes it.
-        meaning: one sentence.
-        sql: what it stands for.
-    """
-
-    name: str
-    meaning: str
-    sql: str
+    name: str  # as SQL takes it
+    meaning: str  # one sentence
+    sql: str  # what it stands for
 
 
 _VIEWS: Final = (

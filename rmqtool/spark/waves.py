@@ -31,23 +31,14 @@ POLL_SECONDS: Final = 0.004
 
 @dataclass(slots=True)
 class DriverTraffic:
-    """What went through the driver.
+    """What went through the driver."""
 
-    Attributes:
-        waves: jobs.
-        tasks: in all of them.
-        part_bytes: of parts.
-        result_bytes: of results.
-        shuffled_bytes: of what came back of shuffles.
-        largest_in_memory: bytes of results at a time.
-    """
-
-    waves: int = 0
-    tasks: int = 0
-    part_bytes: int = 0
-    result_bytes: int = 0
-    shuffled_bytes: int = 0
-    largest_in_memory: int = 0
+    waves: int = 0  # jobs
+    tasks: int = 0  # in all of them
+    part_bytes: int = 0  # of parts
+    result_bytes: int = 0  # of results
+    shuffled_bytes: int = 0  # of what came back of shuffles
+    largest_in_memory: int = 0  # bytes of results at a time
 
     def ratio(self, unknown: float) -> float:
         """Give the bytes of results for each byte of the log."""
@@ -80,15 +71,10 @@ class Grouped(Generic[Part]):
 
 
 class Dealt(NamedTuple):
-    """Parts as tasks.
+    """Parts as tasks."""
 
-    Attributes:
-        tasks: parts of each.
-        order: task, and place in it, of each part, in the order of the parts.
-    """
-
-    tasks: list[list[Any]]
-    order: list[tuple[int, int]]
+    tasks: list[list[Any]]  # parts of each
+    order: list[tuple[int, int]]  # task, and place in it, of each part, in the order of the parts
 
 
 def dealt(groups: Iterable[Sequence[Any]], hands: int) -> Dealt:
@@ -127,21 +113,13 @@ def length_of(part: object) -> int:
 
 @dataclass(slots=True)
 class Wave:
-    """A job that runs, and what it gives.
+    """A job that runs, and what it gives."""
 
-    Attributes:
-        parts: of its tasks, and their order.
-        spool: where results are put down; None where they all come through Spark.
-        job: gives the rows of the tasks.
-        seen: bytes of results so far.
-        largest: bytes of the largest one that was put down.
-    """
-
-    parts: Dealt
-    spool: Spool | None
-    job: Future[pa.Table]
-    seen: int = 0
-    largest: int = 0
+    parts: Dealt  # of its tasks, and their order
+    spool: Spool | None  # where results are put down; None where they all come through Spark
+    job: Future[pa.Table]  # gives the rows of the tasks
+    seen: int = 0  # bytes of results so far
+    largest: int = 0  # bytes of the largest one that was put down
     _packed: dict[int, bytes] | None = None
     _unpacked: dict[tuple[int, int], Any] = field(default_factory=dict)
 

@@ -29,27 +29,17 @@ _FILTERED_BYTES: Final = 16_000  # maxFilterMessageSize: so far from its beginni
 
 
 class _BatchFile(NamedTuple):
-    """Units of one queue file.
+    """Units of one queue file."""
 
-    Attributes:
-        bases: queue offset of the first message of each: int64, shape (n,).
-        steps: messages that each says it has, likewise; a pull goes on past them.
-        counts: messages that each hands out, none of one that is no real unit, likewise.
-        offsets: physical offsets, likewise.
-        sizes: of the records, likewise.
-        there: whether the record of each can be handed out: bool, shape (n,).
-        refused: whether a pull that comes to it throws: bool, likewise.
-        broken: row of the first unit that does not follow on the one before it, or n.
-    """
-
-    bases: NDArray[np.int64]
-    steps: NDArray[np.int64]
+    bases: NDArray[np.int64]  # queue offset of the first message of each: int64, shape (n,)
+    steps: NDArray[np.int64]  # messages that each says it has, likewise; a pull goes on past them
+    # messages that each hands out, none of one that is no real unit, likewise
     counts: NDArray[np.int64]
-    offsets: NDArray[np.int64]
-    sizes: NDArray[np.int64]
-    there: NDArray[np.bool_]
-    refused: NDArray[np.bool_]
-    broken: int
+    offsets: NDArray[np.int64]  # physical offsets, likewise
+    sizes: NDArray[np.int64]  # of the records, likewise
+    there: NDArray[np.bool_]  # whether the record of each can be handed out: bool, shape (n,)
+    refused: NDArray[np.bool_]  # whether a pull that comes to it throws: bool, likewise
+    broken: int  # row of the first unit that does not follow on the one before it, or n
 
 
 def pull_batches(queue: BatchQueue, log: LogExtent) -> int:

@@ -22,27 +22,17 @@ _POSITIONS: Final = BATCH_CQ_UNIT.positions
 
 @dataclass(slots=True)
 class BatchQueue:
-    """One batch queue.
-
-    Attributes:
-        topic: its topic.
-        queue_id: its number.
-        files: its files.
-        max_physical_offset: start of the newest record that it points to.
-        minimum: smallest queue offset; -1 when it has none.
-        maximum: next queue offset.
-        appended: units that this start would append.
-    """
+    """One batch queue."""
 
     layout: ClassVar = BATCH_CQ_UNIT
 
-    topic: str
-    queue_id: int
-    files: FileQueue
-    max_physical_offset: int = -1
-    minimum: int = -1
-    maximum: int = 0
-    appended: int = 0
+    topic: str  # its topic
+    queue_id: int  # its number
+    files: FileQueue  # its files
+    max_physical_offset: int = -1  # start of the newest record that it points to
+    minimum: int = -1  # smallest queue offset; -1 when it has none
+    maximum: int = 0  # next queue offset
+    appended: int = 0  # units that this start would append
     shifted: int = 0  # a unit's place says nothing here, so none is ever out of place
 
     def destroy(self) -> None:

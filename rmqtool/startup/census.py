@@ -36,29 +36,17 @@ _COLUMNS: Final = 6  # arrays of a `SegmentCensus`
 
 @dataclass(frozen=True, slots=True)
 class SegmentCensus:
-    """The messages of one commitlog file that are whole and belong into a queue, in order.
+    """The messages of one commitlog file that are whole and belong into a queue, in order."""
 
-    Attributes:
-        path: the file.
-        start: physical offset of its first byte.
-        positions: int64, shape (n,); of the records, in the file, strictly increasing.
-        sizes: int64, shape (n,); of the records.
-        store_timestamps: int64, shape (n,); ms.
-        topics: int64, shape (n,); numbers into `names`.
-        queue_ids: int64, shape (n,).
-        messages: int64, shape (n,); how many each record holds.
-        names: topics by number.
-    """
-
-    path: str
-    start: int
-    positions: Int64s
-    sizes: Int64s
-    store_timestamps: Int64s
-    topics: Int64s
-    queue_ids: Int64s
-    messages: Int64s
-    names: list[str]
+    path: str  # the file
+    start: int  # physical offset of its first byte
+    positions: Int64s  # int64, shape (n,); of the records, in the file, strictly increasing
+    sizes: Int64s  # int64, shape (n,); of the records
+    store_timestamps: Int64s  # int64, shape (n,); ms
+    topics: Int64s  # int64, shape (n,); numbers into `names`
+    queue_ids: Int64s  # int64, shape (n,)
+    messages: Int64s  # int64, shape (n,); how many each record holds
+    names: list[str]  # topics by number
 
 
 def census(file: ModelFile, *, check: RecordCheck, by_kernels: bool | None = None) -> SegmentCensus:

@@ -30,29 +30,18 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Recovered:
-    """How far recovery came.
+    """How far recovery came."""
 
-    Attributes:
-        first_path: file that it began with; empty when there is no log.
-        end: physical offset of the first byte that is no part of the log.
-        end_path: file that `end` was found in.
-        stop: why it ended there; None when that file is closed by a blank and is the last one.
-        records: how many records it walked over.
-        last_timestamp: store time of the last of them, ms; 0 without one.
-        queues_cut: whether the queues were cut at `end`.
-        bytes_read: of the log, from the beginning of the first file to `end`.
-        bytes_after_stop: what it would be after a clean stop: see `repair --fast-start`.
-    """
-
-    first_path: str = ""
-    end: int = 0
-    end_path: str = ""
+    first_path: str = ""  # file that it began with; empty when there is no log
+    end: int = 0  # physical offset of the first byte that is no part of the log
+    end_path: str = ""  # file that `end` was found in
+    # why it ended there; None when that file is closed by a blank and is the last one
     stop: RecordFailure | None = None
-    records: int = 0
-    last_timestamp: int = 0
-    queues_cut: bool = False
-    bytes_read: int = 0
-    bytes_after_stop: int = 0
+    records: int = 0  # how many records it walked over
+    last_timestamp: int = 0  # store time of the last of them, ms; 0 without one
+    queues_cut: bool = False  # whether the queues were cut at `end`
+    bytes_read: int = 0  # of the log, from the beginning of the first file to `end`
+    bytes_after_stop: int = 0  # what it would be after a clean stop: see `repair --fast-start`
 
 
 def recover(model: Model, start_file: MakesStartFile = StartFile) -> Recovered:
@@ -95,21 +84,13 @@ def recover(model: Model, start_file: MakesStartFile = StartFile) -> Recovered:
 
 @dataclass(slots=True)
 class _Scan:
-    """Walks over the records from one file on, and dispatches what the broker would.
+    """Walks over the records from one file on, and dispatches what the broker would."""
 
-    Attributes:
-        model: takes what is dispatched.
-        walk: follows the records.
-        dispatch_from: after a clean stop, records up to this offset are not dispatched.
-        records: how many it has walked over.
-        last_timestamp: store time of the last of them.
-    """
-
-    model: Model
-    walk: Walk
-    dispatch_from: int
-    records: int = 0
-    last_timestamp: int = 0
+    model: Model  # takes what is dispatched
+    walk: Walk  # follows the records
+    dispatch_from: int  # after a clean stop, records up to this offset are not dispatched
+    records: int = 0  # how many it has walked over
+    last_timestamp: int = 0  # store time of the last of them
 
     def run(self, number: int) -> tuple[ModelFile, int, RecordFailure | None]:
         """Walk until a check fails, or to the blank of the last file; give where and why."""

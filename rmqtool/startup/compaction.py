@@ -31,16 +31,12 @@ NONE: Final = -1
 
 @dataclass(slots=True)
 class CompactedTopics:
-    """What a starting broker has of them.
+    """What a starting broker has of them."""
 
-    Attributes:
-        topics: their names.
-        stored: int64, shape (n,); queue offsets that each queue has in `compaction/`.
-        handed: queue offsets that the start hands to it.
-    """
-
-    topics: frozenset[str]
+    topics: frozenset[str]  # their names
+    # int64, shape (n,); queue offsets that each queue has in `compaction/`
     stored: dict[Queue, npt.NDArray[np.int64]]
+    # queue offsets that the start hands to it
     handed: dict[Queue, list[int]] = field(default_factory=dict)
 
     def put(self, record: DispatchRequest) -> None:

@@ -25,21 +25,15 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Dispatched:
-    """How dispatch went.
+    """How dispatch went."""
 
-    Attributes:
-        begin: physical offset at which it began.
-        end: physical offset at which it would go on with new messages.
-        skipped: stretches of the log that it could not read and passed over, half open.
-        hangs_at: physical offset behind which it never gets; the broker then waits for ever.
-        is_awaited: whether the broker waits for it before it comes up.
-    """
-
-    begin: int
-    end: int
+    begin: int  # physical offset at which it began
+    end: int  # physical offset at which it would go on with new messages
+    # stretches of the log that it could not read and passed over, half open
     skipped: tuple[tuple[int, int], ...] = ()
+    # physical offset behind which it never gets; the broker then waits for ever
     hangs_at: int | None = None
-    is_awaited: bool = True
+    is_awaited: bool = True  # whether the broker waits for it before it comes up
 
 
 def dispatch(model: Model) -> Dispatched:

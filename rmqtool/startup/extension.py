@@ -54,15 +54,10 @@ class _Throws(Exception):
 
 @dataclass(slots=True)
 class Extension:
-    """The extension of one queue.
+    """The extension of one queue."""
 
-    Attributes:
-        files: its files.
-        bit_map_size: bytes of the bitmap of a unit that is appended.
-    """
-
-    files: FileQueue
-    bit_map_size: int = 0
+    files: FileQueue  # its files
+    bit_map_size: int = 0  # bytes of the bitmap of a unit that is appended
     _read: tuple[ModelFile | None, bytes] = (None, b"")
 
     def recover(self, newest: int | None) -> None:
@@ -159,14 +154,10 @@ class Extension:
 
 @dataclass(frozen=True, slots=True)
 class ExtensionRules:
-    """How a broker makes extensions.
+    """How a broker makes extensions."""
 
-    Attributes:
-        file_length: bytes of a file.
-        bit_map_sizes: bytes of the bitmap by topic; none of topics without a subscription.
-    """
-
-    file_length: int
+    file_length: int  # bytes of a file
+    # bytes of the bitmap by topic; none of topics without a subscription
     bit_map_sizes: Mapping[str, int]
 
     def new(self, topic: str, queue_id: int) -> Extension:

@@ -33,19 +33,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Before:
-    """The store before the start.
+    """The store before the start."""
 
-    Attributes:
-        log: files of the commitlog.
-        queues: files of each queue, by topic, number and kind.
-        counts: real units, likewise.
-        coverage: what these units point to.
-    """
-
-    log: tuple[ModelFile, ...]
-    queues: dict[FateKey, tuple[ModelFile, ...]]
-    counts: dict[FateKey, int]
-    coverage: UnitCoverage
+    log: tuple[ModelFile, ...]  # files of the commitlog
+    queues: dict[FateKey, tuple[ModelFile, ...]]  # files of each queue, by topic, number and kind
+    counts: dict[FateKey, int]  # real units, likewise
+    coverage: UnitCoverage  # what these units point to
 
     @classmethod
     def of(cls, model: Model) -> Before:

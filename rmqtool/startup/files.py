@@ -28,26 +28,17 @@ def java_remainder(number: int, divisor: int) -> int:
 
 @dataclass(slots=True)
 class ModelFile:
-    """One mapped file.
+    """One mapped file."""
 
-    Attributes:
-        path: relative to the store root; of a file that the broker would create, too.
-        start: first byte of the byte space, from the name.
-        length: configured length of the file.
-        place: where it lies; None for one that the broker would create.
-        wrote_position: behind the last byte that the broker takes for written.
-        is_first_created: created in an empty queue, by this start.
-        written: (position, bytes) of what the broker would write, in order.
-        limit: bytes from here on count as zeros: a running broker writes there. None without one.
-    """
-
-    path: str
-    start: int
-    length: int
-    place: Place | None = None
-    wrote_position: int = 0
-    is_first_created: bool = False
+    path: str  # relative to the store root; of a file that the broker would create, too
+    start: int  # first byte of the byte space, from the name
+    length: int  # configured length of the file
+    place: Place | None = None  # where it lies; None for one that the broker would create
+    wrote_position: int = 0  # behind the last byte that the broker takes for written
+    is_first_created: bool = False  # created in an empty queue, by this start
+    # (position, bytes) of what the broker would write, in order
     written: list[tuple[int, bytearray]] = field(default_factory=list)
+    # bytes from here on count as zeros: a running broker writes there. None without one.
     limit: int | None = None
 
     @property
@@ -153,20 +144,15 @@ class ModelReader:
 
 @dataclass(slots=True)
 class FileQueue:
-    """A mapped file queue.
+    """A mapped file queue."""
 
-    Attributes:
-        path: its directory, relative to the store root.
-        file_length: configured length of its files.
-        files: in the broker's order, which is that of their names.
-        deleted: paths of files that the broker would delete, in order.
-        created: paths of files that the broker would create, in order.
-    """
-
-    path: str
-    file_length: int
+    path: str  # its directory, relative to the store root
+    file_length: int  # configured length of its files
+    # in the broker's order, which is that of their names
     files: list[ModelFile] = field(default_factory=list)
+    # paths of files that the broker would delete, in order
     deleted: list[str] = field(default_factory=list)
+    # paths of files that the broker would create, in order
     created: list[str] = field(default_factory=list)
 
     @property

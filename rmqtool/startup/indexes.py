@@ -32,19 +32,12 @@ _ROLLBACK: Final = SysFlag.TRANSACTION_ROLLBACK_TYPE
 
 @dataclass(slots=True)
 class ModelIndexFile:
-    """One index file, as far as its header goes.
+    """One index file, as far as its header goes."""
 
-    Attributes:
-        path: relative to the store root; empty for one that the broker would create.
-        end_timestamp: store time of its newest entry.
-        end_physical_offset: record of its newest entry.
-        index_count: number of the next entry.
-    """
-
-    path: str
-    end_timestamp: int = 0
-    end_physical_offset: int = 0
-    index_count: int = FIRST_ENTRY
+    path: str  # relative to the store root; empty for one that the broker would create
+    end_timestamp: int = 0  # store time of its newest entry
+    end_physical_offset: int = 0  # record of its newest entry
+    index_count: int = FIRST_ENTRY  # number of the next entry
 
     @property
     def entries(self) -> int:
@@ -54,25 +47,16 @@ class ModelIndexFile:
 
 @dataclass(slots=True)
 class ModelIndex:
-    """The key index.
+    """The key index."""
 
-    Attributes:
-        rules: of the version.
-        settings: of the broker.
-        capacity: `maxIndexNum`.
-        files: those in use, oldest first.
-        destroyed: those that this start would delete.
-        created: how many files this start would create.
-        added: how many entries it would add.
-    """
-
-    rules: Rules
-    settings: Settings
-    capacity: int
-    files: list[ModelIndexFile] = field(default_factory=list)
+    rules: Rules  # of the version
+    settings: Settings  # of the broker
+    capacity: int  # `maxIndexNum`
+    files: list[ModelIndexFile] = field(default_factory=list)  # those in use, oldest first
+    # those that this start would delete
     destroyed: list[ModelIndexFile] = field(default_factory=list)
-    created: int = 0
-    added: int = 0
+    created: int = 0  # how many files this start would create
+    added: int = 0  # how many entries it would add
 
     def load(
         self, directory: Place, loader: Loader, *, stopped_cleanly: bool, index_timestamp: int

@@ -39,28 +39,18 @@ class StartFails(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """One reason for which the broker would not start.
+    """One reason for which the broker would not start."""
 
-    Attributes:
-        path: file or directory, relative to the store root.
-        reason: what the broker does not like about it.
-    """
-
-    path: str
-    reason: str
+    path: str  # file or directory, relative to the store root
+    reason: str  # what the broker does not like about it
 
 
 @dataclass(slots=True)
 class Loader:
-    """Lists mapped file queues by one version's rules.
+    """Lists mapped file queues by one version's rules."""
 
-    Attributes:
-        rules: of the version.
-        refusals: what has been found in the way so far.
-    """
-
-    rules: Rules
-    refusals: list[Refusal] = field(default_factory=list)
+    rules: Rules  # of the version
+    refusals: list[Refusal] = field(default_factory=list)  # what has been found in the way so far
 
     def load(self, directories: Sequence[tuple[Place, str]], file_length: int) -> FileQueue:
         """List one queue, of one directory or (a commitlog) of several.

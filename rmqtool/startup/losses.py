@@ -88,20 +88,16 @@ def _known(*times: int | None) -> list[int]:
 
 @dataclass(slots=True)
 class Losses:
-    """The kinds of loss; see `Prediction`.
-
-    Attributes:
-        holes: physical offsets, sorted, that queues point to and at which no whole record lies.
-        unread: files of the log that were not read.
-    """
+    """The kinds of loss; see `Prediction`."""
 
     lost: LossTally = field(default_factory=LossTally)
     cut: LossTally = field(default_factory=LossTally)
     unlisted: LossTally = field(default_factory=LossTally)
     deleted_topics: LossTally = field(default_factory=LossTally)
     misdelivered: LossTally = field(default_factory=LossTally)
+    # physical offsets, sorted, that queues point to and at which no whole record lies
     holes: Int64s = field(default_factory=lambda: np.empty(0, np.int64))
-    unread: int = 0
+    unread: int = 0  # files of the log that were not read
 
     def missing(self, model: Model, before: Before) -> Loss:
         """Give the messages that queues had units for, at the holes.
@@ -131,21 +127,13 @@ def _own_queues_first(pointers: Pointers) -> tuple[bool, str]:
 
 @dataclass(slots=True)
 class LossCount:
-    """Counts losses.
+    """Counts losses."""
 
-    Attributes:
-        model: the store as the broker would hold it.
-        coverage: what queues point to.
-        recovered: how recovery went.
-        is_known: tells whether a topic is configured or has a queue.
-        jobs: threads; None is one for each processor.
-    """
-
-    model: Model
-    coverage: UnitCoverage
-    recovered: Recovered
-    is_known: Callable[[str], bool]
-    jobs: int | None = None
+    model: Model  # the store as the broker would hold it
+    coverage: UnitCoverage  # what queues point to
+    recovered: Recovered  # how recovery went
+    is_known: Callable[[str], bool]  # tells whether a topic is configured or has a queue
+    jobs: int | None = None  # threads; None is one for each processor
 
     def count(self, log: Iterable[ModelFile]) -> Losses:
         """Ask each message of the log as it lies there now.

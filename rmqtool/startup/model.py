@@ -45,49 +45,32 @@ class DispatchFails(Exception):
 
 @dataclass(slots=True)
 class Model:
-    """What a starting broker holds of a store.
+    """What a starting broker holds of a store."""
 
-    Attributes:
-        rules: of its version.
-        settings: what it was told.
-        loader: what was found in the way.
-        stopped_cleanly: whether there is no `abort`.
-        checkpoint: fields by name.
-        commitlog: the log.
-        index: the key index.
-        queue_length: bytes of a consume queue file.
-        batch_length: bytes of a batch queue file.
-        dispatch_rules: where records go.
-        queues: consume queues by topic and number, those without a file included.
-        batch_queues: batch queues likewise.
-        dispatched: records that were handed to the queues.
-        failed_topic: a topic that cannot be a directory name; from it on no queue is written.
-        by_kernels: whether logs are read by kernels; None decides by the length of a file.
-        compacted: what it has of topics that keep the newest message of each key; None without.
-        extension_rules: of consume queues; None where they have no extensions.
-        is_live: whether a broker runs on it.
-        judged_up_to: physical offset from which a running broker's log is not looked at; None
-            without one.
-    """
-
-    rules: Rules
-    settings: Settings
-    loader: Loader
-    stopped_cleanly: bool
-    checkpoint: dict[str, int]
-    commitlog: FileQueue
-    index: ModelIndex
-    queue_length: int
-    batch_length: int
-    dispatch_rules: DispatchRules
+    rules: Rules  # of its version
+    settings: Settings  # what it was told
+    loader: Loader  # what was found in the way
+    stopped_cleanly: bool  # whether there is no `abort`
+    checkpoint: dict[str, int]  # fields by name
+    commitlog: FileQueue  # the log
+    index: ModelIndex  # the key index
+    queue_length: int  # bytes of a consume queue file
+    batch_length: int  # bytes of a batch queue file
+    dispatch_rules: DispatchRules  # where records go
+    # consume queues by topic and number, those without a file included
     queues: dict[QueueKey, ConsumeQueue] = field(default_factory=dict)
-    batch_queues: dict[QueueKey, BatchQueue] = field(default_factory=dict)
-    dispatched: int = 0
+    batch_queues: dict[QueueKey, BatchQueue] = field(default_factory=dict)  # batch queues likewise
+    dispatched: int = 0  # records that were handed to the queues
+    # a topic that cannot be a directory name; from it on no queue is written
     failed_topic: str | None = None
+    # whether logs are read by kernels; None decides by the length of a file
     by_kernels: bool | None = None
+    # what it has of topics that keep the newest message of each key; None without
     compacted: CompactedTopics | None = None
+    # of consume queues; None where they have no extensions
     extension_rules: ExtensionRules | None = None
-    is_live: bool = False
+    is_live: bool = False  # whether a broker runs on it
+    # physical offset from which a running broker's log is not looked at; None without one
     judged_up_to: int | None = None
 
     def all_queues(self) -> Iterator[ConsumeQueue | BatchQueue]:

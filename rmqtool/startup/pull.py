@@ -106,16 +106,13 @@ class Pull:
     """One pass over a queue.
 
     Attributes:
-        log: which records are there.
-        reads: units that one pull looks at.
-        delivered: messages so far.
-        fails: whether a pull has thrown: consumers ask for the same again, for ever.
+        reads: units that one pull looks at
     """
 
-    log: LogExtent
+    log: LogExtent  # which records are there
     reads: int = 16_000 // CQ_UNIT_SIZE  # maxFilterMessageSize
-    delivered: int = 0
-    fails: bool = False
+    delivered: int = 0  # messages so far
+    fails: bool = False  # whether a pull has thrown: consumers ask for the same again, for ever
 
     def add(self, units: NDArray[Any]) -> None:
         """Pull the next units of a queue file, of which they are the last: no pull goes on."""
@@ -166,21 +163,13 @@ class Pull:
 
 
 class _Row(NamedTuple):
-    """A unit, and what a pull makes of it.
+    """A unit, and what a pull makes of it."""
 
-    Attributes:
-        offset: physical offset.
-        size: of the record.
-        is_there: whether the bytes of the record are there.
-        is_refused: whether a pull that comes to it throws.
-        messages: that it stands for.
-    """
-
-    offset: int
-    size: int
-    is_there: bool
-    is_refused: bool
-    messages: int
+    offset: int  # physical offset
+    size: int  # of the record
+    is_there: bool  # whether the bytes of the record are there
+    is_refused: bool  # whether a pull that comes to it throws
+    messages: int  # that it stands for
 
 
 def pull_misnamed(queue: ConsumeQueue, log: LogExtent, *, by_place: bool) -> int | None:

@@ -35,29 +35,19 @@ class EmptyLastFile(Exception):
 
 @dataclass(slots=True)
 class ConsumeQueue:
-    """One consume queue.
-
-    Attributes:
-        topic: its topic.
-        queue_id: its number.
-        files: its files.
-        max_physical_offset: behind the newest record that it points to, as the broker believes.
-        min_position: byte of the queue's first unit that still has a record.
-        appended: units that this start would append.
-        shifted: of these, units that would not stand at their record's queue offset.
-        extension: of its units; None where the broker has none.
-    """
+    """One consume queue."""
 
     layout: ClassVar = CQ_UNIT
 
-    topic: str
-    queue_id: int
-    files: FileQueue
+    topic: str  # its topic
+    queue_id: int  # its number
+    files: FileQueue  # its files
+    # behind the newest record that it points to, as the broker believes
     max_physical_offset: int = -1
-    min_position: int = 0
-    appended: int = 0
-    shifted: int = 0
-    extension: Extension | None = None
+    min_position: int = 0  # byte of the queue's first unit that still has a record
+    appended: int = 0  # units that this start would append
+    shifted: int = 0  # of these, units that would not stand at their record's queue offset
+    extension: Extension | None = None  # of its units; None where the broker has none
 
     @property
     def minimum(self) -> int:

@@ -63,44 +63,26 @@ class RecordFailure(enum.StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class DispatchRequest:
-    """What dispatch takes from a record.
+    """What dispatch takes from a record."""
 
-    Attributes:
-        topic: as stored, decoded as Java does.
-        queue_id: the field.
-        physical_offset: the field, not the place.
-        size: bytes of the record.
-        store_timestamp: ms.
-        queue_offset: the field.
-        sys_flag: the field.
-        properties: names and values.
-    """
-
-    topic: str
-    queue_id: int
-    physical_offset: int
-    size: int
-    store_timestamp: int
-    queue_offset: int
-    sys_flag: int
-    properties: dict[str, str]
+    topic: str  # as stored, decoded as Java does
+    queue_id: int  # the field
+    physical_offset: int  # the field, not the place
+    size: int  # bytes of the record
+    store_timestamp: int  # ms
+    queue_offset: int  # the field
+    sys_flag: int  # the field
+    properties: dict[str, str]  # names and values
 
 
 @dataclass(frozen=True, slots=True)
 class Checked:
-    """The answer of a check.
+    """The answer of a check."""
 
-    Attributes:
-        size: of the record; 0 for a blank, -1 when unknown.
-        consumed: bytes by which the broker's buffer went on.
-        record: set when the check passed and this is no blank.
-        stop: set when the check failed.
-    """
-
-    size: int
-    consumed: int
-    record: DispatchRequest | None = None
-    stop: RecordFailure | None = None
+    size: int  # of the record; 0 for a blank, -1 when unknown
+    consumed: int  # bytes by which the broker's buffer went on
+    record: DispatchRequest | None = None  # set when the check passed and this is no blank
+    stop: RecordFailure | None = None  # set when the check failed
 
     @property
     def passed(self) -> bool:
@@ -118,16 +100,11 @@ class _Fails(Exception):
 
 @dataclass(slots=True)
 class RecordCheck:
-    """Checks records by one version's rules.
+    """Checks records by one version's rules."""
 
-    Attributes:
-        rules: of the version.
-        settings: of the broker.
-        reads_v2: records with a topic length of two bytes are known, whatever the version.
-    """
-
-    rules: Rules
-    settings: Settings
+    rules: Rules  # of the version
+    settings: Settings  # of the broker
+    # records with a topic length of two bytes are known, whatever the version
     reads_v2: bool = False
 
     def check(

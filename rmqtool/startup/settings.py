@@ -27,40 +27,24 @@ _UNFORESEEABLE: Final = {
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """What the broker was told, as far as its start goes by it.
+    """What the broker was told, as far as its start goes by it."""
 
-    Attributes:
-        checks_crc: `checkCRCOnRecover`.
-        forces_property_crc: `forceVerifyPropCRC`.
-        indexes: `messageIndexEnable`.
-        index_is_safe: `messageIndexSafe`.
-        writes_index_files: `indexFileWriteEnable`.
-        rechecks_queues: `recheckReputOffsetFromCq`.
-        recover_files: `commitLogRecoverMaxNum`.
-        checks_log_offset: `checkCommitLogOffsetOnRecover`.
-        accelerates: `enableAcceleratedRecovery`.
-        has_ext: `enableConsumeQueueExt`.
-        calculates_bit_maps: `enableCalcFilterBitMap`.
-        has_lmq: `enableLmq`.
-        dispatches_to_many: `enableMultiDispatch`.
-        is_master: `brokerId` is 0; only a master goes on behind a record it cannot dispatch.
-        heap_bytes: heap of the JVM, not from the file: 4.9 to 5.3.1 allocate what totalSize says.
-    """
-
-    checks_crc: bool = conf.CHECKS_CRC.default
-    forces_property_crc: bool = conf.FORCES_PROPERTY_CRC.default
-    indexes: bool = conf.INDEX.default
-    index_is_safe: bool = conf.INDEX_IS_SAFE.default
-    writes_index_files: bool = conf.INDEX_FILES.default
-    rechecks_queues: bool = conf.RECHECKS_QUEUES.default
-    recover_files: int = conf.RECOVERED_FILES.default
-    checks_log_offset: bool = conf.CHECKS_LOG_OFFSET.default
-    accelerates: bool = conf.ACCELERATES.default
-    has_ext: bool = conf.EXT.default
-    calculates_bit_maps: bool = conf.BIT_MAPS.default
-    has_lmq: bool = conf.LMQ.default
-    dispatches_to_many: bool = conf.MULTI_DISPATCH.default
+    checks_crc: bool = conf.CHECKS_CRC.default  # `checkCRCOnRecover`
+    forces_property_crc: bool = conf.FORCES_PROPERTY_CRC.default  # `forceVerifyPropCRC`
+    indexes: bool = conf.INDEX.default  # `messageIndexEnable`
+    index_is_safe: bool = conf.INDEX_IS_SAFE.default  # `messageIndexSafe`
+    writes_index_files: bool = conf.INDEX_FILES.default  # `indexFileWriteEnable`
+    rechecks_queues: bool = conf.RECHECKS_QUEUES.default  # `recheckReputOffsetFromCq`
+    recover_files: int = conf.RECOVERED_FILES.default  # `commitLogRecoverMaxNum`
+    checks_log_offset: bool = conf.CHECKS_LOG_OFFSET.default  # `checkCommitLogOffsetOnRecover`
+    accelerates: bool = conf.ACCELERATES.default  # `enableAcceleratedRecovery`
+    has_ext: bool = conf.EXT.default  # `enableConsumeQueueExt`
+    calculates_bit_maps: bool = conf.BIT_MAPS.default  # `enableCalcFilterBitMap`
+    has_lmq: bool = conf.LMQ.default  # `enableLmq`
+    dispatches_to_many: bool = conf.MULTI_DISPATCH.default  # `enableMultiDispatch`
+    # `brokerId` is 0; only a master goes on behind a record it cannot dispatch
     is_master: bool = True
+    # heap of the JVM, not from the file: 4.9 to 5.3.1 allocate what totalSize says
     heap_bytes: int = HEAP_BYTES
 
 

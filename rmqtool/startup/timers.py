@@ -26,29 +26,19 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Timers:
-    """What becomes of timer messages.
+    """What becomes of timer messages."""
 
-    Attributes:
-        waiting: those that have not been delivered.
-        lost: of them, those that the broker would never deliver.
-    """
-
-    waiting: int = 0
-    lost: int = 0
+    waiting: int = 0  # those that have not been delivered
+    lost: int = 0  # of them, those that the broker would never deliver
 
 
 @dataclass(slots=True)
 class TimerCopies:
-    """Timer messages that the timer would take again, and that it has delivered.
+    """Timer messages that the timer would take again, and that it has delivered."""
 
-    Attributes:
-        scanned: queue offset in the timer's topic with which it would go on.
-        taken: unique keys of those that it would take.
-        delivered: of these, such that the log has a copy of in their own topic.
-    """
-
-    scanned: int = 0
-    taken: set[str] = field(default_factory=set)
+    scanned: int = 0  # queue offset in the timer's topic with which it would go on
+    taken: set[str] = field(default_factory=set)  # unique keys of those that it would take
+    # of these, such that the log has a copy of in their own topic
     delivered: set[str] = field(default_factory=set)
 
     def see(self, record: DispatchRequest) -> None:

@@ -19,15 +19,10 @@ _FIRST_CHUNK, _LARGEST_CHUNK = 1 << 12, 1 << 20  # bytes; most queues end early 
 
 
 class Prefix(NamedTuple):
-    """The run of good units at the beginning of a file.
+    """The run of good units at the beginning of a file."""
 
-    Attributes:
-        end: position behind them.
-        last: the last of them; None without one.
-    """
-
-    end: int
-    last: np.void | None
+    end: int  # position behind them
+    last: np.void | None  # the last of them; None without one
 
 
 def good_units(file: ModelFile, layout: Layout, begin: int = 0, below: int | None = None) -> Prefix:

@@ -45,37 +45,21 @@ _ARRAYS: Final = (
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """Records that the broker accepts, one behind the other.
+    """Records that the broker accepts, one behind the other."""
 
-    Attributes:
-        position: of the first in its file.
-        end: position behind the last.
-        positions: int64, shape (n,); of the records in the file.
-        sizes: int64, shape (n,); bytes.
-        physical_offsets: int64, shape (n,); the field, not the place.
-        queue_ids: int64, shape (n,).
-        queue_offsets: int64, shape (n,).
-        sys_flags: int64, shape (n,).
-        store_timestamps: int64, shape (n,); ms.
-        key_counts: int64, shape (n,); entries that each makes in the key index.
-        topics: int64, shape (n,); numbers into `names`.
-        names: topics by number; it grows with the walk.
-        again: reads the record at a position.
-    """
-
-    position: int
-    end: int
-    positions: Int64s
-    sizes: Int64s
-    physical_offsets: Int64s
-    queue_ids: Int64s
-    queue_offsets: Int64s
-    sys_flags: Int64s
-    store_timestamps: Int64s
-    key_counts: Int64s
-    topics: Int64s
-    names: list[str]
-    again: Callable[[int], DispatchRequest]
+    position: int  # of the first in its file
+    end: int  # position behind the last
+    positions: Int64s  # int64, shape (n,); of the records in the file
+    sizes: Int64s  # int64, shape (n,); bytes
+    physical_offsets: Int64s  # int64, shape (n,); the field, not the place
+    queue_ids: Int64s  # int64, shape (n,)
+    queue_offsets: Int64s  # int64, shape (n,)
+    sys_flags: Int64s  # int64, shape (n,)
+    store_timestamps: Int64s  # int64, shape (n,); ms
+    key_counts: Int64s  # int64, shape (n,); entries that each makes in the key index
+    topics: Int64s  # int64, shape (n,); numbers into `names`
+    names: list[str]  # topics by number; it grows with the walk
+    again: Callable[[int], DispatchRequest]  # reads the record at a position
 
     def copied(self) -> Block:
         """Give a block that lasts."""
@@ -94,17 +78,11 @@ Step: TypeAlias = Block | Checked
 
 @dataclass(slots=True)
 class Walk:
-    """Follows records.
+    """Follows records."""
 
-    Attributes:
-        check: the broker's check of one record.
-        by_kernels: None decides by the length of the file.
-        counts_keys: whether blocks say how many keys each record has.
-    """
-
-    check: RecordCheck
-    by_kernels: bool | None = None
-    counts_keys: bool = True
+    check: RecordCheck  # the broker's check of one record
+    by_kernels: bool | None = None  # None decides by the length of the file
+    counts_keys: bool = True  # whether blocks say how many keys each record has
 
     def steps(
         self, file: ModelFile, reader: ModelReader, position: int, *, reads_body: bool = True

@@ -31,37 +31,22 @@ _EVERYTHING: Final = 0o7
 
 
 class User(NamedTuple):
-    """Somebody who may run a broker.
+    """Somebody who may run a broker."""
 
-    Attributes:
-        name: or the number, where the system knows no name.
-        uid: number of the user.
-        groups: numbers of the groups.
-    """
-
-    name: str
-    uid: int
-    groups: frozenset[int]
+    name: str  # or the number, where the system knows no name
+    uid: int  # number of the user
+    groups: frozenset[int]  # numbers of the groups
 
 
 class Held(NamedTuple):
-    """A file or directory and whose it is.
+    """A file or directory and whose it is."""
 
-    Attributes:
-        path: relative to the store root.
-        kind: of the artefact that it belongs to.
-        is_directory: whether it is one.
-        owner: number of the user.
-        group: number of the group.
-        mode: permission bits.
-    """
-
-    path: str
-    kind: BranchKind
-    is_directory: bool
-    owner: int
-    group: int
-    mode: int
+    path: str  # relative to the store root
+    kind: BranchKind  # of the artefact that it belongs to
+    is_directory: bool  # whether it is one
+    owner: int  # number of the user
+    group: int  # number of the group
+    mode: int  # permission bits
 
     def allows(self, user: User, wanted: int | None = None) -> bool:
         """Tell whether a user may do what brokers do with it, by owner and mode alone.

@@ -28,57 +28,35 @@ OPENED: Final[dict[str, Archive]] = {}  # by absolute path; a process opens an a
 
 
 class MemberPart(NamedTuple):
-    """A stretch of a member that holds data; between two of them are zeros.
+    """A stretch of a member that holds data; between two of them are zeros."""
 
-    Attributes:
-        position: in the member, bytes.
-        length: bytes.
-        offset: in the member's source, bytes.
-    """
-
-    position: int
-    length: int
-    offset: int
+    position: int  # in the member, bytes
+    length: int  # bytes
+    offset: int  # in the member's source, bytes
 
 
 class Member(NamedTuple):
-    """One name in an archive.
+    """One name in an archive."""
 
-    Attributes:
-        kind: of the name itself.
-        size: bytes that can be read.
-        mtime_ns: last change, ns since 1970 UTC.
-        owner: number of the user; None where the archive does not say it.
-        group: number of the group.
-        mode: permission bits.
-        target: where a link leads to.
-        source: holds the data.
-        extents: where in the source, by position, disjoint.
-    """
-
-    kind: EntryKind
-    size: int = 0
-    mtime_ns: int = 0
-    owner: int | None = None
-    group: int = 0
-    mode: int = 0
-    target: str = ""
-    source: OpenFile | None = None
-    extents: tuple[MemberPart, ...] = ()
+    kind: EntryKind  # of the name itself
+    size: int = 0  # bytes that can be read
+    mtime_ns: int = 0  # last change, ns since 1970 UTC
+    owner: int | None = None  # number of the user; None where the archive does not say it
+    group: int = 0  # number of the group
+    mode: int = 0  # permission bits
+    target: str = ""  # where a link leads to
+    source: OpenFile | None = None  # holds the data
+    extents: tuple[MemberPart, ...] = ()  # where in the source, by position, disjoint
 
 
 @dataclass
 class Archive:
-    """An archive whose members are known.
+    """An archive whose members are known."""
 
-    Attributes:
-        location: absolute path of the archive.
-        directories: members by name, by the path of their directory; the top is "".
-        troubles: what is missing of the archive, by path: it is not whole.
-    """
-
-    location: str
+    location: str  # absolute path of the archive
+    # members by name, by the path of their directory; the top is ""
     directories: dict[str, dict[str, Member]] = field(default_factory=lambda: {"": {}})
+    # what is missing of the archive, by path: it is not whole
     troubles: dict[str, str] = field(default_factory=dict)
 
     def member(self, path: str) -> Member | None:

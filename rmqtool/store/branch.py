@@ -57,22 +57,14 @@ class Why(enum.StrEnum):
 
 
 class Branch(NamedTuple):
-    """One artefact, or a directory of equal ones.
+    """One artefact, or a directory of equal ones."""
 
-    Attributes:
-        kind: what it is.
-        place: where it lies; behind a link, where the link leads.
-        path: the same relative to the store root, `/` separated, printable.
-        level: a whole family of directories, or a part of one.
-        why: by what it was recognised.
-        queue: topic and queue number, for a queue's directory or file whose place tells them.
-    """
-
-    kind: BranchKind
-    place: Place
-    path: str
-    level: FamilyDepth = FamilyDepth.FAMILY
-    why: Why = Why.PLACE
+    kind: BranchKind  # what it is
+    place: Place  # where it lies; behind a link, where the link leads
+    path: str  # the same relative to the store root, `/` separated, printable
+    level: FamilyDepth = FamilyDepth.FAMILY  # a whole family of directories, or a part of one
+    why: Why = Why.PLACE  # by what it was recognised
+    # topic and queue number, for a queue's directory or file whose place tells them
     queue: tuple[str, int] | None = None
 
 

@@ -49,36 +49,22 @@ class Fault(enum.Enum):
 
 
 class Problem(NamedTuple):
-    """A file that is not taken.
+    """A file that is not taken."""
 
-    Attributes:
-        path: relative to the store root.
-        fault: why not.
-        says: one sentence, with the path.
-    """
-
-    path: str
-    fault: Fault
-    says: str
+    path: str  # relative to the store root
+    fault: Fault  # why not
+    says: str  # one sentence, with the path
 
 
 @dataclass(frozen=True, slots=True)
 class ConfigDocument:
-    """What one configuration file says.
+    """What one configuration file says."""
 
-    Attributes:
-        name: of the file, without `.bak`.
-        path: the file that was taken, relative to the store root; empty when none could be.
-        document: its content; empty when no file could be taken.
-        is_backup: the `.bak` was taken, as the broker would do.
-        problems: why a file was not taken.
-    """
-
-    name: str
-    path: str
-    document: dict[str, Any] = field(repr=False)
-    is_backup: bool
-    problems: tuple[Problem, ...]
+    name: str  # of the file, without `.bak`
+    path: str  # the file that was taken, relative to the store root; empty when none could be
+    document: dict[str, Any] = field(repr=False)  # its content; empty when no file could be taken
+    is_backup: bool  # the `.bak` was taken, as the broker would do
+    problems: tuple[Problem, ...]  # why a file was not taken
 
     def __bool__(self) -> bool:
         return bool(self.path)

@@ -23,29 +23,17 @@ class EntryKind(enum.StrEnum):
 
 
 class Entry(NamedTuple):
-    """One name in a directory, as it was when it was listed.
+    """One name in a directory, as it was when it was listed."""
 
-    Attributes:
-        name: last part of the path.
-        kind: of the name itself; a link is a link, whatever it leads to.
-        size: bytes, as the file says.
-        mtime_ns: last change, ns since 1970 UTC.
-        allocated: bytes that the disk really holds; less than `size` for a sparse file.
-        inode: number of the file in its file system; 0 where there is none.
-        owner: number of the user that it belongs to; None where there is none.
-        group: number of its group.
-        mode: permission bits, and what the operating system keeps beside them.
-    """
-
-    name: str
-    kind: EntryKind
-    size: int
-    mtime_ns: int
-    allocated: int
-    inode: int = 0
-    owner: int | None = None
-    group: int = 0
-    mode: int = 0
+    name: str  # last part of the path
+    kind: EntryKind  # of the name itself; a link is a link, whatever it leads to
+    size: int  # bytes, as the file says
+    mtime_ns: int  # last change, ns since 1970 UTC
+    allocated: int  # bytes that the disk really holds; less than `size` for a sparse file
+    inode: int = 0  # number of the file in its file system; 0 where there is none
+    owner: int | None = None  # number of the user that it belongs to; None where there is none
+    group: int = 0  # number of its group
+    mode: int = 0  # permission bits, and what the operating system keeps beside them
 
     @property
     def mtime_ms(self) -> int:

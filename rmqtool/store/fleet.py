@@ -32,15 +32,10 @@ _URI_TOP: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://[^/]*/?|file:/+")
 
 
 class FleetStore(NamedTuple):
-    """One store of several. Picklable.
+    """One store of several. Picklable."""
 
-    Attributes:
-        path: opens it; of a URI, with options and credentials.
-        broker: its name in the file of stores; empty where that has none.
-    """
-
-    path: str
-    broker: str = ""
+    path: str  # opens it; of a URI, with options and credentials
+    broker: str = ""  # its name in the file of stores; empty where that has none
 
     @property
     def name(self) -> str:
@@ -53,14 +48,11 @@ class FleetStore(NamedTuple):
 
 
 class Fleet(NamedTuple):
-    """The stores that are meant.
+    """The stores that are meant."""
 
-    Attributes:
-        stores: each once, in the order in which they are named; of a pattern, by path.
-        refused: what stands for no store, and why: patterns that nothing matches, archives.
-    """
-
+    # each once, in the order in which they are named; of a pattern, by path
     stores: tuple[FleetStore, ...] = ()
+    # what stands for no store, and why: patterns that nothing matches, archives
     refused: tuple[tuple[str, str], ...] = ()
 
 

@@ -50,29 +50,17 @@ class Length(NamedTuple):
 
 
 class Geometry(NamedTuple):
-    """The lengths of a store.
+    """The lengths of a store."""
 
-    Attributes:
-        commitlog: bytes of a commitlog file, DLedger data likewise.
-        consume_queue: bytes of a consume queue file, a multiple of 20.
-        consume_queue_ext: bytes of an ext file.
-        batch_queue: bytes of a batch queue file.
-        timer_log: bytes of a timer log file.
-        index_slots: hash slots of an index file.
-        index_entries: entries of an index file, the unused entry 0 included.
-        compaction_log: bytes of a compaction log file.
-        compaction_queue: bytes of a compaction queue file.
-    """
-
-    commitlog: Length
-    consume_queue: Length
-    consume_queue_ext: Length
-    batch_queue: Length
-    timer_log: Length
-    index_slots: Length
-    index_entries: Length
-    compaction_log: Length
-    compaction_queue: Length
+    commitlog: Length  # bytes of a commitlog file, DLedger data likewise
+    consume_queue: Length  # bytes of a consume queue file, a multiple of 20
+    consume_queue_ext: Length  # bytes of an ext file
+    batch_queue: Length  # bytes of a batch queue file
+    timer_log: Length  # bytes of a timer log file
+    index_slots: Length  # hash slots of an index file
+    index_entries: Length  # entries of an index file, the unused entry 0 included
+    compaction_log: Length  # bytes of a compaction log file
+    compaction_queue: Length  # bytes of a compaction queue file
 
     @property
     def index_size(self) -> int:

@@ -43,29 +43,17 @@ MOST_CANDIDATES = 1000  # of numbers of slots: only a header that says nothing h
 
 
 class IndexFile(NamedTuple):
-    """One key index file.
+    """One key index file."""
 
-    Attributes:
-        place: where it lies.
-        path: the same relative to the store root.
-        name: creation time in the broker's own time zone, `yyyyMMddHHmmssSSS`.
-        size: bytes on disk.
-        slots: hash slots it was made for; 0 when nothing tells.
-        entries: entries it was made for, the unused entry 0 included; 0 when nothing tells.
-        geometry_source: who says so.
-        mtime_ms: last change, ms since 1970 UTC.
-        allocated: bytes that the disk really holds.
-    """
-
-    place: Place
-    path: str
-    name: str
-    size: int
-    slots: int
-    entries: int
-    geometry_source: LengthSource
-    mtime_ms: int = 0
-    allocated: int = 0
+    place: Place  # where it lies
+    path: str  # the same relative to the store root
+    name: str  # creation time in the broker's own time zone, `yyyyMMddHHmmssSSS`
+    size: int  # bytes on disk
+    slots: int  # hash slots it was made for; 0 when nothing tells
+    entries: int  # entries it was made for, the unused entry 0 included; 0 when nothing tells
+    geometry_source: LengthSource  # who says so
+    mtime_ms: int = 0  # last change, ms since 1970 UTC
+    allocated: int = 0  # bytes that the disk really holds
 
     @property
     def entries_position(self) -> int:

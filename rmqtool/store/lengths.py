@@ -33,19 +33,12 @@ COMPARED: Final[dict[str, conf.Key[bool] | None]] = {
 
 @dataclass(frozen=True, slots=True)
 class WrongLength:
-    """A length that the configuration and the files do not agree on.
+    """A length that the configuration and the files do not agree on."""
 
-    Attributes:
-        key: of the configuration.
-        line: its number there; 0 where it is not given.
-        told: bytes, or items of an index file, that a broker goes by.
-        found: the same as the files have it.
-    """
-
-    key: str
-    line: int
-    told: int
-    found: int
+    key: str  # of the configuration
+    line: int  # its number there; 0 where it is not given
+    told: int  # bytes, or items of an index file, that a broker goes by
+    found: int  # the same as the files have it
 
     def __str__(self) -> str:
         if self.line:

@@ -51,13 +51,9 @@ def is_remote(path: object) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """A directory or a file that may exist; small and picklable.
+    """A directory or a file that may exist; small and picklable."""
 
-    Attributes:
-        location: absolute path, as the operating system spells it.
-    """
-
-    location: str
+    location: str  # absolute path, as the operating system spells it
 
     @classmethod
     def of(cls, path: str | os.PathLike[str]) -> Place:

@@ -35,22 +35,14 @@ class MisnamedQueue(NamedTuple):
 
 @dataclass(frozen=True)
 class QueueFiles:
-    """The files of one queue; listed when `files` is first read.
+    """The files of one queue; listed when `files` is first read."""
 
-    Attributes:
-        topic: name of the topic's directory, printable; empty for a lone file out of its place.
-        queue_id: name of the queue's directory; 0 for a lone file out of its place.
-        place: the queue's directory.
-        path: the same relative to the store root.
-        file_length: bytes of each file; 0 takes it from the files.
-        lone: the one file that was asked for; None is all of them.
-    """
-
-    topic: str
-    queue_id: int
-    place: Place
-    path: str
-    file_length: int = 0
+    topic: str  # name of the topic's directory, printable; empty for a lone file out of its place
+    queue_id: int  # name of the queue's directory; 0 for a lone file out of its place
+    place: Place  # the queue's directory
+    path: str  # the same relative to the store root
+    file_length: int = 0  # bytes of each file; 0 takes it from the files
+    # the one file that was asked for; None is all of them
     lone: Segment | None = field(default=None, repr=False)
 
     @cached_property
@@ -68,23 +60,15 @@ class QueueFiles:
 
 @dataclass(frozen=True)
 class QueueFamily:
-    """All queues of one kind.
+    """All queues of one kind."""
 
-    Attributes:
-        place: the family's directory.
-        path: the same relative to the store root.
-        file_length: bytes of each file; 0 takes it from the files, queue by queue.
-        topic: the one topic that was asked for, as a directory name; None is all of them.
-        single: the one queue that was asked for; None is all of them.
-        ignored: directory names at the topic level that are no topics.
-    """
-
-    place: Place
-    path: str
-    file_length: int = 0
+    place: Place  # the family's directory
+    path: str  # the same relative to the store root
+    file_length: int = 0  # bytes of each file; 0 takes it from the files, queue by queue
+    # the one topic that was asked for, as a directory name; None is all of them
     topic: str | None = None
-    single: QueueFiles | None = None
-    ignored: frozenset[str] = frozenset()
+    single: QueueFiles | None = None  # the one queue that was asked for; None is all of them
+    ignored: frozenset[str] = frozenset()  # directory names at the topic level that are no topics
 
     def topics(self) -> list[str]:
         """List the topic directories, as the operating system spells them, sorted.

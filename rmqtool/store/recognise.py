@@ -39,19 +39,12 @@ PER_QUEUE = {*TOPIC_FAMILIES.values()}
 
 
 class Recognised(NamedTuple):
-    """What a path turned out to be.
+    """What a path turned out to be."""
 
-    Attributes:
-        root: the store's directory, or the directory that paths are relative to.
-        asked: the path itself.
-        branches: all that lies there.
-        oddities: what is in the way of something that ought to lie there.
-    """
-
-    root: Place
-    asked: Branch
-    branches: tuple[Branch, ...]
-    oddities: tuple[Oddity, ...] = ()
+    root: Place  # the store's directory, or the directory that paths are relative to
+    asked: Branch  # the path itself
+    branches: tuple[Branch, ...]  # all that lies there
+    oddities: tuple[Oddity, ...] = ()  # what is in the way of something that ought to lie there
 
 
 def recognise(place: Place, conf: BrokerConf | None = None) -> Recognised:

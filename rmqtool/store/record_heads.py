@@ -57,27 +57,16 @@ TIMESTAMPS = {
 
 
 class RecordHead(NamedTuple):
-    """What a record says up to its store time.
+    """What a record says up to its store time."""
 
-    Attributes:
-        physical_offset: where it is; equal to its own field of this name.
-        size: bytes of the whole record.
-        magic_code: V1 or V2.
-        queue_id: queue of the topic.
-        queue_offset: number of its unit there.
-        sys_flag: bits.
-        born_timestamp: sent, ms since 1970.
-        store_timestamp: stored, ms since 1970.
-    """
-
-    physical_offset: int
-    size: int
-    magic_code: int
-    queue_id: int
-    queue_offset: int
-    sys_flag: int
-    born_timestamp: int
-    store_timestamp: int
+    physical_offset: int  # where it is; equal to its own field of this name
+    size: int  # bytes of the whole record
+    magic_code: int  # V1 or V2
+    queue_id: int  # queue of the topic
+    queue_offset: int  # number of its unit there
+    sys_flag: int  # bits
+    born_timestamp: int  # sent, ms since 1970
+    store_timestamp: int  # stored, ms since 1970
 
     @property
     def end(self) -> int:

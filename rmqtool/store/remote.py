@@ -61,12 +61,11 @@ class RemotePlace(Place):
 
     Attributes:
         location: URI without credentials and options, names as they are.
-        source: the URI that the user gave; opens the file system, and may hold credentials.
-        start: length of what stands in `location` before the file system's own path.
     """
 
+    # the URI that the user gave; opens the file system, and may hold credentials
     source: str = field(default="", repr=False)
-    start: int = 0
+    start: int = 0  # length of what stands in `location` before the file system's own path
 
     @property
     def path(self) -> str:

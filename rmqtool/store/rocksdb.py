@@ -41,27 +41,16 @@ FILE_NAME = re.compile(
 
 
 class RocksDb(NamedTuple):
-    """One RocksDB database.
+    """One RocksDB database."""
 
-    Attributes:
-        place: its directory.
-        path: the same relative to the store root.
-        holds: what RocketMQ keeps in it, a phrase.
-        since: the first release that writes it.
-        table_files: number of `.sst` files.
-        log_bytes: bytes in its write-ahead logs.
-        size: bytes of all its files.
-        allocated: bytes that the disk really holds.
-    """
-
-    place: Place
-    path: str
-    holds: str
-    since: str
-    table_files: int
-    log_bytes: int
-    size: int
-    allocated: int
+    place: Place  # its directory
+    path: str  # the same relative to the store root
+    holds: str  # what RocketMQ keeps in it, a phrase
+    since: str  # the first release that writes it
+    table_files: int  # number of `.sst` files
+    log_bytes: int  # bytes in its write-ahead logs
+    size: int  # bytes of all its files
+    allocated: int  # bytes that the disk really holds
 
     @property
     def is_empty(self) -> bool:

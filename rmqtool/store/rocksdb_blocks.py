@@ -29,15 +29,10 @@ class BrokenBlock(ValueError):
 
 
 class BlockHandle(NamedTuple):
-    """Where a block lies.
+    """Where a block lies."""
 
-    Attributes:
-        position: its first byte.
-        size: bytes, without the five of its trailer.
-    """
-
-    position: int
-    size: int
+    position: int  # its first byte
+    size: int  # bytes, without the five of its trailer
 
     @property
     def end(self) -> int:

@@ -31,17 +31,11 @@ FORBIDDEN: Final = "forbidden"  # family of groups and topics, in either kind of
 
 
 class ConfigShape(NamedTuple):
-    """Where one manager keeps what it knows.
+    """Where one manager keeps what it knows."""
 
-    Attributes:
-        table: its table in the JSON file.
-        path: the database of its own.
-        family: its family in the database of all three.
-    """
-
-    table: str
-    path: str
-    family: str
+    table: str  # its table in the JSON file
+    path: str  # the database of its own
+    family: str  # its family in the database of all three
 
 
 SHAPES: Final = {

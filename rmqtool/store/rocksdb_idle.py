@@ -20,13 +20,9 @@ if TYPE_CHECKING:
     Opening = tuple[object, ...]
 
     class Idle(Protocol):
-        """A database that a process has opened.
+        """A database that a process has opened."""
 
-        Attributes:
-            opening: how it was opened, and on what; empty when nobody else can have it.
-        """
-
-        opening: Opening
+        opening: Opening  # how it was opened, and on what; empty when nobody else can have it
 
         @property
         def can_answer(self) -> bool:

@@ -30,21 +30,13 @@ BATCH_HEAD: Final = Struct("<QI")  # sequence number, writes in the batch
 
 @dataclass(slots=True)
 class LogContent:
-    """What a log holds.
+    """What a log holds."""
 
-    Attributes:
-        records: how many can be read, up to the damage.
-        end: position past the last one of them.
-        size: of the file, bytes.
-        problem: why reading ended before the file; empty where only zeros follow.
-        later: records that can be read past the damage, from the next block on.
-    """
-
-    records: int = 0
-    end: int = 0
-    size: int = 0
-    problem: str = ""
-    later: int = 0
+    records: int = 0  # how many can be read, up to the damage
+    end: int = 0  # position past the last one of them
+    size: int = 0  # of the file, bytes
+    problem: str = ""  # why reading ended before the file; empty where only zeros follow
+    later: int = 0  # records that can be read past the damage, from the next block on
 
 
 def read_log(place: Place, take: Callable[[int, bytes], None]) -> LogContent:

@@ -29,19 +29,12 @@ END_OF_FILE_ENTRY: Final = 1
 
 
 class TableFile(NamedTuple):
-    """A table file that the MANIFEST names.
+    """A table file that the MANIFEST names."""
 
-    Attributes:
-        number: of its name.
-        family: that it belongs to, by number.
-        level: of the tree.
-        size: bytes, as they were when it was added.
-    """
-
-    number: int
-    family: int
-    level: int
-    size: int
+    number: int  # of its name
+    family: int  # that it belongs to, by number
+    level: int  # of the tree
+    size: int  # bytes, as they were when it was added
 
     @property
     def name(self) -> str:
@@ -51,27 +44,18 @@ class TableFile(NamedTuple):
 
 @dataclass(slots=True)
 class RocksdbManifest:
-    """What the edits say, as far as they can be read.
+    """What the edits say, as far as they can be read."""
 
-    Attributes:
-        name: of the file; empty where CURRENT names none.
-        families: name of each column family, by number.
-        tables: live table files, by number.
-        named: numbers of all table files that were ever added.
-        oldest_log: write-ahead logs with a lower number are not replayed.
-        logs: the oldest log that each family, by number, still needs.
-        problem: why the edits cannot be read to their end; empty when they can.
-        end: position past the last edit that was read.
-    """
-
-    name: str = ""
+    name: str = ""  # of the file; empty where CURRENT names none
+    # name of each column family, by number
     families: dict[int, str] = field(default_factory=lambda: {0: "default"})
-    tables: dict[int, TableFile] = field(default_factory=dict)
-    named: set[int] = field(default_factory=set)
-    oldest_log: int = 0
+    tables: dict[int, TableFile] = field(default_factory=dict)  # live table files, by number
+    named: set[int] = field(default_factory=set)  # numbers of all table files that were ever added
+    oldest_log: int = 0  # write-ahead logs with a lower number are not replayed
+    # the oldest log that each family, by number, still needs
     logs: dict[int, int] = field(default_factory=dict)
-    problem: str = ""
-    end: int = 0
+    problem: str = ""  # why the edits cannot be read to their end; empty when they can
+    end: int = 0  # position past the last edit that was read
 
 
 class VersionEdit:
@@ -155,18 +139,12 @@ def _apply(manifest: RocksdbManifest, edit: VersionEdit) -> None:
 
 @dataclass(slots=True)
 class EditContent:
-    """What one edit says; see Manifest.
+    """What one edit says; see Manifest."""
 
-    Attributes:
-        numbers: by tag; tags without a number have 0.
-        name: of the family that is added.
-        deleted: numbers of table files.
-        added: level, number and size of table files.
-    """
-
-    numbers: dict[int, int] = field(default_factory=dict)
-    name: str = ""
-    deleted: list[int] = field(default_factory=list)
+    numbers: dict[int, int] = field(default_factory=dict)  # by tag; tags without a number have 0
+    name: str = ""  # of the family that is added
+    deleted: list[int] = field(default_factory=list)  # numbers of table files
+    # level, number and size of table files
     added: list[tuple[int, int, int]] = field(default_factory=list)
 
     @property

@@ -51,38 +51,23 @@ USER_KEYS: Final = b"index.key.is.user.key"
 
 
 class BlockProblem(NamedTuple):
-    """A stretch of a table file that is damaged.
+    """A stretch of a table file that is damaged."""
 
-    Attributes:
-        is_data: rows lie there, or nobody can tell.
-        is_version: the engine of RocketMQ does not read it; its content is whole.
-        position: first byte.
-        length: bytes.
-        what: what is wrong.
-    """
-
-    is_data: bool
-    is_version: bool
-    position: int
-    length: int
-    what: str
+    is_data: bool  # rows lie there, or nobody can tell
+    is_version: bool  # the engine of RocketMQ does not read it; its content is whole
+    position: int  # first byte
+    length: int  # bytes
+    what: str  # what is wrong
 
 
 @dataclass(slots=True)
 class TableContent:
-    """What the check of a table file found.
+    """What the check of a table file found."""
 
-    Attributes:
-        blocks: how many were read.
-        size: of the file, bytes.
-        problems: what is damaged, in order.
-        is_finished: the footer is there: the file was written to its end.
-    """
-
-    blocks: int = 0
-    size: int = 0
-    problems: list[BlockProblem] = field(default_factory=list)
-    is_finished: bool = False
+    blocks: int = 0  # how many were read
+    size: int = 0  # of the file, bytes
+    problems: list[BlockProblem] = field(default_factory=list)  # what is damaged, in order
+    is_finished: bool = False  # the footer is there: the file was written to its end
 
     def add(
         self, what: str, where: BlockHandle, *, is_data: bool, is_version: bool = False
@@ -183,15 +168,11 @@ def _check_blocks(
 
 
 class TableIndex(NamedTuple):
-    """Where the rows of a table file lie.
+    """Where the rows of a table file lie."""
 
-    Attributes:
-        separators: for each data block a key that no key of it, and every later one, is past.
-        handles: of the data blocks.
-    """
-
+    # for each data block a key that no key of it, and every later one, is past
     separators: list[bytes]
-    handles: list[BlockHandle]
+    handles: list[BlockHandle]  # of the data blocks
 
 
 def table_index(file: OpenFile) -> TableIndex | None:

@@ -180,21 +180,13 @@ def _is_other_dledger(branch: Branch, chosen: str) -> bool:
 
 
 class ConfiguredLog(NamedTuple):
-    """One directory that a configuration names for the commitlog.
+    """One directory that a configuration names for the commitlog."""
 
-    Attributes:
-        kind: a plain log, or DLedger's.
-        key: that names it.
-        path: as it is shown; below the store root, relative to it.
-        place: where it is; None where no directory is.
-        is_ours: it belongs below this very root: where it is not here it is nowhere.
-    """
-
-    kind: BranchKind
-    key: str
-    path: str
-    place: Place | None
-    is_ours: bool
+    kind: BranchKind  # a plain log, or DLedger's
+    key: str  # that names it
+    path: str  # as it is shown; below the store root, relative to it
+    place: Place | None  # where it is; None where no directory is
+    is_ours: bool  # it belongs below this very root: where it is not here it is nowhere
 
 
 def configured_logs(root: Place, conf: BrokerConf) -> Iterator[ConfiguredLog]:

@@ -52,55 +52,34 @@ NO_FILES = {EntryKind.DIRECTORY: OddityKind.DIRECTORY, EntryKind.LINK: OddityKin
 
 
 class Oddity(NamedTuple):
-    """One oddity of a directory.
+    """One oddity of a directory."""
 
-    Attributes:
-        kind: what it is.
-        path: file or directory, relative to the store root.
-        expected: what a broker would have left there, as text; empty when there is no rule.
-        actual: what is there, as text.
-        start: first byte of the byte space concerned; None when it is about a name only.
-        length: bytes concerned from `start` on.
-        trouble: why it cannot be read, where that is what is odd.
-    """
-
-    kind: OddityKind
-    path: str
-    expected: str = ""
-    actual: str = ""
+    kind: OddityKind  # what it is
+    path: str  # file or directory, relative to the store root
+    expected: str = ""  # what a broker would have left there, as text; empty when there is no rule
+    actual: str = ""  # what is there, as text
+    # first byte of the byte space concerned; None when it is about a name only
     start: int | None = None
-    length: int | None = None
-    trouble: Trouble = Trouble.OTHER
+    length: int | None = None  # bytes concerned from `start` on
+    trouble: Trouble = Trouble.OTHER  # why it cannot be read, where that is what is odd
 
 
 class Segment(NamedTuple):
-    """One file of a mapped file queue.
+    """One file of a mapped file queue."""
 
-    Attributes:
-        place: where it lies.
-        path: the same relative to the store root, `/` separated, printable.
-        start: first byte in the byte space, from the name.
-        size: bytes on disk.
-        mtime_ms: last change of the file, ms since 1970 UTC.
-        allocated: bytes that the disk really holds.
-        missing_before: bytes of the byte space right before this file that no file is there for.
-        missing_after: bytes right after this file that it ought to hold, and no file does.
-        longer: bytes that this file is longer than it ought to be.
-        is_followed: whether a file after it holds anything; asked for by `marked_followed`.
-        grows: whether a broker may write to it while it is read.
-    """
-
-    place: Place
-    path: str
-    start: int
-    size: int
-    mtime_ms: int = 0
-    allocated: int = 0
+    place: Place  # where it lies
+    path: str  # the same relative to the store root, `/` separated, printable
+    start: int  # first byte in the byte space, from the name
+    size: int  # bytes on disk
+    mtime_ms: int = 0  # last change of the file, ms since 1970 UTC
+    allocated: int = 0  # bytes that the disk really holds
+    # bytes of the byte space right before this file that no file is there for
     missing_before: int = 0
-    missing_after: int = 0
-    longer: int = 0
+    missing_after: int = 0  # bytes right after this file that it ought to hold, and no file does
+    longer: int = 0  # bytes that this file is longer than it ought to be
+    # whether a file after it holds anything; asked for by `marked_followed`
     is_followed: bool = False
-    grows: bool = False
+    grows: bool = False  # whether a broker may write to it while it is read
 
     @property
     def end(self) -> int:
@@ -123,17 +102,11 @@ class Segment(NamedTuple):
 
 
 class SegmentPart(NamedTuple):
-    """A stretch of one segment that one task reads.
+    """A stretch of one segment that one task reads."""
 
-    Attributes:
-        segment: the whole file.
-        begin: position of its first byte in the file.
-        end: position behind its last byte.
-    """
-
-    segment: Segment
-    begin: int
-    end: int
+    segment: Segment  # the whole file
+    begin: int  # position of its first byte in the file
+    end: int  # position behind its last byte
 
     @property
     def length(self) -> int:
@@ -153,23 +126,15 @@ class SegmentPart(NamedTuple):
 
 @dataclass(frozen=True)
 class MappedFiles:
-    """A mapped file queue.
+    """A mapped file queue."""
 
-    Attributes:
-        path: its directory relative to the store root.
-        segments: files in the order of their start; sizes as on disk.
-        file_length: bytes that each file ought to have; 0 when there is no file to tell.
-        oddities: what a broker would not have left like this.
-        places: the directories; several for a commitlog with several paths.
-        misnamed: files set apart by `well_named`.
-    """
-
-    path: str
-    segments: tuple[Segment, ...] = ()
-    file_length: int = 0
-    oddities: tuple[Oddity, ...] = ()
+    path: str  # its directory relative to the store root
+    segments: tuple[Segment, ...] = ()  # files in the order of their start; sizes as on disk
+    file_length: int = 0  # bytes that each file ought to have; 0 when there is no file to tell
+    oddities: tuple[Oddity, ...] = ()  # what a broker would not have left like this
+    # the directories; several for a commitlog with several paths
     places: tuple[Place, ...] = field(default=(), repr=False)
-    misnamed: tuple[Segment, ...] = ()
+    misnamed: tuple[Segment, ...] = ()  # files set apart by `well_named`
 
     def __bool__(self) -> bool:
         return bool(self.segments)

@@ -52,39 +52,25 @@ class Stop(enum.StrEnum):
 
 
 class WalkEnd(NamedTuple):
-    """Where a walk stopped.
+    """Where a walk stopped."""
 
-    Attributes:
-        physical_offset: first byte that belongs to no record and no blank.
-        last: last record; None when there was none.
-        records: number of records that were passed.
-        stop: what lies there; None when the walk was broken off.
-    """
-
-    physical_offset: int
-    last: RecordHead | None
-    records: int
-    stop: Stop | None
+    physical_offset: int  # first byte that belongs to no record and no blank
+    last: RecordHead | None  # last record; None when there was none
+    records: int  # number of records that were passed
+    stop: Stop | None  # what lies there; None when the walk was broken off
 
 
 class Tail(NamedTuple):
-    """The end of a commitlog.
+    """The end of a commitlog."""
 
-    Attributes:
-        physical_offset: first byte behind the last record and a blank that closes its file.
-        last: last record; None when there is none.
-        found_by: how it was found.
-        stop: what lies there.
-        records: records from the last dispatched one to the end; None when no queue told.
-        data_beyond: offset of something behind the end that is not zero, by samples; None where
-            the samples are zero.
-    """
-
-    physical_offset: int
-    last: RecordHead | None
-    found_by: FoundBy
-    stop: Stop
+    physical_offset: int  # first byte behind the last record and a blank that closes its file
+    last: RecordHead | None  # last record; None when there is none
+    found_by: FoundBy  # how it was found
+    stop: Stop  # what lies there
+    # records from the last dispatched one to the end; None when no queue told
     records: int | None = None
+    # offset of something behind the end that is not zero, by samples; None where the samples are
+    # zero
     data_beyond: int | None = None
 
 

@@ -57,23 +57,15 @@ UNITS = {BranchKind.CONSUME_QUEUE: CQ_UNIT_SIZE, BranchKind.BATCH_QUEUE: BATCH_C
 
 @dataclass(frozen=True)
 class Store:
-    """A broker's store, or the part of one that was asked for.
+    """A broker's store, or the part of one that was asked for."""
 
-    Attributes:
-        root: the store's directory; of a lone file, the directory that paths are relative to.
-        asked: what was asked for.
-        branches: what lies there.
-        broker_conf: what the broker was told; None when nobody gave it to us.
-        oddities: what is in the way of an artefact in the root.
-        follows_conf: configured lengths count even where files that agree have others.
-    """
-
-    root: Place
-    asked: Branch
-    branches: tuple[Branch, ...]
+    root: Place  # the store's directory; of a lone file, the directory that paths are relative to
+    asked: Branch  # what was asked for
+    branches: tuple[Branch, ...]  # what lies there
+    # what the broker was told; None when nobody gave it to us
     broker_conf: BrokerConf | None = field(default=None, repr=False)
-    oddities: tuple[Oddity, ...] = ()
-    follows_conf: bool = False
+    oddities: tuple[Oddity, ...] = ()  # what is in the way of an artefact in the root
+    follows_conf: bool = False  # configured lengths count even where files that agree have others
 
     def branches_of(self, *kinds: BranchKind) -> list[Branch]:
         """Give the branches of some kinds, in order of their paths."""

@@ -27,33 +27,20 @@ class BodyMode(enum.StrEnum):
 
 
 class BodyOptions(NamedTuple):
-    """How bodies are shown.
+    """How bodies are shown."""
 
-    Attributes:
-        mode: see `BodyMode`.
-        raw: as stored; else compressed ones decompressed.
-        ceiling: bytes that one body may have.
-    """
-
-    mode: BodyMode = BodyMode.NONE
-    raw: bool = False
-    ceiling: int = DEFAULT_CEILING_BYTES
+    mode: BodyMode = BodyMode.NONE  # see `BodyMode`
+    raw: bool = False  # as stored; else compressed ones decompressed
+    ceiling: int = DEFAULT_CEILING_BYTES  # bytes that one body may have
 
 
 class Body(NamedTuple):
-    """The columns of a body.
+    """The columns of a body."""
 
-    Attributes:
-        body: text or digits.
-        body_b64: exact bytes, where there is no text for them.
-        body_error: why there is none.
-        code: of the finding, where that is damage.
-    """
-
-    body: str | None = None
-    body_b64: str | None = None
-    body_error: str | None = None
-    code: str | None = None
+    body: str | None = None  # text or digits
+    body_b64: str | None = None  # exact bytes, where there is no text for them
+    body_error: str | None = None  # why there is none
+    code: str | None = None  # of the finding, where that is damage
 
     @property
     def weight(self) -> int:

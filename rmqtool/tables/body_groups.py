@@ -42,15 +42,10 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True)
 class Budget:
-    """What may still be shown.
+    """What may still be shown."""
 
-    Attributes:
-        left: bytes.
-        is_spent: whether a body was left out, with all after it.
-    """
-
-    left: int = BUDGET_BYTES
-    is_spent: bool = False
+    left: int = BUDGET_BYTES  # bytes
+    is_spent: bool = False  # whether a body was left out, with all after it
 
 
 class BodyColumns(NamedTuple):
@@ -69,15 +64,10 @@ class BodyColumns(NamedTuple):
 
 
 class Group(NamedTuple):
-    """Some records with their bodies.
+    """Some records with their bodies."""
 
-    Attributes:
-        columns: int64, shape (ROWS, n); the records.
-        bodies: of these; None where they are not shown.
-    """
-
-    columns: Int64s
-    bodies: BodyColumns | None
+    columns: Int64s  # int64, shape (ROWS, n); the records
+    bodies: BodyColumns | None  # of these; None where they are not shown
 
 
 def groups(

@@ -34,14 +34,10 @@ LIGHT_TABLE: Final = "lmqOffsetTable"
 
 @dataclass(slots=True)
 class WrittenConfig:
-    """What became of the configuration.
+    """What became of the configuration."""
 
-    Attributes:
-        rows: of `BROKER_JSON`, a file each.
-        unread: what could not be read, with the reason; a start would lack it.
-    """
-
-    rows: list[Row] = field(default_factory=list)
+    rows: list[Row] = field(default_factory=list)  # of `BROKER_JSON`, a file each
+    # what could not be read, with the reason; a start would lack it
     unread: list[str] = field(default_factory=list)
 
 

@@ -63,35 +63,20 @@ HEX_FILTERS: Final = frozenset({"--topic", "--queue", "--queue-offsets"})  # whe
 
 @dataclass(frozen=True, slots=True)
 class DumpOptions:
-    """What `dump` was asked.
+    """What `dump` was asked."""
 
-    Attributes:
-        paths: stores, directories or files.
-        word: which view; None is what is there.
-        broker_conf: the broker's configuration file.
-        selection: which rows.
-        body: how bodies are shown.
-        limit: rows at most, from the beginning.
-        tail: rows at most, from the end.
-        fillers: show what stands for nothing, too.
-        as_json: rows will be written as JSON lines, which is done where they are read.
-        columns: fields that were asked for; None is all.
-        jobs: threads; None is one for each processor.
-        is_hex: show the bytes of each row.
-    """
-
-    paths: tuple[str, ...]
-    word: str | None = None
-    broker_conf: str | None = None
-    selection: Selection = field(default_factory=Selection)
-    body: BodyOptions = field(default_factory=BodyOptions)
-    limit: int | None = None
-    tail: int | None = None
-    fillers: bool = False
-    as_json: bool = False
-    columns: tuple[str, ...] | None = None
-    jobs: int | None = None
-    is_hex: bool = False
+    paths: tuple[str, ...]  # stores, directories or files
+    word: str | None = None  # which view; None is what is there
+    broker_conf: str | None = None  # the broker's configuration file
+    selection: Selection = field(default_factory=Selection)  # which rows
+    body: BodyOptions = field(default_factory=BodyOptions)  # how bodies are shown
+    limit: int | None = None  # rows at most, from the beginning
+    tail: int | None = None  # rows at most, from the end
+    fillers: bool = False  # show what stands for nothing, too
+    as_json: bool = False  # rows will be written as JSON lines, which is done where they are read
+    columns: tuple[str, ...] | None = None  # fields that were asked for; None is all
+    jobs: int | None = None  # threads; None is one for each processor
+    is_hex: bool = False  # show the bytes of each row
 
     def __post_init__(self) -> None:
         """Refuse what cannot be meant."""
@@ -125,28 +110,21 @@ class DumpOptions:
 
 @dataclass(slots=True)
 class DumpOutcome:
-    """How a dump went, known when its rows have been read.
+    """How a dump went, known when its rows have been read."""
 
-    Attributes:
-        rows: how many were given.
-        damaged: how many of them tell of damage.
-        unread: files that could not be read, with the reason.
-        refused: how many more rows tell of such a file: the command line names those at its end.
-        expired: files that a running broker deleted while they were read.
-        log_start: physical offset that the last log began at when its files were listed.
-        not_flushed: stretches of logs, physical offsets, whose queue units are in no database yet.
-        total_bytes: how much of logs there is to read, known before it is read.
-        advance: takes the bytes that were read since it was last called.
-    """
-
-    rows: int = 0
-    damaged: int = 0
+    rows: int = 0  # how many were given
+    damaged: int = 0  # how many of them tell of damage
+    # files that could not be read, with the reason
     unread: list[StoreError] = field(default_factory=list)
+    # how many more rows tell of such a file: the command line names those at its end
     refused: int = 0
+    # files that a running broker deleted while they were read
     expired: set[str] = field(default_factory=set)
-    log_start: int = 0
+    log_start: int = 0  # physical offset that the last log began at when its files were listed
+    # stretches of logs, physical offsets, whose queue units are in no database yet
     not_flushed: list[tuple[int, int]] = field(default_factory=list)
-    total_bytes: int = 0
+    total_bytes: int = 0  # how much of logs there is to read, known before it is read
+    # takes the bytes that were read since it was last called
     advance: Callable[[int], None] = lambda _: None
 
     def is_gap(self, store: Store, path: str, error: UnreadablePath) -> bool:

@@ -42,43 +42,28 @@ _OF_QUEUES[UnitKind.INVALID], _OF_QUEUES[UnitKind.EMPTY] = INVALID, HOLE
 
 @dataclass(frozen=True, slots=True)
 class Fixed:
-    """One kind of unit.
+    """One kind of unit."""
 
-    Attributes:
-        layout: of a unit.
-        table: its columns; `position`, `count`, `extent` and `code` are filled here.
-        kinds: says what each unit is.
-        columns: gives the other public columns of units; `numbers` counts units from 0 on.
-        wanted: marks the units that were asked for; the numbers of runs and their lengths decide
-            where a range of numbers was asked for.
-        code: finding code of an invalid unit and of zeros between others.
-        is_hash_table: zeros between others are nothing out of the ordinary.
-        ends_in_blank: bytes behind the last whole unit are a blank record.
-    """
-
-    layout: Layout
-    table: Table
-    kinds: Callable[[FileUnits], Int64s]
+    layout: Layout  # of a unit
+    table: Table  # its columns; `position`, `count`, `extent` and `code` are filled here
+    kinds: Callable[[FileUnits], Int64s]  # says what each unit is
+    # gives the other public columns of units; `numbers` counts units from 0 on
     columns: Callable[[FilePart, FileUnits, Int64s], dict[str, pa.Array]]
+    # marks the units that were asked for; the numbers of runs and their lengths decide where a
+    # range of numbers was asked for
     wanted: Callable[[FileUnits, Int64s, Selection], Bools]
-    code: str
-    is_hash_table: bool = False
-    ends_in_blank: bool = False
+    code: str  # finding code of an invalid unit and of zeros between others
+    is_hash_table: bool = False  # zeros between others are nothing out of the ordinary
+    ends_in_blank: bool = False  # bytes behind the last whole unit are a blank record
 
 
 @dataclass(frozen=True, slots=True)
 class UnusedUnits:
-    """Units at the end of a file that were never used.
+    """Units at the end of a file that were never used."""
 
-    Attributes:
-        begin: position of the first one.
-        end: position behind the last one.
-        first: its number.
-    """
-
-    begin: int
-    end: int
-    first: int
+    begin: int  # position of the first one
+    end: int  # position behind the last one
+    first: int  # its number
 
 
 def fixed_rows(

@@ -38,17 +38,12 @@ TORN_LOOKS: Final = 20  # at a last record that is not whole: after them it is d
 
 
 class Glance(NamedTuple):
-    """What one look at a log found; all are physical offsets.
+    """What one look at a log found; all are physical offsets."""
 
-    Attributes:
-        start: first byte of the first file.
-        end: behind the last record.
-        cut: behind the last record of a look before that is still there, where the one after it is
-            not; None where all of them are.
-    """
-
-    start: int
-    end: int
+    start: int  # first byte of the first file
+    end: int  # behind the last record
+    # behind the last record of a look before that is still there, where the one after it is not;
+    # None where all of them are
     cut: int | None
 
 

@@ -31,17 +31,11 @@ if TYPE_CHECKING:
 
 
 class UnitSection(NamedTuple):
-    """A stretch of a file that holds units of one kind.
+    """A stretch of a file that holds units of one kind."""
 
-    Attributes:
-        layout: of a unit.
-        begin: position of the first one.
-        end: position behind the last one.
-    """
-
-    layout: Layout
-    begin: int
-    end: int
+    layout: Layout  # of a unit
+    begin: int  # position of the first one
+    end: int  # position behind the last one
 
 
 _UNITS = {

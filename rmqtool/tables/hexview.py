@@ -36,23 +36,14 @@ MISSING: Final = "missing"  # field of bytes that are not there
 
 
 class FieldBytes(NamedTuple):
-    """A field with the bytes that make it.
+    """A field with the bytes that make it."""
 
-    Attributes:
-        position: first byte in the file.
-        raw: the bytes; None stands for zeros.
-        length: how many.
-        field: its name.
-        value: what they say.
-        code: finding code.
-    """
-
-    position: int
-    raw: bytes | None
-    length: int
-    field: str
-    value: str | None
-    code: str | None = None
+    position: int  # first byte in the file
+    raw: bytes | None  # the bytes; None stands for zeros
+    length: int  # how many
+    field: str  # its name
+    value: str | None  # what they say
+    code: str | None = None  # finding code
 
 
 def message_lines(part: SegmentPart, options: MessageOptions) -> Iterator[Row]:

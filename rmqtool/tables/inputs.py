@@ -28,27 +28,16 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class FilePart:
-    """One file.
+    """One file."""
 
-    Attributes:
-        kind: what it is.
-        place: where it lies.
-        path: the same relative to the store root.
-        start: first byte in its byte space; 0 for a file that is alone.
-        topic: of the queue; empty where there is none.
-        queue_id: of the queue.
-        slots: hash slots of a key index file.
-        entries: entries of a key index file, the unused one counted.
-    """
-
-    kind: BranchKind
-    place: Place
-    path: str
-    start: int = 0
-    topic: str = ""
-    queue_id: int = 0
-    slots: int = 0
-    entries: int = 0
+    kind: BranchKind  # what it is
+    place: Place  # where it lies
+    path: str  # the same relative to the store root
+    start: int = 0  # first byte in its byte space; 0 for a file that is alone
+    topic: str = ""  # of the queue; empty where there is none
+    queue_id: int = 0  # of the queue
+    slots: int = 0  # hash slots of a key index file
+    entries: int = 0  # entries of a key index file, the unused one counted
 
     def open(self) -> OpenFile:
         """Open for reading.

@@ -36,20 +36,14 @@ _NUMBERS: Final = np.array([NUMBER])
 
 
 class Pieces(NamedTuple):
-    """JSON texts of one column.
+    """JSON texts of one column."""
 
-    Attributes:
-        text: the bytes of all of them, and SLACK.
-        starts: where each row's piece begins; NULL or NUMBER for a row that has none. One
-            for all, where all are alike.
-        ends: where it ends; the number.
-        quoted: whether the pieces are to be put in quotes.
-    """
-
-    text: Bytes
+    text: Bytes  # the bytes of all of them, and SLACK
+    # where each row's piece begins; NULL or NUMBER for a row that has none. One for all, where all
+    # are alike.
     starts: Integers
-    ends: Integers
-    quoted: bool = False
+    ends: Integers  # where it ends; the number
+    quoted: bool = False  # whether the pieces are to be put in quotes
 
     @classmethod
     def of(cls, text: Bytes, offsets: Integers, *, quoted: bool = False) -> Pieces:

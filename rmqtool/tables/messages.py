@@ -43,55 +43,34 @@ BATCH_ROWS: Final = WINDOW_BYTES // SMALLEST_RECORD + 8  # as many as a window c
 
 @dataclass(frozen=True, slots=True)
 class MessageOptions:
-    """What is wanted of messages.
+    """What is wanted of messages."""
 
-    Attributes:
-        selection: which.
-        body: how bodies are shown.
-        fillers: whether fillers and unused tails are rows, too; then the rows tile a segment.
-        is_dledger: each record lies in an entry of its own.
-        is_copy: records of a compaction log.
-        as_json: give JSON lines of `columns` instead of Arrow batches.
-        columns: names of the fields for JSON.
-    """
-
-    selection: Selection = field(default_factory=Selection)
-    body: BodyOptions = field(default_factory=BodyOptions)
+    selection: Selection = field(default_factory=Selection)  # which
+    body: BodyOptions = field(default_factory=BodyOptions)  # how bodies are shown
+    # whether fillers and unused tails are rows, too; then the rows tile a segment
     fillers: bool = False
-    is_dledger: bool = False
-    is_copy: bool = False
-    as_json: bool = False
-    columns: tuple[str, ...] = MESSAGES.names
+    is_dledger: bool = False  # each record lies in an entry of its own
+    is_copy: bool = False  # records of a compaction log
+    as_json: bool = False  # give JSON lines of `columns` instead of Arrow batches
+    columns: tuple[str, ...] = MESSAGES.names  # names of the fields for JSON
 
 
 class BodiesLeft(NamedTuple):
-    """From where on the bodies of a part are yet to be shown.
+    """From where on the bodies of a part are yet to be shown."""
 
-    Attributes:
-        position: of the file, where records begin.
-        skipped: how many of the wanted records from there on have been given.
-    """
-
-    position: int
-    skipped: int
+    position: int  # of the file, where records begin
+    skipped: int  # how many of the wanted records from there on have been given
 
 
 @dataclass(frozen=True, slots=True)
 class PartRows:
-    """What one part of a segment gave.
+    """What one part of a segment gave."""
 
-    Attributes:
-        first: position at which its first extent begins; None when it has none.
-        end: position behind the last extent, in this part or behind it.
-        chunks: the rows.
-        unread: why the rest of the part could not be read.
-        rest: which rows are left, as their bodies are more than may be held; None when none are.
-    """
-
-    first: int | None
-    end: int
-    chunks: tuple[pa.RecordBatch | JsonLines, ...]
-    unread: UnreadablePath | None = None
+    first: int | None  # position at which its first extent begins; None when it has none
+    end: int  # position behind the last extent, in this part or behind it
+    chunks: tuple[pa.RecordBatch | JsonLines, ...]  # the rows
+    unread: UnreadablePath | None = None  # why the rest of the part could not be read
+    # which rows are left, as their bodies are more than may be held; None when none are
     rest: BodiesLeft | None = None
 
 

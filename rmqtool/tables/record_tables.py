@@ -52,19 +52,12 @@ class Records(Protocol):
 
 
 class ColumnSource(NamedTuple):
-    """Where the values of a column come from.
+    """Where the values of a column come from."""
 
-    Attributes:
-        read: takes the records.
-        needs_texts: the scan has to read topic and properties for it.
-        of_property: name of the property that it is the value of; empty for all else.
-        is_encoded: a column of them comes as numbers of a dictionary.
-    """
-
-    read: Callable[[Records], Any]
-    needs_texts: bool = False
-    of_property: str = ""
-    is_encoded: bool = False
+    read: Callable[[Records], Any]  # takes the records
+    needs_texts: bool = False  # the scan has to read topic and properties for it
+    of_property: str = ""  # name of the property that it is the value of; empty for all else
+    is_encoded: bool = False  # a column of them comes as numbers of a dictionary
 
 
 def stored(field: str, number: int) -> ColumnSource:

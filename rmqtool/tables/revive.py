@@ -35,23 +35,14 @@ Key: TypeAlias = tuple[object, ...]
 
 
 class Popped(NamedTuple):
-    """A message that was handed out.
+    """A message that was handed out."""
 
-    Attributes:
-        group: who popped it.
-        topic: that it was popped from.
-        queue_id: of that topic.
-        queue_offset: of the message there.
-        pop_time: ms.
-        visible_time: ms; when it may be handed out again.
-    """
-
-    group: str
-    topic: str
-    queue_id: int
-    queue_offset: int
-    pop_time: int
-    visible_time: int
+    group: str  # who popped it
+    topic: str  # that it was popped from
+    queue_id: int  # of that topic
+    queue_offset: int  # of the message there
+    pop_time: int  # ms
+    visible_time: int  # ms; when it may be handed out again
 
 
 def unacknowledged(

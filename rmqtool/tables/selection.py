@@ -13,27 +13,16 @@ EVERYTHING: Range = (None, None)
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """Which rows are wanted; what is None or open does not select.
+    """Which rows are wanted; what is None or open does not select."""
 
-    Attributes:
-        topics: any of these.
-        queue_id: number of the queue.
-        tag: the whole tag string.
-        key: one of the user's keys, or the unique key.
-        properties: names with their values, all of them.
-        store_time: ms since 1970.
-        offsets: physical offsets.
-        queue_offsets: numbers of units of a queue.
-    """
-
-    topics: tuple[str, ...] = ()
-    queue_id: int | None = None
-    tag: str | None = None
-    key: str | None = None
-    properties: tuple[tuple[str, str], ...] = ()
-    store_time: Range = EVERYTHING
-    offsets: Range = EVERYTHING
-    queue_offsets: Range = EVERYTHING
+    topics: tuple[str, ...] = ()  # any of these
+    queue_id: int | None = None  # number of the queue
+    tag: str | None = None  # the whole tag string
+    key: str | None = None  # one of the user's keys, or the unique key
+    properties: tuple[tuple[str, str], ...] = ()  # names with their values, all of them
+    store_time: Range = EVERYTHING  # ms since 1970
+    offsets: Range = EVERYTHING  # physical offsets
+    queue_offsets: Range = EVERYTHING  # numbers of units of a queue
 
     def refuse_backward(self) -> None:
         """Refuse a range that ends before it begins.

@@ -19,17 +19,11 @@ if TYPE_CHECKING:
 
 
 class TextStretches(NamedTuple):
-    """TextStretches of a window.
+    """TextStretches of a window."""
 
-    Attributes:
-        window: the bytes.
-        starts: int64, shape (n,).
-        lengths: int64, shape (n,).
-    """
-
-    window: UInt8s
-    starts: Int64s
-    lengths: Int64s
+    window: UInt8s  # the bytes
+    starts: Int64s  # int64, shape (n,)
+    lengths: Int64s  # int64, shape (n,)
 
     @property
     def places(self) -> tuple[Int64s, Int64s]:
@@ -43,15 +37,10 @@ class TextStretches(NamedTuple):
 
 
 class Properties(NamedTuple):
-    """The properties of records.
+    """The properties of records."""
 
-    Attributes:
-        maps: a map of strings a record.
-        lossy: the numbers of the records whose map does not hold all that is stored.
-    """
-
-    maps: pa.MapArray
-    lossy: Int64s
+    maps: pa.MapArray  # a map of strings a record
+    lossy: Int64s  # the numbers of the records whose map does not hold all that is stored
 
 
 def strings(

@@ -45,17 +45,11 @@ GROUP: Final = "PGROUP"
 
 @dataclass(slots=True)
 class HalfMessages:
-    """The records of half messages with one unique key.
+    """The records of half messages with one unique key."""
 
-    Attributes:
-        first: the oldest record.
-        last: the newest record.
-        places: of all of them.
-    """
-
-    first: Record
-    last: Record
-    places: list[Place] = field(default_factory=list)
+    first: Record  # the oldest record
+    last: Record  # the newest record
+    places: list[Place] = field(default_factory=list)  # of all of them
 
 
 def undecided_transactions(store: Store) -> Iterator[Row]:

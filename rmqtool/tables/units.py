@@ -22,15 +22,10 @@ CHUNK_BYTES: Final = 1 << 20
 
 
 class FileUnits(NamedTuple):
-    """Consecutive units of a file.
+    """Consecutive units of a file."""
 
-    Attributes:
-        position: of the first one in the file.
-        values: a structured array of the layout's dtype, big-endian.
-    """
-
-    position: int
-    values: npt.NDArray[Any]
+    position: int  # of the first one in the file
+    values: npt.NDArray[Any]  # a structured array of the layout's dtype, big-endian
 
     def column(self, name: str) -> Int64s:
         """Give one field."""
@@ -75,15 +70,10 @@ def used_end(file: OpenFile) -> int:
 
 
 class UnitRuns(NamedTuple):
-    """Rows for units of which runs of the same kind of nothing are one row each.
+    """Rows for units of which runs of the same kind of nothing are one row each."""
 
-    Attributes:
-        firsts: number of the unit at which each row begins.
-        counts: units of each row.
-    """
-
-    firsts: Int64s
-    counts: Int64s
+    firsts: Int64s  # number of the unit at which each row begins
+    counts: Int64s  # units of each row
 
 
 def runs_of(nothing: Int64s) -> UnitRuns:

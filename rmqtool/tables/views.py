@@ -24,21 +24,13 @@ ALL: Final = UNITS | {"--tag", "--key", "--where-property", "--from", "--to", "-
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """One kind of rows.
+    """One kind of rows."""
 
-    Attributes:
-        word: what `--as` takes.
-        branch: the artefact that it shows.
-        table: its columns.
-        filters: options that can choose among its rows.
-        is_bulk: its rows come as columns.
-    """
-
-    word: str
-    branch: BranchKind
-    table: Table
-    filters: frozenset[str] = frozenset()
-    is_bulk: bool = False
+    word: str  # what `--as` takes
+    branch: BranchKind  # the artefact that it shows
+    table: Table  # its columns
+    filters: frozenset[str] = frozenset()  # options that can choose among its rows
+    is_bulk: bool = False  # its rows come as columns
 
     @property
     def is_messages(self) -> bool:

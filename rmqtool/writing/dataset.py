@@ -37,13 +37,9 @@ _PIECE_BYTES: Final = 8 << 20
 
 @dataclass(frozen=True, slots=True)
 class Dataset:
-    """A directory to write; small and picklable.
+    """A directory to write; small and picklable."""
 
-    Attributes:
-        place: where it is.
-    """
-
-    place: Place
+    place: Place  # where it is
 
     @classmethod
     def of(cls, path: str) -> Dataset:
@@ -192,18 +188,12 @@ class Dataset:
 
 @dataclass(slots=True)
 class NewFile:
-    """A file while it is made.
+    """A file while it is made."""
 
-    Attributes:
-        place: what it will be.
-        stream: what is written to.
-        staged: where it is made; None where it has no name before it is uploaded.
-        target: the directory of the dataset, and the components of its name there.
-    """
-
-    place: Place
-    stream: IO[bytes]
-    staged: Spot | None = None
+    place: Place  # what it will be
+    stream: IO[bytes]  # what is written to
+    staged: Spot | None = None  # where it is made; None where it has no name before it is uploaded
+    # the directory of the dataset, and the components of its name there
     target: tuple[str, ...] = ()
 
     def commit(self) -> int:

@@ -226,15 +226,10 @@ class Directory:
 
 
 class Spot(NamedTuple):
-    """A name in an open directory, whether something has it or not.
+    """A name in an open directory, whether something has it or not."""
 
-    Attributes:
-        directory: open as long as the spot is used.
-        name: one component.
-    """
-
-    directory: Directory
-    name: str
+    directory: Directory  # open as long as the spot is used
+    name: str  # one component
 
     def __str__(self) -> str:
         return self.directory.shown(self.name)

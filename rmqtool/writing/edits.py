@@ -60,7 +60,6 @@ class Transaction:
     the broker, given to the lock, places part of the store elsewhere.
 
     Attributes:
-        undo_directory: where the journal and what was replaced are; `undo` takes its name.
         is_changing: after the block, whether there was anything to change.
 
     Args:
@@ -80,7 +79,7 @@ class Transaction:
         self._saved: list[SavedBytes] = []
         self._undo: Directory | None = None
 
-    undo_directory: Path
+    undo_directory: Path  # where the journal and what was replaced are; `undo` takes its name
     _work: Workplace
     _journal: Journal
 

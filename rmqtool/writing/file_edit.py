@@ -48,24 +48,15 @@ class ByteRange:
 
 
 class FileEdit(NamedTuple):
-    """Bytes, length and mtime of one file that change in their place.
+    """Bytes, length and mtime of one file that change in their place."""
 
-    Attributes:
-        number: of the operation.
-        path: of the store.
-        length: bytes before and after.
-        mtime_ns: before and after; the same unless another one was asked for, as brokers expire
-            segments by it.
-        ranges: what is written, not overlapping.
-        reason: why, for people.
-    """
-
-    number: int
-    path: str
-    length: tuple[int, int]
+    number: int  # of the operation
+    path: str  # of the store
+    length: tuple[int, int]  # bytes before and after
+    # before and after; the same unless another one was asked for, as brokers expire segments by it
     mtime_ns: tuple[int, int]
-    ranges: tuple[ByteRange, ...]
-    reason: str
+    ranges: tuple[ByteRange, ...]  # what is written, not overlapping
+    reason: str  # why, for people
 
     def lines(self) -> list[dict[str, Any]]:
         """Give its lines for the journal."""

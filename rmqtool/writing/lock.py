@@ -38,16 +38,16 @@ class StoreLock:
 
     Attributes:
         root: the store root, without links.
-        directory: the same, open while the lock is held: all that is written goes through it.
         elsewhere: absolute paths of what the broker's configuration places outside of the root.
-        found: size and mtime (ns) of `lock` as a broker left it; None when none ever wrote it.
-            A broker that starts does, so a change of these tells that one ran.
+        found: size and mtime (ns) of `lock` as a broker left it; None when none ever wrote it. A
+            broker that starts does, so a change of these tells that one ran.
 
     Args:
         root: the store root, as the user names it.
         elsewhere: as above.
     """
 
+    # the same, open while the lock is held: all that is written goes through it
     directory: Directory
 
     def __init__(self, root: str | os.PathLike[str], elsewhere: tuple[str, ...] = ()) -> None:

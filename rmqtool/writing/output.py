@@ -113,17 +113,13 @@ class OutputDirectory(OutputTree):
 class OutputFile:
     """A single new file; a context manager. It appears, complete, when the block ends.
 
-    Attributes:
-        binary: what to write bytes to.
-        text: what to write text to (UTF-8); use one of the two.
-
     Args:
         path: the target.
         overwrite: whether a regular file that is there may be replaced.
     """
 
-    binary: BinaryIO
-    text: TextIO
+    binary: BinaryIO  # what to write bytes to
+    text: TextIO  # what to write text to (UTF-8); use one of the two
 
     def __init__(self, path: str | os.PathLike[str], *, overwrite: bool = False) -> None:
         self._sync = DiskSync()

@@ -19,19 +19,12 @@ _TO_FILES: Final = 0o666
 
 
 class Ownership(NamedTuple):
-    """The owner and the modes that new entries get.
+    """The owner and the modes that new entries get."""
 
-    Attributes:
-        uid: of the user.
-        gid: of the group.
-        directory_mode: of directories.
-        file_mode: of files.
-    """
-
-    uid: int
-    gid: int
-    directory_mode: int
-    file_mode: int
+    uid: int  # of the user
+    gid: int  # of the group
+    directory_mode: int  # of directories
+    file_mode: int  # of files
 
     def take_file(self, handle: int) -> None:
         """Give a new file that is open to the owner."""

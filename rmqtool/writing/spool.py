@@ -22,13 +22,9 @@ NOTHING: Final = object()  # None is a result like any other
 
 @dataclass(frozen=True, slots=True)
 class Spool:
-    """Results of one wave. Picklable.
+    """Results of one wave. Picklable."""
 
-    Attributes:
-        stem: what the paths of all its files begin with.
-    """
-
-    stem: str
+    stem: str  # what the paths of all its files begin with
 
     def put(self, task: int, place: int, result: object) -> bool:
         """Write a result; who reads sees all of it or nothing. Tell whether it could be written.

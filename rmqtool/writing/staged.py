@@ -78,31 +78,18 @@ class SavedBytes:
 
 @dataclass
 class StagedSwap:
-    """A file or tree that is being written, to take a place in the store.
+    """A file or tree that is being written, to take a place in the store."""
 
-    Attributes:
-        number: of the operation.
-        path: of the store.
-        work: where it lies.
-        aside: tree of the undo directory that it is written in, under its number.
-        aside_path: what the journal says about that place.
-        what: replace, create or remove.
-        reason: why, for people.
-        is_ancestor: whether the target was not named itself, but is needed above what was.
-        tree: that is written.
-        file: that is written, where it is no tree.
-    """
-
-    number: int
-    path: str
-    work: Workplace
-    aside: OutputTree
-    aside_path: str
-    what: str
-    reason: str
-    is_ancestor: bool
-    tree: OutputTree | None = None
-    file: OutputTreeFile | None = None
+    number: int  # of the operation
+    path: str  # of the store
+    work: Workplace  # where it lies
+    aside: OutputTree  # tree of the undo directory that it is written in, under its number
+    aside_path: str  # what the journal says about that place
+    what: str  # replace, create or remove
+    reason: str  # why, for people
+    is_ancestor: bool  # whether the target was not named itself, but is needed above what was
+    tree: OutputTree | None = None  # that is written
+    file: OutputTreeFile | None = None  # that is written, where it is no tree
 
     @property
     def name(self) -> str:
@@ -142,25 +129,15 @@ class StagedSwap:
 
 @dataclass
 class StagedEdit:
-    """Changes of one file in its place, as they are collected.
+    """Changes of one file in its place, as they are collected."""
 
-    Attributes:
-        number: of the operation.
-        path: of the store.
-        work: where it lies.
-        length: bytes [before, after].
-        mtime_ns: [before, after].
-        pieces: (position, new bytes).
-        reason: why, for people.
-    """
-
-    number: int
-    path: str
-    work: Workplace
-    length: list[int]
-    mtime_ns: list[int]
-    pieces: list[tuple[int, Saved]] = field(default_factory=list)
-    reason: str = ""
+    number: int  # of the operation
+    path: str  # of the store
+    work: Workplace  # where it lies
+    length: list[int]  # bytes [before, after]
+    mtime_ns: list[int]  # [before, after]
+    pieces: list[tuple[int, Saved]] = field(default_factory=list)  # (position, new bytes)
+    reason: str = ""  # why, for people
 
     def build(self, old_bytes: SavedBytes) -> FileEdit | None:
         """Save what will be lost and give the change; None when nothing would change.

@@ -23,21 +23,13 @@ _BETWEEN: Final = ".between"
 
 
 class Swap(NamedTuple):
-    """A file or directory that changes places with one in the undo directory.
+    """A file or directory that changes places with one in the undo directory."""
 
-    Attributes:
-        number: of the operation.
-        path: of the store.
-        aside: where the other side is; `Workplace.aside` places it.
-        what: replace, create or remove.
-        reason: why, for people.
-    """
-
-    number: int
-    path: str
-    aside: str
-    what: str
-    reason: str
+    number: int  # of the operation
+    path: str  # of the store
+    aside: str  # where the other side is; `Workplace.aside` places it
+    what: str  # replace, create or remove
+    reason: str  # why, for people
 
     def lines(self) -> list[dict[str, Any]]:
         """Give its lines for the journal."""

@@ -44,17 +44,11 @@ class Outcome(enum.StrEnum):
 
 
 class Resumed(NamedTuple):
-    """One interrupted run that `resume` dealt with.
+    """One interrupted run that `resume` dealt with."""
 
-    Attributes:
-        name: of its undo directory.
-        command: what had been run.
-        outcome: what became of it.
-    """
-
-    name: str
-    command: str
-    outcome: Outcome
+    name: str  # of its undo directory
+    command: str  # what had been run
+    outcome: Outcome  # what became of it
 
     @property
     def told(self) -> str:

@@ -29,19 +29,13 @@ _LAST_LINE_BYTES: Final = 4096
 
 
 class UndoDirectory(NamedTuple):
-    """An edit in place, as its journal tells.
+    """An edit in place, as its journal tells."""
 
-    Attributes:
-        name: what `undo` is told to take this edit back.
-        lines: of its journal, in order, but for those of the changes: there may be 100,000.
-        inode: of the journal.
-        owner: id of the user who made it.
-    """
-
-    name: str
+    name: str  # what `undo` is told to take this edit back
+    # of its journal, in order, but for those of the changes: there may be 100,000
     lines: tuple[dict[str, Any], ...]
-    inode: int
-    owner: int
+    inode: int  # of the journal
+    owner: int  # id of the user who made it
 
     @property
     def state(self) -> State:

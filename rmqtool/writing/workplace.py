@@ -26,19 +26,14 @@ _DIGESTED_BYTES: Final = 1 << 20
 
 
 class Workplace(NamedTuple):
-    """Where an edit happens.
+    """Where an edit happens."""
 
-    Attributes:
-        root: the store root, open.
-        undo: the undo directory, open.
-        elsewhere: absolute paths, without links, of what the broker's configuration places outside
-            of the root; nothing else outside of it is ever touched.
-        is_confined: whether not even that is: the journal is a copy of the one that was written.
-    """
-
-    root: Directory
-    undo: Directory
+    root: Directory  # the store root, open
+    undo: Directory  # the undo directory, open
+    # absolute paths, without links, of what the broker's configuration places outside of the root;
+    # nothing else outside of it is ever touched
     elsewhere: tuple[str, ...] = ()
+    # whether not even that is: the journal is a copy of the one that was written
     is_confined: bool = False
 
     @contextmanager

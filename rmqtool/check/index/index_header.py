@@ -37,17 +37,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Opened:
-    """One index file that can be read.
+    """One index file that can be read."""
 
-    Attributes:
-        file: where it is, and its geometry.
-        header: the six fields.
-        count: entries up to the next free one, as far as file and geometry have room.
-    """
-
-    file: IndexFile
-    header: dict[str, int]
-    count: int
+    file: IndexFile  # where it is, and its geometry
+    header: dict[str, int]  # the six fields
+    count: int  # entries up to the next free one, as far as file and geometry have room
 
     @property
     def begin(self) -> int:

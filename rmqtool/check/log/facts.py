@@ -26,34 +26,23 @@ def _no_timers() -> npt.NDArray[np.int64]:
 
 @dataclass(slots=True)
 class LogFacts:
-    """What is known of the log.
+    """What is known of the log."""
 
-    Attributes:
-        is_known: a log is there, and was looked at.
-        start: first byte that is read: of the first segment, but for what is taken over.
-        oldest: first byte of the first segment.
-        end: behind the last record: where the next one goes.
-        last_record: start of the last record; -1 without records.
-        newest_time: largest store timestamp of a record, ms; 0 without records.
-        is_scanned: every record was read; else only the tail was looked at.
-        lost: stretches of the log without records.
-        moved: records that lie elsewhere than they say: what they say to where they lie.
-        bridges: of the records that repair has put over damage, in order.
-        timer_messages: int64, shape (5, n); see `Transactions.timer_messages`.
-        counted: findings that were only counted.
-    """
-
-    is_known: bool = False
-    start: int = 0
-    oldest: int = 0
-    end: int = 0
-    last_record: int = -1
-    newest_time: int = 0
-    is_scanned: bool = False
-    lost: LostRanges = field(default_factory=LostRanges)
+    is_known: bool = False  # a log is there, and was looked at
+    start: int = 0  # first byte that is read: of the first segment, but for what is taken over
+    oldest: int = 0  # first byte of the first segment
+    end: int = 0  # behind the last record: where the next one goes
+    last_record: int = -1  # start of the last record; -1 without records
+    newest_time: int = 0  # largest store timestamp of a record, ms; 0 without records
+    is_scanned: bool = False  # every record was read; else only the tail was looked at
+    lost: LostRanges = field(default_factory=LostRanges)  # stretches of the log without records
+    # records that lie elsewhere than they say: what they say to where they lie
     moved: dict[int, int] = field(default_factory=dict)
+    # of the records that repair has put over damage, in order
     bridges: list[int] = field(default_factory=list)
+    # int64, shape (5, n); see `Transactions.timer_messages`
     timer_messages: npt.NDArray[np.int64] = field(default_factory=_no_timers)
+    # findings that were only counted
     counted: Counter[tuple[Code, Severity]] = field(default_factory=Counter)
     _moved_places: set[int] = field(default_factory=set)
 

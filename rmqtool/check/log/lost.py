@@ -31,21 +31,13 @@ MOST: Final = 100_000  # stretches; a log that is lost in more places is one lar
 
 @dataclass(slots=True)
 class LostStretch:
-    """One lost stretch.
+    """One lost stretch."""
 
-    Attributes:
-        start: physical offset of its first byte.
-        end: behind its last byte.
-        finding: what is said of it.
-        units: queue units that point into it.
-        entries: index entries that point into it.
-    """
-
-    start: int
-    end: int
-    finding: Finding
-    units: int = 0
-    entries: int = 0
+    start: int  # physical offset of its first byte
+    end: int  # behind its last byte
+    finding: Finding  # what is said of it
+    units: int = 0  # queue units that point into it
+    entries: int = 0  # index entries that point into it
 
 
 class LostRanges:

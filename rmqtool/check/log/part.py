@@ -41,63 +41,40 @@ TAIL = CL_TAIL
 
 
 class PartOptions(NamedTuple):
-    """What is asked of a part. Picklable.
+    """What is asked of a part. Picklable."""
 
-    Attributes:
-        scan: what to read of each record.
-        derive: which runs to derive; None for none.
-        records: how to judge records.
-        last_used: start of the last segment that holds anything; only there can old records lie
-            behind the tail.
-        dledger_index: files of DLedger's own index, to be compared; None without.
-        grid: stretches of time in which records are to be counted; None for no counting.
-        prover: leaves out of runs what lies on disk just so; None leaves them whole.
-    """
-
-    scan: ScanOptions
-    derive: DeriveOptions | None
-    records: RecordOptions
+    scan: ScanOptions  # what to read of each record
+    derive: DeriveOptions | None  # which runs to derive; None for none
+    records: RecordOptions  # how to judge records
+    # start of the last segment that holds anything; only there can old records lie behind the tail
     last_used: int
+    # files of DLedger's own index, to be compared; None without
     dledger_index: MappedFiles | None = None
+    # stretches of time in which records are to be counted; None for no counting
     grid: TimeGrid | None = None
+    # leaves out of runs what lies on disk just so; None leaves them whole
     prover: Prover | None = None
 
 
 @dataclass(slots=True)
 class PartReport:
-    """What was found in a part.
+    """What was found in a part."""
 
-    Attributes:
-        first: position of the first extent; None when none begins in the part.
-        end: position behind the last extent.
-        records: how many.
-        stretches: what is no record, in file order.
-        runs: what the records dispatch; None when nobody asked.
-        findings: of the records, the first ones of each code.
-        counts: of all findings that were not passed on, by code and severity.
-        judge: what the records say in sum; None when nothing was read.
-        entries: what DLedger's headers say in sum.
-        last_record: physical offset of the last record; -1 for none.
-        last_end: behind it.
-        unread: why the part could not be read; None when it could.
-        traffic: records over time; None when nobody asked.
-        index_on_disk: where the index entries of `runs` lie that were left out; None where they
-            were not.
-    """
-
-    first: int | None
-    end: int
-    records: int = 0
-    stretches: tuple[Stretch, ...] = ()
-    runs: Runs | None = None
-    findings: tuple[Finding, ...] = ()
+    first: int | None  # position of the first extent; None when none begins in the part
+    end: int  # position behind the last extent
+    records: int = 0  # how many
+    stretches: tuple[Stretch, ...] = ()  # what is no record, in file order
+    runs: Runs | None = None  # what the records dispatch; None when nobody asked
+    findings: tuple[Finding, ...] = ()  # of the records, the first ones of each code
+    # of all findings that were not passed on, by code and severity
     counts: dict[tuple[Code, Severity], int] = field(default_factory=dict)
-    judge: RecordJudge | None = None
-    entries: DLedgerEntryJudge | None = None
-    last_record: int = -1
-    last_end: int = -1
-    unread: UnreadablePath | None = None
-    traffic: LogTraffic | None = None
+    judge: RecordJudge | None = None  # what the records say in sum; None when nothing was read
+    entries: DLedgerEntryJudge | None = None  # what DLedger's headers say in sum
+    last_record: int = -1  # physical offset of the last record; -1 for none
+    last_end: int = -1  # behind it
+    unread: UnreadablePath | None = None  # why the part could not be read; None when it could
+    traffic: LogTraffic | None = None  # records over time; None when nobody asked
+    # where the index entries of `runs` lie that were left out; None where they were not
     index_on_disk: EntriesOnDisk | None = None
 
     @property

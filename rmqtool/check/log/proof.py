@@ -37,28 +37,18 @@ NONE: Final = IndexRun(np.empty(0, np.int32), np.empty(0, np.int64), np.empty(0,
 
 
 class Piece(NamedTuple):
-    """Entries of one index file that lie one behind the other.
+    """Entries of one index file that lie one behind the other."""
 
-    Attributes:
-        path: of the file.
-        position: of the first one.
-        entries: how many.
-    """
-
-    path: str
-    position: int
-    entries: int
+    path: str  # of the file
+    position: int  # of the first one
+    entries: int  # how many
 
 
 class EntriesOnDisk(NamedTuple):
-    """Index entries that a part of the log asks for, and that are there. Picklable.
+    """Index entries that a part of the log asks for, and that are there. Picklable."""
 
-    Attributes:
-        pieces: where they lie, in order.
-        steps: int64, shape (n,): ms from the store time of the record before; of the first, from 0.
-    """
-
-    pieces: tuple[Piece, ...]
+    pieces: tuple[Piece, ...]  # where they lie, in order
+    # int64, shape (n,): ms from the store time of the record before; of the first, from 0
     steps: npt.NDArray[np.int64]
 
     def restored(self, store: Store) -> IndexRun:
@@ -81,34 +71,22 @@ class EntriesOnDisk(NamedTuple):
 
 
 class _Known(NamedTuple):
-    """An index file of a geometry that is known.
+    """An index file of a geometry that is known."""
 
-    Attributes:
-        begin: physical offset of its first entry, as its header says.
-        end: number behind its last entry, likewise.
-        file: the file.
-    """
-
-    begin: int
-    end: int
-    file: IndexFile
+    begin: int  # physical offset of its first entry, as its header says
+    end: int  # number behind its last entry, likewise
+    file: IndexFile  # the file
 
 
 @dataclass(eq=False)
 class Prover:
-    """Compares what a task derives with one store's files. Picklable.
+    """Compares what a task derives with one store's files. Picklable."""
 
-    Attributes:
-        store: the store.
-        queues: whether queues are compared.
-        index: whether the index is.
-        short_run: bytes; where runs are shorter on average, a queue would be opened for a few
-            units, and all of them travel.
-    """
-
-    store: Store
-    queues: bool
-    index: bool
+    store: Store  # the store
+    queues: bool  # whether queues are compared
+    index: bool  # whether the index is
+    # bytes; where runs are shorter on average, a queue would be opened for a few units, and all of
+    # them travel
     short_run: int = field(default=SHORT_RUN, kw_only=True)
 
     def __call__(self, runs: Runs) -> tuple[Runs, EntriesOnDisk | None]:

@@ -20,17 +20,11 @@ BEFORE, BEHIND = 0, -1  # places of a series for what lies outside of the grid
 
 
 class TimeGrid(NamedTuple):
-    """Stretches of time of the same length. Picklable.
+    """Stretches of time of the same length. Picklable."""
 
-    Attributes:
-        begin_ms: where the first one begins, ms since 1970.
-        step_ms: how long each is.
-        steps: how many there are.
-    """
-
-    begin_ms: int
-    step_ms: int
-    steps: int
+    begin_ms: int  # where the first one begins, ms since 1970
+    step_ms: int  # how long each is
+    steps: int  # how many there are
 
     @property
     def end_ms(self) -> int:

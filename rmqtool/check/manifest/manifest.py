@@ -23,31 +23,20 @@ MOST_BYTES: Final = 1 << 30  # of a manifest that is read: some four million fil
 
 
 class ManifestFile(NamedTuple):
-    """One file of a store.
+    """One file of a store."""
 
-    Attributes:
-        path: relative to the store root, `/` separated.
-        kind: what it is, as `dump --as` calls it.
-        size: bytes.
-        mtime_ns: last change, ns since 1970 UTC.
-        inode: its number in the file system; 0 where there is none.
-        used: bytes up to the last one that is not zero: files are made ahead of need.
-        sha256: of these bytes; empty when the file could not be read, or changed meanwhile.
-        records: messages, queue units or index entries; None for other files.
-        sealed: a commitlog segment behind which the log goes on: brokers never write to it again.
-        range_checksum: of a sealed segment, as `DefaultMessageStore#calcDeltaChecksum` gives it
-            for the physical offsets of the file; empty where none was made.
-    """
-
-    path: str
-    kind: str
-    size: int
-    mtime_ns: int
-    inode: int
-    used: int = 0
-    sha256: str = ""
-    records: int | None = None
+    path: str  # relative to the store root, `/` separated
+    kind: str  # what it is, as `dump --as` calls it
+    size: int  # bytes
+    mtime_ns: int  # last change, ns since 1970 UTC
+    inode: int  # its number in the file system; 0 where there is none
+    used: int = 0  # bytes up to the last one that is not zero: files are made ahead of need
+    sha256: str = ""  # of these bytes; empty when the file could not be read, or changed meanwhile
+    records: int | None = None  # messages, queue units or index entries; None for other files
+    # a commitlog segment behind which the log goes on: brokers never write to it again
     sealed: bool = False
+    # of a sealed segment, as `DefaultMessageStore#calcDeltaChecksum` gives it for the physical
+    # offsets of the file; empty where none was made
     range_checksum: str = ""
 
     def is_same_file(self, other: ManifestFile) -> bool:
@@ -97,21 +86,13 @@ def is_manifest(path: str) -> bool:
 
 
 class Manifest(NamedTuple):
-    """All files of a store after one validation.
+    """All files of a store after one validation."""
 
-    Attributes:
-        store: absolute path of the store root.
-        level: how deep it was validated, what was taken over included.
-        is_proven: all of the log, its queues and its index were compared, and nothing was wrong.
-        log_end: where the next record goes.
-        files: by path.
-    """
-
-    store: str
-    level: CheckLevel
-    is_proven: bool
-    log_end: int
-    files: dict[str, ManifestFile]
+    store: str  # absolute path of the store root
+    level: CheckLevel  # how deep it was validated, what was taken over included
+    is_proven: bool  # all of the log, its queues and its index were compared, and nothing was wrong
+    log_end: int  # where the next record goes
+    files: dict[str, ManifestFile]  # by path
 
     def encode(self) -> bytes:
         """Give the document; one line a file, so that two manifests can be compared by `diff`."""

@@ -16,35 +16,21 @@ ZEROS: Final = bytes(CHUNK)
 
 
 class DigestTask(NamedTuple):
-    """A file to be hashed. Picklable.
+    """A file to be hashed. Picklable."""
 
-    Attributes:
-        place: the file.
-        mark: hash its first bytes up to here, too: what there was at an earlier time.
-        in_range: give a broker's checksum of the range that it holds, too.
-    """
-
-    place: Place
-    mark: int = 0
-    in_range: bool = False
+    place: Place  # the file
+    mark: int = 0  # hash its first bytes up to here, too: what there was at an earlier time
+    in_range: bool = False  # give a broker's checksum of the range that it holds, too
 
 
 class Digest(NamedTuple):
-    """What was found.
+    """What was found."""
 
-    Attributes:
-        used: bytes up to the last one that is not zero.
-        sha256: of these.
-        until_mark: of the bytes up to the mark; empty where the used bytes end before.
-        range_checksum: as a broker gives it; empty where nobody asked.
-        unread: why the file could not be read; None when it could.
-    """
-
-    used: int = 0
-    sha256: str = ""
-    until_mark: str = ""
-    range_checksum: str = ""
-    unread: UnreadablePath | None = None
+    used: int = 0  # bytes up to the last one that is not zero
+    sha256: str = ""  # of these
+    until_mark: str = ""  # of the bytes up to the mark; empty where the used bytes end before
+    range_checksum: str = ""  # as a broker gives it; empty where nobody asked
+    unread: UnreadablePath | None = None  # why the file could not be read; None when it could
 
 
 def digest(task: DigestTask) -> Digest:

@@ -39,19 +39,12 @@ MOST: Final = 64  # units of one queue that are reported one by one
 
 @dataclass(slots=True)
 class BatchState(KnownQueue):
-    """One batch queue.
+    """One batch queue."""
 
-    Attributes:
-        next: number of the unit where the next one should be; -1 before the first one.
-        is_unread: a part of it cannot be read, so it is not compared.
-        missing: units that are not there.
-        first_missing: physical offset of the first of them.
-    """
-
-    next: int = -1
-    is_unread: bool = False
-    missing: int = 0
-    first_missing: int = -1
+    next: int = -1  # number of the unit where the next one should be; -1 before the first one
+    is_unread: bool = False  # a part of it cannot be read, so it is not compared
+    missing: int = 0  # units that are not there
+    first_missing: int = -1  # physical offset of the first of them
 
     def miss(self, physical_offset: int) -> None:
         """Count a record without a unit."""

@@ -21,17 +21,12 @@ ROWS: Final = 4
 
 
 class ExtUnits(NamedTuple):
-    """All units of one queue's extension.
+    """All units of one queue's extension."""
 
-    Attributes:
-        starts: int64, shape (n,), increasing: where each begins in the ext space.
-        tags_codes: int64, shape (n,).
-        store_times: int64, shape (n,): store time of the record of each, ms.
-    """
-
+    # int64, shape (n,), increasing: where each begins in the ext space
     starts: npt.NDArray[np.int64]
-    tags_codes: npt.NDArray[np.int64]
-    store_times: npt.NDArray[np.int64]
+    tags_codes: npt.NDArray[np.int64]  # int64, shape (n,)
+    store_times: npt.NDArray[np.int64]  # int64, shape (n,): store time of the record of each, ms
 
     @classmethod
     def of(cls, files: MappedFiles) -> Self:

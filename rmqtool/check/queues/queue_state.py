@@ -16,19 +16,12 @@ UNIT: Final = CQ_UNIT.size
 
 
 class Break(NamedTuple):
-    """Queue offsets that no record of the log has.
+    """Queue offsets that no record of the log has."""
 
-    Attributes:
-        start: first of them.
-        end: behind the last one.
-        before: physical offset of the record in front of them.
-        after: physical offset of the record behind them.
-    """
-
-    start: int
-    end: int
-    before: int
-    after: int
+    start: int  # first of them
+    end: int  # behind the last one
+    before: int  # physical offset of the record in front of them
+    after: int  # physical offset of the record behind them
 
     def is_left_by(self, state: QueueState, queue_offset: int) -> bool:
         """Tell whether one record had gone over them, and the next goes on where they begin."""
@@ -36,19 +29,12 @@ class Break(NamedTuple):
 
 
 class Outlier(NamedTuple):
-    """Records whose queue offsets do not follow, although their units do.
+    """Records whose queue offsets do not follow, although their units do."""
 
-    Attributes:
-        number: queue offset at which the units lie.
-        queue_offset: what the first of the records says.
-        records: how many.
-        physical_offset: of the first one.
-    """
-
-    number: int
-    queue_offset: int
-    records: int
-    physical_offset: int
+    number: int  # queue offset at which the units lie
+    queue_offset: int  # what the first of the records says
+    records: int  # how many
+    physical_offset: int  # of the first one
 
 
 def at_unit(
@@ -69,28 +55,18 @@ def at_unit(
 
 @dataclass(slots=True)
 class QueueState(KnownQueue):
-    """One queue. Numbers count units from the begin of the queue.
+    """One queue. Numbers count units from the begin of the queue."""
 
-    Attributes:
-        first: first unit that a record of the log wants; -1 before there was one.
-        first_physical_offset: of the first record of the queue; -1 before there was one.
-        expected: where the next record's unit belongs.
-        delta: what the queue offsets of the records are ahead of their units.
-        last_physical_offset: of the record before.
-        wrong: [start, end, physical offset wanted at start] of units that are not as wanted.
-        breaks: queue offsets without a record.
-        outlier: records with wrong queue offsets, until the next ones decide.
-        unread: [start, end) of units that cannot be read, so that nothing is said of them.
-    """
-
-    first: int = -1
-    first_physical_offset: int = -1
-    expected: int = -1
-    delta: int = 0
-    last_physical_offset: int = -1
+    first: int = -1  # first unit that a record of the log wants; -1 before there was one
+    first_physical_offset: int = -1  # of the first record of the queue; -1 before there was one
+    expected: int = -1  # where the next record's unit belongs
+    delta: int = 0  # what the queue offsets of the records are ahead of their units
+    last_physical_offset: int = -1  # of the record before
+    # [start, end, physical offset wanted at start] of units that are not as wanted
     wrong: list[list[int]] = field(default_factory=list)
-    breaks: list[Break] = field(default_factory=list)
-    outlier: Outlier | None = None
+    breaks: list[Break] = field(default_factory=list)  # queue offsets without a record
+    outlier: Outlier | None = None  # records with wrong queue offsets, until the next ones decide
+    # [start, end) of units that cannot be read, so that nothing is said of them
     unread: list[tuple[int, int]] = field(default_factory=list)
 
     def assume(self, start: int, wanted: bytes, found: bytes) -> bytes:

@@ -47,21 +47,13 @@ NOT_DISPATCHED: Final = (SysFlag.TRANSACTION_PREPARED_TYPE, SysFlag.TRANSACTION_
 
 
 class PointedRecord(NamedTuple):
-    """A unit and the record that it points to.
+    """A unit and the record that it points to."""
 
-    Attributes:
-        number: of the unit.
-        physical_offset: where it points to.
-        size: what it says of the record's size.
-        head: the record's; None when none begins there.
-        topic: the record's.
-    """
-
-    number: int
-    physical_offset: int
-    size: int
-    head: RecordHead | None
-    topic: str
+    number: int  # of the unit
+    physical_offset: int  # where it points to
+    size: int  # what it says of the record's size
+    head: RecordHead | None  # the record's; None when none begins there
+    topic: str  # the record's
 
 
 class UnitJudge:

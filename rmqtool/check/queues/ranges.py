@@ -16,14 +16,11 @@ QUEUES: Final = ("consumequeue", "batchconsumequeue")
 
 @dataclass(slots=True)
 class QueueFacts:
-    """What one validation learns of all queues together; who compares them with the log writes it.
+    """What one validation learns of all queues; who compares them with the log writes it."""
 
-    Attributes:
-        newest_unit: largest physical offset of a queue unit; None when the queues were not read.
-        wanted: queue to the queue offset behind the last record that the log has for it.
-    """
-
+    # largest physical offset of a queue unit; None when the queues were not read
     newest_unit: int | None = None
+    # queue to the queue offset behind the last record that the log has for it
     wanted: dict[QueueName, int] = field(default_factory=dict)
 
     def note_newest(self, physical_offset: int) -> None:

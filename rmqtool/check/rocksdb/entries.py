@@ -51,28 +51,23 @@ NOTHING: Final = -1  # as far as an index reaches that is not there
 
 @dataclass(slots=True)
 class ImpliedRows:
-    """What the log implies, up to where each family reaches.
+    """What the log implies, up to where each family reaches."""
 
-    Attributes:
-        hashes: of each index entry, key and value together.
-        behind: records past the reach of the index that have keys.
-        timers: physical offset and size of the timer record by its key.
-        timer_numbers: queue offset of the timer record by its key.
-        timer_end: queue offset past the last timer record.
-        taken_back: unique keys of timer messages that were recalled.
-        halves: transaction ID, real topic and size of each half message, by physical offset.
-        ended: physical offsets of halves that have an op message.
-        given_up: unique keys of halves that were checked too often.
-    """
-
+    # of each index entry, key and value together
     hashes: array[int] = field(default_factory=lambda: array("q"))
-    behind: int = 0
+    behind: int = 0  # records past the reach of the index that have keys
+    # physical offset and size of the timer record by its key
     timers: dict[bytes, tuple[int, int]] = field(default_factory=dict)
+    # queue offset of the timer record by its key
     timer_numbers: dict[bytes, int] = field(default_factory=dict)
-    timer_end: int = 0
+    timer_end: int = 0  # queue offset past the last timer record
+    # unique keys of timer messages that were recalled
     taken_back: set[str] = field(default_factory=set)
+    # transaction ID, real topic and size of each half message, by physical offset
     halves: dict[int, tuple[str, str, int]] = field(default_factory=dict)
+    # physical offsets of halves that have an op message
     ended: set[int] = field(default_factory=set)
+    # unique keys of halves that were checked too often
     given_up: set[str] = field(default_factory=set)
 
     def open_halves(self) -> set[int]:

@@ -52,21 +52,15 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True)
 class UnexplainedUnits:
-    """What a queue has besides the units that the log implies.
+    """What a queue has besides the units that the log implies."""
 
-    Attributes:
-        expired: units of messages before the log.
-        above: units above the max row.
-        numbers: of those whose record is lost, in order: they are part of the queue.
-        strange: number and physical offset of the first that nothing explains.
-        strange_count: how many there are.
-    """
-
-    expired: int = 0
-    above: int = 0
+    expired: int = 0  # units of messages before the log
+    above: int = 0  # units above the max row
+    # of those whose record is lost, in order: they are part of the queue
     numbers: list[tuple[int, int]] = field(default_factory=list)
+    # number and physical offset of the first that nothing explains
     strange: tuple[int, int] | None = None
-    strange_count: int = 0
+    strange_count: int = 0  # how many there are
 
 
 class EndJudge:

@@ -53,23 +53,17 @@ MOST_STRETCHES: Final = 100  # of one run that are told one by one
 
 @dataclass(slots=True)
 class QueueSeen:
-    """What is known of one queue, once the log was read.
+    """What is known of one queue, once the log was read."""
 
-    Attributes:
-        queue: where its units are.
-        covered: stretches of numbers that the log implies below CHECKPOINT, in order.
-        last: physical offset and number of the last unit that the log implies; None without.
-        first_alive: number of the first one; -1 without.
-        absent: units that the log implies of a queue whose topic has none, and is not configured.
-        absent_newest: physical offset of the last of their records.
-    """
-
-    queue: RocksQueue
+    queue: RocksQueue  # where its units are
+    # stretches of numbers that the log implies below CHECKPOINT, in order
     covered: list[tuple[int, int]] = field(default_factory=list)
+    # physical offset and number of the last unit that the log implies; None without
     last: tuple[int, int] | None = None
-    first_alive: int = -1
+    first_alive: int = -1  # number of the first one; -1 without
+    # units that the log implies of a queue whose topic has none, and is not configured
     absent: int = 0
-    absent_newest: int = -1
+    absent_newest: int = -1  # physical offset of the last of their records
 
     def cover(self, begin: int, end: int) -> None:
         """Take note of numbers that the log implies."""
@@ -86,19 +80,12 @@ class QueueSeen:
 
 @dataclass(slots=True)
 class Dispatch:
-    """How far the log goes, and how far the database.
+    """How far the log goes, and how far the database."""
 
-    Attributes:
-        checkpoint: end of the last dispatched record, as the database says; 0 without the row.
-        end: of the last record that is dispatched to any queue.
-        late: units that the log implies past the checkpoint.
-        is_record_end: a record ends at the checkpoint.
-    """
-
-    checkpoint: int
-    end: int = 0
-    late: int = 0
-    is_record_end: bool = False
+    checkpoint: int  # end of the last dispatched record, as the database says; 0 without the row
+    end: int = 0  # of the last record that is dispatched to any queue
+    late: int = 0  # units that the log implies past the checkpoint
+    is_record_end: bool = False  # a record ends at the checkpoint
 
 
 class RocksComparer:

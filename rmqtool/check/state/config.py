@@ -39,19 +39,12 @@ BEING_WRITTEN: Final = "a running broker may be writing it"
 
 
 class ConfigFile(NamedTuple):
-    """One file of `config/`.
+    """One file of `config/`."""
 
-    Attributes:
-        path: relative to the store root.
-        name: last part of it.
-        raw: its bytes.
-        place: where it lies.
-    """
-
-    path: str
-    name: str
-    raw: bytes
-    place: Place
+    path: str  # relative to the store root
+    name: str  # last part of it
+    raw: bytes  # its bytes
+    place: Place  # where it lies
 
 
 def check(inspection: Inspection) -> Iterator[Finding]:

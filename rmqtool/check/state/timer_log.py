@@ -48,27 +48,18 @@ def _none() -> Numbers:
 
 @dataclass(slots=True)
 class TimerLog:
-    """The records of the timer log; all arrays are int64, shape (n,).
+    """The records of the timer log; all arrays are int64, shape (n,)."""
 
-    Attributes:
-        starts: where each lies in the log, increasing.
-        times: when each is due, ms.
-        previous: where each says that the one before it in its slot lies.
-        counts: 1, or -1 for one that takes a message off its slot.
-        messages: physical offset of the message of each.
-        start: first byte of the log.
-        end: behind the last record, and behind a blank that closes the last file.
-        segments: its files.
-    """
-
-    starts: Numbers = field(default_factory=_none)
-    times: Numbers = field(default_factory=_none)
+    starts: Numbers = field(default_factory=_none)  # where each lies in the log, increasing
+    times: Numbers = field(default_factory=_none)  # when each is due, ms
+    # where each says that the one before it in its slot lies
     previous: Numbers = field(default_factory=_none)
+    # 1, or -1 for one that takes a message off its slot
     counts: Numbers = field(default_factory=_none)
-    messages: Numbers = field(default_factory=_none)
-    start: int = 0
-    end: int = 0
-    segments: tuple[Segment, ...] = ()
+    messages: Numbers = field(default_factory=_none)  # physical offset of the message of each
+    start: int = 0  # first byte of the log
+    end: int = 0  # behind the last record, and behind a blank that closes the last file
+    segments: tuple[Segment, ...] = ()  # its files
 
     def add(self, start: int, records: npt.NDArray[np.void]) -> None:
         """Add the records that one file begins with."""

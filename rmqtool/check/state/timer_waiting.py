@@ -33,19 +33,12 @@ UNITS_AT_ONCE: Final = 4096
 
 
 class Slot(NamedTuple):
-    """Timers of one time that have not been delivered.
+    """Timers of one time that have not been delivered."""
 
-    Attributes:
-        time: when they are due, divided by the precision.
-        timers: how many; those that were recalled do not count.
-        is_read_again: a start reads the newest of them in the timer log, and follows its links.
-        is_in_wheel: a wheel has a slot for them, right or not.
-    """
-
-    time: int
-    timers: int
-    is_read_again: bool
-    is_in_wheel: bool
+    time: int  # when they are due, divided by the precision
+    timers: int  # how many; those that were recalled do not count
+    is_read_again: bool  # a start reads the newest of them in the timer log, and follows its links
+    is_in_wheel: bool  # a wheel has a slot for them, right or not
 
     @property
     def is_lost(self) -> bool:
@@ -80,15 +73,10 @@ def waiting(store: Store, log: TimerLog, values: dict[str, int], precision: int)
 
 
 class OutOfReach(NamedTuple):
-    """Timers that wait, but that neither the timer log nor the rest of their topic gives.
+    """Timers that wait, but that neither the timer log nor the rest of their topic gives."""
 
-    Attributes:
-        queue_offset: of the first one, in the timer's topic.
-        timers: how many.
-    """
-
-    queue_offset: int
-    timers: int
+    queue_offset: int  # of the first one, in the timer's topic
+    timers: int  # how many
 
 
 def out_of_reach(store: Store, values: dict[str, int]) -> OutOfReach | None:

@@ -31,17 +31,11 @@ class Text:
 
 @dataclass(frozen=True, slots=True)
 class Term:
-    """A term and what is said about it.
+    """A term and what is said about it."""
 
-    Attributes:
-        term: an option, a code, a field.
-        texts: each begins on a line of its own.
-        is_option: the term is an option with its value, or an argument.
-    """
-
-    term: str
-    texts: tuple[str, ...]
-    is_option: bool = False
+    term: str  # an option, a code, a field
+    texts: tuple[str, ...]  # each begins on a line of its own
+    is_option: bool = False  # the term is an option with its value, or an argument
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,13 +55,9 @@ class Synopsis:
 
 @dataclass(frozen=True, slots=True)
 class References:
-    """Other pages.
+    """Other pages."""
 
-    Attributes:
-        pages: such as ("rmqtool-info", 1).
-    """
-
-    pages: tuple[tuple[str, int], ...]
+    pages: tuple[tuple[str, int], ...]  # such as ("rmqtool-info", 1)
 
 
 Block = Section | Subsection | Text | Term | Verbatim | Synopsis | References
@@ -75,19 +65,12 @@ Block = Section | Subsection | Text | Term | Verbatim | Synopsis | References
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """One page.
+    """One page."""
 
-    Attributes:
-        name: such as `rmqtool-info`.
-        number: section of the manual: 1 commands, 5 files, 7 everything else.
-        summary: one sentence for the section NAME.
-        blocks: all that follows.
-    """
-
-    name: str
-    number: int
-    summary: str
-    blocks: tuple[Block, ...]
+    name: str  # such as `rmqtool-info`
+    number: int  # section of the manual: 1 commands, 5 files, 7 everything else
+    summary: str  # one sentence for the section NAME
+    blocks: tuple[Block, ...]  # all that follows
 
     @property
     def file_name(self) -> str:

@@ -11,21 +11,13 @@ from typing import Final
 
 @dataclass(frozen=True, slots=True)
 class Artefact:
-    """One kind of file.
+    """One kind of file."""
 
-    Attributes:
-        title: its heading.
-        before: paragraphs before the byte tables.
-        layouts: names of its structures, in the order of the file.
-        after: paragraphs behind them.
-        names: of files and directories, as people see them.
-    """
-
-    title: str
-    before: str
-    layouts: tuple[str, ...]
-    after: str = ""
-    names: tuple[str, ...] = ()
+    title: str  # its heading
+    before: str  # paragraphs before the byte tables
+    layouts: tuple[str, ...]  # names of its structures, in the order of the file
+    after: str = ""  # paragraphs behind them
+    names: tuple[str, ...] = ()  # of files and directories, as people see them
 
 
 ARTEFACTS: Final = (

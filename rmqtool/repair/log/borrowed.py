@@ -43,50 +43,30 @@ NO_DAMAGE: Final = (None, CL_TRANTYPE)  # the latter: a bridge of an earlier rep
 
 
 class OpenStretch(NamedTuple):
-    """A stretch of a log without a sound record, physical offsets, half open.
+    """A stretch of a log without a sound record, physical offsets, half open."""
 
-    Attributes:
-        start: first byte.
-        end: past the last one.
-        code: of the damage; None for zeros and blanks, with which nothing need be wrong.
-        is_blank: whether it is the blank record that closes a file.
-    """
-
-    start: int
-    end: int
-    code: Code | None
-    is_blank: bool = False
+    start: int  # first byte
+    end: int  # past the last one
+    code: Code | None  # of the damage; None for zeros and blanks, with which nothing need be wrong
+    is_blank: bool = False  # whether it is the blank record that closes a file
 
 
 class Loan(NamedTuple):
-    """Bytes that may be taken, physical offsets, half open; in one file of the lender.
+    """Bytes that may be taken, physical offsets, half open; in one file of the lender."""
 
-    Attributes:
-        start: first byte.
-        end: past the last one.
-        code: of the damage that they end.
-        segment: the lender's file.
-    """
-
-    start: int
-    end: int
-    code: Code
-    segment: Segment
+    start: int  # first byte
+    end: int  # past the last one
+    code: Code  # of the damage that they end
+    segment: Segment  # the lender's file
 
 
 @dataclass(frozen=True, slots=True)
 class LenderFile:
-    """A file of the lender, judged.
+    """A file of the lender, judged."""
 
-    Attributes:
-        segment: the file.
-        runs: runs of sound records, physical offsets, half open, in order.
-        blanks: blank records that follow such a run, likewise.
-    """
-
-    segment: Segment
-    runs: list[tuple[int, int]]
-    blanks: list[tuple[int, int]]
+    segment: Segment  # the file
+    runs: list[tuple[int, int]]  # runs of sound records, physical offsets, half open, in order
+    blanks: list[tuple[int, int]]  # blank records that follow such a run, likewise
 
     @classmethod
     def of(cls, segment: Segment, closed: list[OpenStretch]) -> LenderFile:
@@ -124,28 +104,19 @@ class Vouch(enum.Enum):
 
 @dataclass(slots=True)
 class Borrower:
-    """Finds what one log may take from another one.
+    """Finds what one log may take from another one."""
 
-    Attributes:
-        own: the log that is repaired.
-        other: the log that lends.
-        records: how records are judged.
-        witnesses: both stores, the repaired one first.
-        ask_queues: tells what the queues say of a log, where no record beside a stretch can.
-        jobs: threads; None is one for each processor.
-        refused: why nothing was taken where something is damaged, a sentence each.
-        is_replica: whether a record was seen that both logs have.
-        undecided: places of records that differ, of which neither is known to be damaged.
-    """
-
-    own: MappedFiles
-    other: MappedFiles
-    records: RecordOptions
-    witnesses: tuple[Witness, Witness]
+    own: MappedFiles  # the log that is repaired
+    other: MappedFiles  # the log that lends
+    records: RecordOptions  # how records are judged
+    witnesses: tuple[Witness, Witness]  # both stores, the repaired one first
+    # tells what the queues say of a log, where no record beside a stretch can
     ask_queues: Callable[[Queues, LogReader], Vouch]
-    jobs: int | None = None
+    jobs: int | None = None  # threads; None is one for each processor
+    # why nothing was taken where something is damaged, a sentence each
     refused: list[str] = field(default_factory=list)
-    is_replica: bool = False
+    is_replica: bool = False  # whether a record was seen that both logs have
+    # places of records that differ, of which neither is known to be damaged
     undecided: list[int] = field(default_factory=list)
     _asked: Vouch | None = None
     _last: LenderFile | None = None

@@ -33,12 +33,11 @@ class BridgeMaker:
     """Makes bridges for one store.
 
     Attributes:
-        largest: bytes of a record that the broker accepts (maxMessageSize).
-        property_crc: whether each needs a property CRC: with forceVerifyPropCRC a record without
-            one ends the log.
+        largest: bytes of a record that the broker accepts (maxMessageSize)
     """
 
     largest: int = MAX_MESSAGE_SIZE.default  # 4.9.3 holds whole records to it
+    # whether each needs a property CRC: with forceVerifyPropCRC a record without one ends the log
     property_crc: bool = False
 
     @property

@@ -51,19 +51,12 @@ BRIDGED: Final = "a bridge record: brokers skip it and never deliver it"
 
 @dataclass(slots=True)
 class LogRepair:
-    """Decides the edits of one log.
+    """Decides the edits of one log."""
 
-    Attributes:
-        survey: what was found.
-        writer: takes the edits.
-        log: reads the log as it is.
-        bridge_missing: whether segments that are gone are to be bridged.
-    """
-
-    survey: LogSurvey
-    writer: EditWriter
-    log: LogReader
-    bridge_missing: bool = False
+    survey: LogSurvey  # what was found
+    writer: EditWriter  # takes the edits
+    log: LogReader  # reads the log as it is
+    bridge_missing: bool = False  # whether segments that are gone are to be bridged
     _done: set[int] = field(default_factory=set)
     _times: BridgeTimes = field(init=False)
 

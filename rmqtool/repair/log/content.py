@@ -27,19 +27,12 @@ _COMPRESSED: Final = 1 << 10  # longer pieces are compressed in a plan's file
 
 @dataclass(frozen=True, slots=True)
 class LentBytes:
-    """A stretch of a file of another store; it is read when it is needed.
+    """A stretch of a file of another store; it is read when it is needed."""
 
-    Attributes:
-        root: of the other store.
-        path: of the file, relative to that root.
-        position: first byte in the file.
-        length: bytes.
-    """
-
-    root: Place
-    path: str
-    position: int
-    length: int
+    root: Place  # of the other store
+    path: str  # of the file, relative to that root
+    position: int  # first byte in the file
+    length: int  # bytes
 
     def __len__(self) -> int:
         return self.length
@@ -74,14 +67,10 @@ Piece = bytes | LentBytes
 
 @dataclass(frozen=True, slots=True)
 class Content:
-    """Bytes that an edit brings.
+    """Bytes that an edit brings."""
 
-    Attributes:
-        size: bytes.
-        pieces: (position, bytes), in order, apart; all else is zero.
-    """
-
-    size: int
+    size: int  # bytes
+    # (position, bytes), in order, apart; all else is zero
     pieces: tuple[tuple[int, Piece], ...] = ()
 
     @classmethod

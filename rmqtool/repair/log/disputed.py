@@ -80,17 +80,11 @@ def _is_other(head: RecordHead, own: LogReader, other: LogReader) -> bool:
 
 
 class Witness(NamedTuple):
-    """What one store has derived from its log.
+    """What one store has derived from its log."""
 
-    Attributes:
-        queues: of the store.
-        keys: its index files.
-        rules: how its broker dispatches.
-    """
-
-    queues: Queues
-    keys: KeyIndex
-    rules: DispatchRules
+    queues: Queues  # of the store
+    keys: KeyIndex  # its index files
+    rules: DispatchRules  # how its broker dispatches
 
     def agrees(self, message: Message, physical_offset: int) -> int:
         """Count what bears a record out: units in its queues, their tags codes, index entries."""
@@ -123,18 +117,12 @@ class Witness(NamedTuple):
 
 @dataclass(slots=True)
 class DisputeJudge:
-    """Tells which of two records is the damaged one.
+    """Tells which of two records is the damaged one."""
 
-    Attributes:
-        own: the log that is repaired.
-        other: the log that lends.
-        witnesses: both stores.
-        undecided: places of records of which neither is known to be damaged.
-    """
-
-    own: LogReader
-    other: LogReader
-    witnesses: Sequence[Witness]
+    own: LogReader  # the log that is repaired
+    other: LogReader  # the log that lends
+    witnesses: Sequence[Witness]  # both stores
+    # places of records of which neither is known to be damaged
     undecided: list[int] = field(default_factory=list)
 
     def is_own_damaged(self, head: RecordHead) -> bool:

@@ -19,21 +19,13 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True)
 class Damaged:
-    """One stretch.
+    """One stretch."""
 
-    Attributes:
-        start: physical offset of its first byte.
-        end: behind its last byte.
-        code: of the finding.
-        lost: what it held, as far as that can be told.
-        given_up: whether part of it is a sound record that had to be given up.
-    """
-
-    start: int
-    end: int
-    code: Code
-    lost: str = ""
-    given_up: bool = False
+    start: int  # physical offset of its first byte
+    end: int  # behind its last byte
+    code: Code  # of the finding
+    lost: str = ""  # what it held, as far as that can be told
+    given_up: bool = False  # whether part of it is a sound record that had to be given up
 
     @property
     def length(self) -> int:

@@ -62,17 +62,11 @@ def edits(inspection: Inspection, found: Iterable[Finding], log: LogReader) -> l
 
 
 class _Mended(NamedTuple):
-    """Bytes that make a batch record whole.
+    """Bytes that make a batch record whole."""
 
-    Attributes:
-        position: where they go, in the record.
-        raw: the bytes.
-        reason: why.
-    """
-
-    position: int
-    raw: bytes
-    reason: str
+    position: int  # where they go, in the record
+    raw: bytes  # the bytes
+    reason: str  # why
 
 
 def _as_queued(inspection: Inspection, physical_offset: int, raw: bytes) -> _Mended | None:

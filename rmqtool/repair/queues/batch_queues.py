@@ -39,21 +39,14 @@ MOST_LOST: Final = 1 << 30  # messages between two records of a queue
 
 @dataclass(slots=True)
 class RepairedBatchQueue(KnownQueue):
-    """One batch queue while it is compared.
+    """One batch queue while it is compared."""
 
-    Attributes:
-        end: number behind the last unit that the log wants.
-        patches: (number of the first unit, bytes) of what differs.
-        time: store time of the last unit, ms.
-        next_base: queue offset behind the last unit; -1 before the first.
-        last: the last unit.
-    """
-
-    end: int
+    end: int  # number behind the last unit that the log wants
+    # (number of the first unit, bytes) of what differs
     patches: list[tuple[int, bytes]] = field(default_factory=list)
-    time: int = 0
-    next_base: int = -1
-    last: bytes = b""
+    time: int = 0  # store time of the last unit, ms
+    next_base: int = -1  # queue offset behind the last unit; -1 before the first
+    last: bytes = b""  # the last unit
 
 
 class BatchRepair:

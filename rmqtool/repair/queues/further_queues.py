@@ -57,25 +57,15 @@ BLANKED: Final = (
 
 @dataclass(slots=True)
 class Misnumbered:
-    """A record one of whose numbers is none.
+    """A record one of whose numbers is none."""
 
-    Attributes:
-        physical_offset: where it lies.
-        message: its fields.
-        position: of the numbers in the record.
-        texts: the numbers as they are.
-        queues: topic and queue id of each.
-        found: what the numbers are, as far as that is known.
-        unit: its unit in each of its queues.
-    """
-
-    physical_offset: int
-    message: Message
-    position: int
-    texts: list[bytes]
-    queues: list[Queue]
-    found: list[int | None]
-    unit: bytes
+    physical_offset: int  # where it lies
+    message: Message  # its fields
+    position: int  # of the numbers in the record
+    texts: list[bytes]  # the numbers as they are
+    queues: list[Queue]  # topic and queue id of each
+    found: list[int | None]  # what the numbers are, as far as that is known
+    unit: bytes  # its unit in each of its queues
 
     @property
     def raw(self) -> bytes:

@@ -55,24 +55,15 @@ FIELDS: Final = ("topic", "queue_id", "queue_offset")
 
 @dataclass(frozen=True, slots=True)
 class Misplaced:
-    """One such record.
+    """One such record."""
 
-    Attributes:
-        physical_offset: where it lies.
-        said: topic, queue id and queue offset as the record has them.
-        own: the same as its queue has them.
-        unit: of that queue.
-        position: of the field, in the record.
-        raw: the field's bytes as they were.
-        further: topics of other queues whose queue id is that of the record.
-    """
-
-    physical_offset: int
-    said: Place
-    own: Place
-    unit: bytes
-    position: int
-    raw: bytes
+    physical_offset: int  # where it lies
+    said: Place  # topic, queue id and queue offset as the record has them
+    own: Place  # the same as its queue has them
+    unit: bytes  # of that queue
+    position: int  # of the field, in the record
+    raw: bytes  # the field's bytes as they were
+    # topics of other queues whose queue id is that of the record
     further: frozenset[bytes] = frozenset()
 
     @property
@@ -161,15 +152,10 @@ def _number(said: Finding) -> int | None:
 
 
 class _Pointed(NamedTuple):
-    """What a unit points to.
+    """What a unit points to."""
 
-    Attributes:
-        offset: physical offset of the record.
-        message: the record.
-    """
-
-    offset: int
-    message: Message
+    offset: int  # physical offset of the record
+    message: Message  # the record
 
     @property
     def claim(self) -> Place:

@@ -26,19 +26,12 @@ if TYPE_CHECKING:
 
 
 class Hole(NamedTuple):
-    """Queue offsets of which the log has no record.
+    """Queue offsets of which the log has no record."""
 
-    Attributes:
-        start: the first one.
-        length: how many.
-        before: physical offset of the record in front of them.
-        after: physical offset of the record behind them.
-    """
-
-    start: int
-    length: int
-    before: int
-    after: int
+    start: int  # the first one
+    length: int  # how many
+    before: int  # physical offset of the record in front of them
+    after: int  # physical offset of the record behind them
 
 
 class BridgedPlacement(Placement):

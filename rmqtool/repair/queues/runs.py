@@ -30,22 +30,14 @@ DTYPES: Final = {
 
 @dataclass(frozen=True, slots=True)
 class Moved:
-    """A record that names another place than the one where it lies.
+    """A record that names another place than the one where it lies."""
 
-    Attributes:
-        physical_offset: where it lies.
-        field: what it says.
-        unit: topic, queue id and queue offset.
-        size: bytes of the record.
-        further: topics of the further queues that it names.
-        is_put_back: whether it is moved to where it says, as the one there is to its place.
-    """
-
-    physical_offset: int
-    field: int
-    unit: tuple[bytes, int, int]
-    size: int
-    further: tuple[bytes, ...] = ()
+    physical_offset: int  # where it lies
+    field: int  # what it says
+    unit: tuple[bytes, int, int]  # topic, queue id and queue offset
+    size: int  # bytes of the record
+    further: tuple[bytes, ...] = ()  # topics of the further queues that it names
+    # whether it is moved to where it says, as the one there is to its place
     is_put_back: bool = False
 
     @property

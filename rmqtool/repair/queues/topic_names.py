@@ -85,15 +85,10 @@ def edits(inspection: Inspection, found: Iterable[Finding], log: LogReader) -> l
 
 
 class _Proven(NamedTuple):
-    """A name, and why it is the record's.
+    """A name, and why it is the record's."""
 
-    Attributes:
-        topic: the name.
-        reason: in words.
-    """
-
-    topic: bytes
-    reason: str
+    topic: bytes  # the name
+    reason: str  # in words
 
 
 def _message_at(physical_offset: int, log: LogReader) -> Message | None:
@@ -108,16 +103,11 @@ def _message_at(physical_offset: int, log: LogReader) -> Message | None:
 
 @dataclass(slots=True)
 class _Names:
-    """Finds the names of records.
+    """Finds the names of records."""
 
-    Attributes:
-        inspection: of the store.
-        log: of the store.
-        places: physical offsets of the records that are asked for: int64, shape (n,).
-    """
-
-    inspection: Inspection
-    log: LogReader
+    inspection: Inspection  # of the store
+    log: LogReader  # of the store
+    # physical offsets of the records that are asked for: int64, shape (n,)
     places: npt.NDArray[np.int64]
     _known: dict[int, npt.NDArray[np.uint8]] | None = None
     _hashes: dict[int, set[int]] | None = None

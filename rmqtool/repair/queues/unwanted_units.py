@@ -335,14 +335,8 @@ class UnwantedUnits:
 
 
 class _ReplacedUnit(NamedTuple):
-    """What a unit of a chunk becomes.
+    """What a unit of a chunk becomes."""
 
-    Attributes:
-        row: of the chunk.
-        raw: its bytes then; zeros when it is cut.
-        how: the lost message is passed over; empty when the unit is cut.
-    """
-
-    row: int
-    raw: bytes = bytes(UNIT)
-    how: str = ""
+    row: int  # of the chunk
+    raw: bytes = bytes(UNIT)  # its bytes then; zeros when it is cut
+    how: str = ""  # the lost message is passed over; empty when the unit is cut

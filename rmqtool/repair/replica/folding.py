@@ -22,15 +22,10 @@ WHOLE = (Action.CREATE, Action.REPLACE)
 
 
 class Lent(NamedTuple):
-    """What a replica lends.
+    """What a replica lends."""
 
-    Attributes:
-        edits: that bring it, in order.
-        notes: where it was not used, and why.
-    """
-
-    edits: list[Edit]
-    notes: list[str]
+    edits: list[Edit]  # that bring it, in order
+    notes: list[str]  # where it was not used, and why
 
 
 NOTHING_LENT: Final = Lent([], [])

@@ -155,17 +155,11 @@ def _with_true_topics(run: IndexRun, survey: LogSurvey, rules: Rules) -> IndexRu
 
 @dataclass(slots=True)
 class _Kept:
-    """Entries that the log no longer gives: of expired and of lost records, in their order.
+    """Entries that the log no longer gives: of expired and of lost records, in their order."""
 
-    Attributes:
-        hashes: of them.
-        offsets: physical ones.
-        times: store times of the records.
-    """
-
-    hashes: npt.NDArray[np.int32]
-    offsets: npt.NDArray[np.int64]
-    times: npt.NDArray[np.int64]
+    hashes: npt.NDArray[np.int32]  # of them
+    offsets: npt.NDArray[np.int64]  # physical ones
+    times: npt.NDArray[np.int64]  # store times of the records
     _done: int = 0
 
     @classmethod

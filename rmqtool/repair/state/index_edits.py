@@ -40,23 +40,14 @@ MISSING: Final = "the index file of these records, missing until now"
 
 @dataclass(slots=True)
 class IndexEdits:
-    """Compares built files with those on disk, piece by piece.
+    """Compares built files with those on disk, piece by piece."""
 
-    Attributes:
-        writer: takes the edits.
-        store: whose files they are compared with.
-        directory: of the index.
-        harmed: paths that findings name.
-        code: of the finding.
-        amount: bytes that the edits bring so far.
-    """
-
-    writer: EditWriter
-    store: Store
-    directory: str
-    harmed: set[str]
-    code: Code
-    amount: int = 0
+    writer: EditWriter  # takes the edits
+    store: Store  # whose files they are compared with
+    directory: str  # of the index
+    harmed: set[str]  # paths that findings name
+    code: Code  # of the finding
+    amount: int = 0  # bytes that the edits bring so far
     _first: int = -1
     _name: str = ""
     _last: str = ""

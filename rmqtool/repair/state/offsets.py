@@ -84,18 +84,12 @@ def edit(
 
 @dataclass(frozen=True, slots=True)
 class _Offsets:
-    """Offsets that are set into their queues.
+    """Offsets that are set into their queues."""
 
-    Attributes:
-        ends: where queues will begin and end.
-        only: queues whose offsets are meant; None is all.
-        lifts: whether offsets below a queue's first message are meant, too.
-        store: is asked for the copies of delayed messages; None where offsets are only judged.
-    """
-
-    ends: EndsAfter
-    only: frozenset[tuple[str, int]] | None
-    lifts: bool
+    ends: EndsAfter  # where queues will begin and end
+    only: frozenset[tuple[str, int]] | None  # queues whose offsets are meant; None is all
+    lifts: bool  # whether offsets below a queue's first message are meant, too
+    # is asked for the copies of delayed messages; None where offsets are only judged
     store: Store | None = None
 
     def consumers(self, document: dict[str, Any]) -> list[str]:

@@ -34,12 +34,9 @@ THROWS_AT_HOLES: Final = Version(5, 4, 0)  # for all of them; observed, 5.5.0
 
 @dataclass(frozen=True, slots=True)
 class RocksBefore(Before):
-    """The store before the start.
+    """The store before the start."""
 
-    Attributes:
-        keyed: numbers and units of each queue in RocksDB that consumers reach.
-    """
-
+    # numbers and units of each queue in RocksDB that consumers reach
     keyed: dict[QueueKey, tuple[Int64s, Units]]
 
     @classmethod

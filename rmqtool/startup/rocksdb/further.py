@@ -40,19 +40,12 @@ OFFSETS_OF_HALVES: Final = "TRANS_OFFSET"  # of an op message
 
 @dataclass(slots=True)
 class FurtherRows:
-    """What `rocksdbstore` says.
+    """What `rocksdbstore` says."""
 
-    Attributes:
-        halves: physical offsets of open half messages.
-        scanned: next queue offset of the timer's queue; 0 without the row.
-        indexed: physical offset up to which records are in the index; -1 without the row.
-        problem: why it cannot be read; empty where it can.
-    """
-
-    halves: set[int] = field(default_factory=set)
-    scanned: int = 0
-    indexed: int = -1
-    problem: str = ""
+    halves: set[int] = field(default_factory=set)  # physical offsets of open half messages
+    scanned: int = 0  # next queue offset of the timer's queue; 0 without the row
+    indexed: int = -1  # physical offset up to which records are in the index; -1 without the row
+    problem: str = ""  # why it cannot be read; empty where it can
 
 
 def read_further(store: Store, model: RocksModel) -> FurtherRows:
@@ -94,23 +87,18 @@ def _number(database: Database, family: str, key: bytes) -> int:
 
 @dataclass(slots=True)
 class HalvesAndTimers:
-    """What the log says of halves, timers and keys.
+    """What the log says of halves, timers and keys."""
 
-    Attributes:
-        halves: unique key of each half message, by physical offset.
-        ended: physical offsets of half messages that are decided.
-        given_up: unique keys of those that were checked too often.
-        timers: messages that the timer would take again.
-        handed_over: physical offset from which on records are handed over again.
-        unindexed: records before that, and past the end of the index, that it ought to have.
-    """
-
+    # unique key of each half message, by physical offset
     halves: dict[int, str] = field(default_factory=dict)
+    # physical offsets of half messages that are decided
     ended: set[int] = field(default_factory=set)
+    # unique keys of those that were checked too often
     given_up: set[str] = field(default_factory=set)
+    # messages that the timer would take again
     timers: TimerCopies = field(default_factory=TimerCopies)
-    handed_over: int = 0
-    unindexed: int = 0
+    handed_over: int = 0  # physical offset from which on records are handed over again
+    unindexed: int = 0  # records before that, and past the end of the index, that it ought to have
 
 
 def further_steps(

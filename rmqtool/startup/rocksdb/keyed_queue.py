@@ -24,22 +24,16 @@ NONE: Final = -1  # of a search that found no unit
 
 @dataclass(slots=True)
 class KeyedQueue:
-    """One queue.
+    """One queue."""
 
-    Attributes:
-        topic: its topic.
-        queue_id: its number.
-        maximum_row: physical offset and number of the last unit, as `max` says; None without it.
-        minimum_row: the same of the first one, as `min` says.
-        numbers: queue offsets of its units, ascending.
-        units: these units, without their store times.
-    """
-
-    topic: str
-    queue_id: int
+    topic: str  # its topic
+    queue_id: int  # its number
+    # physical offset and number of the last unit, as `max` says; None without it
     maximum_row: tuple[int, int] | None = None
-    minimum_row: tuple[int, int] | None = None
+    minimum_row: tuple[int, int] | None = None  # the same of the first one, as `min` says
+    # queue offsets of its units, ascending
     numbers: Int64s = field(default_factory=lambda: np.empty(0, np.int64))
+    # these units, without their store times
     units: Units = field(default_factory=lambda: np.empty(0, CQ_UNIT.dtype))
     _waiting: list[tuple[Int64s, Units]] = field(default_factory=list)
 

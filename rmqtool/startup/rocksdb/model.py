@@ -28,21 +28,15 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True)
 class RocksModel(Model):
-    """What a starting broker holds of such a store.
+    """What a starting broker holds of such a store."""
 
-    Attributes:
-        told: the keys that matter here.
-        keyed_rules: which queues in RocksDB a record goes to.
-        keyed: queues in RocksDB by topic and number.
-        dispatched_end: end of dispatch, as the row CHECKPOINT says; 0 without it.
-        further_offsets: `lastOffsetPy` of the index and of transactions, where these are in
-            RocksDB and dispatched to; 0 without the row.
-    """
-
-    told: RocksSettings = field(kw_only=True)
-    keyed_rules: DispatchRules = field(kw_only=True)
+    told: RocksSettings = field(kw_only=True)  # the keys that matter here
+    keyed_rules: DispatchRules = field(kw_only=True)  # which queues in RocksDB a record goes to
+    # queues in RocksDB by topic and number
     keyed: dict[QueueKey, KeyedQueue] = field(default_factory=dict)
-    dispatched_end: int = 0
+    dispatched_end: int = 0  # end of dispatch, as the row CHECKPOINT says; 0 without it
+    # `lastOffsetPy` of the index and of transactions, where these are in RocksDB and dispatched to;
+    # 0 without the row
     further_offsets: tuple[int, ...] = ()
 
     @property

@@ -22,29 +22,18 @@ USUAL, SEPARATE = "consumequeue", "consumequeue_rocksdb"
 
 @dataclass(frozen=True, slots=True)
 class RocksSettings:
-    """What of a store is in RocksDB.
+    """What of a store is in RocksDB."""
 
-    Attributes:
-        path: of the database of queues, relative to the store root; empty without one.
-        has_files: queues are in files, too.
-        rocksdb_leads: queues in RocksDB say where recovery begins, and give the offsets.
-        rocksdb_is_read: consumers get what is in RocksDB.
-        has_light_alone: light queues are in RocksDB alone.
-        further_files: files of the log that are gone back for a second store that lags.
-        has_index: the key index is in `rocksdbstore`.
-        has_timers: timer messages are.
-        has_halves: open half messages are.
-    """
-
-    path: str = USUAL
-    has_files: bool = False
-    rocksdb_leads: bool = True
-    rocksdb_is_read: bool = True
-    has_light_alone: bool = False
+    path: str = USUAL  # of the database of queues, relative to the store root; empty without one
+    has_files: bool = False  # queues are in files, too
+    rocksdb_leads: bool = True  # queues in RocksDB say where recovery begins, and give the offsets
+    rocksdb_is_read: bool = True  # consumers get what is in RocksDB
+    has_light_alone: bool = False  # light queues are in RocksDB alone
+    # files of the log that are gone back for a second store that lags
     further_files: int = conf.FURTHER_FILES.default
-    has_index: bool = False
-    has_timers: bool = False
-    has_halves: bool = False
+    has_index: bool = False  # the key index is in `rocksdbstore`
+    has_timers: bool = False  # timer messages are
+    has_halves: bool = False  # open half messages are
 
 
 def rocks_settings(store: Store, rules: Rules) -> RocksSettings | None:

@@ -26,19 +26,12 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True)
 class RocksStages:
-    """A start of one store.
+    """A start of one store."""
 
-    Attributes:
-        model: the store.
-        before: what there was.
-        rows: of `rocksdbstore`.
-        dispatched: physical offset up to which records are not dispatched after a clean stop.
-    """
-
-    model: RocksModel
-    before: RocksBefore
-    rows: FurtherRows
-    dispatched: int = 0
+    model: RocksModel  # the store
+    before: RocksBefore  # what there was
+    rows: FurtherRows  # of `rocksdbstore`
+    dispatched: int = 0  # physical offset up to which records are not dispatched after a clean stop
 
     def start_file(self, model: Model, check: RecordCheck) -> RocksStartFile:
         """Make what finds the file that recovery begins with; it knows what is dispatched."""
