@@ -97,7 +97,7 @@ class Clock:
         return datetime.now(self.zone).isoformat()[-6:]
 
     @property
-    def said(self) -> str:
+    def note(self) -> str:
         """What times without a zone were taken for, one sentence; empty where all had one."""
         if not self.read:
             return ""

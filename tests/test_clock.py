@@ -47,8 +47,8 @@ def test_times(text: str) -> None:
     """A time without a zone is that of the place, and only then something is said."""
     clock = Clock("Asia/Shanghai", NOW)
     assert (SHANGHAI | EVERYWHERE)[text] == iso_time(clock.ms("--from", text))
-    assert bool(clock.said) is (text in SHANGHAI)
-    assert ("Asia/Shanghai" in clock.said) is (text in SHANGHAI)
+    assert bool(clock.note) is (text in SHANGHAI)
+    assert ("Asia/Shanghai" in clock.note) is (text in SHANGHAI)
 
 
 @pytest.mark.usefixtures("berlin")
@@ -57,8 +57,8 @@ def test_this_machine() -> None:
     clock = Clock("", NOW)
     assert "2026-07-01T07:04:00.000Z" == iso_time(clock.ms("--from", "2026-07-01 09:04"))
     assert "2026-11-21T08:04:00.000Z" == iso_time(clock.ms("--from", "2026-11-21 09:04"))
-    assert "2026-07-01 09:04 is 2026-07-01T09:04:00.000+02:00, 2026-11-21" in clock.said
-    assert "the time zone of this machine" in clock.said
+    assert "2026-07-01 09:04 is 2026-07-01T09:04:00.000+02:00, 2026-11-21" in clock.note
+    assert "the time zone of this machine" in clock.note
 
 
 def test_lengths() -> None:

@@ -38,7 +38,7 @@ class OpenArchives:
 
     # bytes that a temporary copy may take; None is what the disk has to spare
     limit: int | None = None
-    said: list[str] = field(default_factory=list)  # sentences for whoever typed the command
+    notes: list[str] = field(default_factory=list)  # sentences for whoever typed the command
     is_whole: bool = True  # nothing is missing of any of them, as far as that can be told
     _kept: ExitStack = field(default_factory=ExitStack)
 
@@ -65,12 +65,12 @@ class OpenArchives:
             self._read(path, source, members, advance)
         except WriteFailed as error:
             raise WriteFailed(path=path, reason=error.reason, trouble=error.trouble) from error
-        self.said += list(_inner(path, archive))
+        self.notes += list(_inner(path, archive))
         OPENED[place.location] = archive
         self._kept.callback(OPENED.pop, place.location, None)
         if archive.troubles:
             self.is_whole = False
-            self.said += list(_incomplete(path, archive))
+            self.notes += list(_incomplete(path, archive))
         return top
 
     def close(self) -> None:
@@ -118,7 +118,7 @@ class OpenArchives:
         return self._kept.enter_context(TemporaryCopy(self.limit))
 
     def _say(self, path: str, copy: TemporaryCopy) -> None:
-        self.said.append(
+        self.notes.append(
             f"{path}: unpacked into a temporary file in {copy.directory}: {copy.size:,} bytes, "
             "which are gone when rmqtool ends"
         )
@@ -161,8 +161,8 @@ def unpack(
         try:
             data = stream.read(PIECE_BYTES)
         except (OSError, EOFError, ValueError, damage) as error:
-            said = str(error).rstrip(".")
-            cut(f"it cannot be unpacked past byte {copy.size:,}: {said}")
+            notes = str(error).rstrip(".")
+            cut(f"it cannot be unpacked past byte {copy.size:,}: {notes}")
             return
         if not data:
             return

@@ -122,8 +122,8 @@ class Zip:
                 copy.append(data)
                 advance(len(data))
         if copy.size - begin < one.file_size:
-            said = f"{copy.size - begin:,} of its {one.file_size:,} bytes are there"
-            self.members.trouble(one.filename, said)
+            sentence = f"{copy.size - begin:,} of its {one.file_size:,} bytes are there"
+            self.members.trouble(one.filename, sentence)
         return copy.size - begin
 
     def _stored(self, one: zipfile.ZipInfo) -> tuple[int, int]:

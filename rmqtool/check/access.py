@@ -32,21 +32,21 @@ def check(inspection: Inspection) -> Iterator[Finding]:
     user = usual if name is None else user_named(name)
     if user is None or usual is None:
         return
-    said: dict[str, tuple[int, bool]] = {}
+    reported: dict[str, tuple[int, bool]] = {}
     for one in everything:
         verdict = one.owner, one.allows(user)
         if verdict == (usual.uid, True):
             continue
-        if said.get(_reported_above(one.path, said)) != verdict:
-            said[one.path] = verdict
+        if reported.get(_reported_above(one.path, reported)) != verdict:
+            reported[one.path] = verdict
             yield _finding(one, user, usual)
 
 
-def _reported_above(path: str, said: dict[str, tuple[int, bool]]) -> str:
+def _reported_above(path: str, reported: dict[str, tuple[int, bool]]) -> str:
     """Give the nearest directory above a path of which something was said; empty for none."""
     while "/" in path:
         path = path.rpartition("/")[0]
-        if path in said:
+        if path in reported:
             return path
     return ""
 

@@ -242,9 +242,9 @@ class Inspection:
             )
         return self._names["topics"]
 
-    def postpone(self, said: Finding) -> None:
+    def postpone(self, defect: Finding) -> None:
         """Keep a finding for `pending`."""
-        self._pending.append(said)
+        self._pending.append(defect)
 
     def segment_at(self, physical_offset: int) -> Segment | None:
         """Give the segment that holds a byte of the log."""

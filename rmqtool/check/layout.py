@@ -81,9 +81,9 @@ def register_lost(inspection: Inspection, lost: LostRanges) -> None:
             continue  # check says so
         unread = UnreadStretches(files)
         for oddity in files.oddities:
-            for said in _lost(inspection, files, unread, oddity):
+            for defect in _lost(inspection, files, unread, oddity):
                 start, end = _lost_range(files, oddity)
-                lost.add(start, end, said)
+                lost.add(start, end, defect)
         for oddity, start, end in unread_stretches(files):
             if error := error_of(oddity):
                 lost.add(start, end, inspection.unread(oddity.path, error))
@@ -98,7 +98,7 @@ def _lost(
     is_short = oddity.kind in LENGTHS and (oddity.length or 0) < files.file_length
     if is_hole or is_short:
         found = _judge(inspection).oddity(oddity, files)
-        yield from (said for said in found if said.severity is not Severity.NOTE)
+        yield from (defect for defect in found if defect.severity is not Severity.NOTE)
 
 
 def _lost_range(files: MappedFiles, oddity: Oddity) -> tuple[int, int]:

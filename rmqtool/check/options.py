@@ -81,14 +81,14 @@ class ValidateOptions:
         if unknown := self.only - CODES.keys() - frozenset(AREAS):
             word = min(unknown)
             near = nearest(word, [*AREAS, *CODES])
-            said = f"nearest: {' '.join(near)}" if near else f"areas: {' '.join(AREAS)}"
-            reason = f"{word} is neither a finding code nor an area; {said}"
+            hint = f"nearest: {' '.join(near)}" if near else f"areas: {' '.join(AREAS)}"
+            reason = f"{word} is neither a finding code nor an area; {hint}"
             raise UsageError(option="--only", reason=reason)
         if unknown := self.ignore - CODES.keys():
             word = min(unknown)
             near = nearest(word, CODES)
-            said = f"; nearest: {' '.join(near)}" if near else ""
-            raise UsageError(option="--ignore", reason=f"no finding code {word}{said}")
+            hint = f"; nearest: {' '.join(near)}" if near else ""
+            raise UsageError(option="--ignore", reason=f"no finding code {word}{hint}")
         if self.jobs is not None and self.jobs < 1:
             raise UsageError(option="--jobs", reason=f"{self.jobs} threads can do nothing")
         if self.broker_version is not None:

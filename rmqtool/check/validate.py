@@ -189,12 +189,12 @@ def _once(account: Account, found: Iterator[Finding]) -> Iterator[Finding]:
 
     What a running broker deleted meanwhile is counted, and no finding.
     """
-    said = set()
+    seen = set()
     for one in found:
         if one.code == UNREAD:
-            if one.path in said or one.path in account.expired:
+            if one.path in seen or one.path in account.expired:
                 continue
-            said.add(one.path)
+            seen.add(one.path)
         yield one
 
 

@@ -115,7 +115,7 @@ class Parameter(NamedTuple):
 
     name: str  # of the field; no command has it twice
     group: str  # the field of the command that holds the group with this field; empty without one
-    said: Argument | Option  # the declaration
+    declaration: Argument | Option
     kind: Kind  # how its value is read
     type: Any  # of its value, None aside
     default: Any  # None where there is none, or none is needed
@@ -124,7 +124,7 @@ class Parameter(NamedTuple):
     @property
     def is_argument(self) -> bool:
         """Whether it stands without a name."""
-        return isinstance(self.said, Argument)
+        return isinstance(self.declaration, Argument)
 
     @property
     def is_many(self) -> bool:
@@ -134,11 +134,11 @@ class Parameter(NamedTuple):
     @property
     def spellings(self) -> dict[str, bool]:
         """What is typed for it; False is what switches a flag off."""
-        if isinstance(self.said, Argument):
+        if isinstance(self.declaration, Argument):
             return {}
         return {
             spelt: not number
-            for name in self.said.names.split(", ")
+            for name in self.declaration.names.split(", ")
             for number, spelt in enumerate(name.split(NOT))
         }
 
@@ -150,24 +150,24 @@ class Parameter(NamedTuple):
     @property
     def term(self) -> str:
         """Name and value, as the help has them."""
-        if isinstance(self.said, Argument):
+        if isinstance(self.declaration, Argument):
             dots = "..." if self.is_many else ""
-            name = self.said.metavar if self.is_required else f"[{self.said.metavar}]"
+            name = self.declaration.metavar if self.is_required else f"[{self.declaration.metavar}]"
             return f"{name}{dots}"
-        names = self.said.names.replace(NOT, f" {NOT} ")
-        return f"{names} {self.said.metavar or '|'.join(self.choices)}".rstrip()
+        names = self.declaration.names.replace(NOT, f" {NOT} ")
+        return f"{names} {self.declaration.metavar or '|'.join(self.choices)}".rstrip()
 
     @property
     def text(self) -> str:
         """What the help says about it."""
-        least, env = getattr(self.said, "least", None), getattr(self.said, "env", "")
+        least, env = getattr(self.declaration, "least", None), getattr(self.declaration, "env", "")
         marks = [
             f"environment: {env}" if env else "",
             f"at least {least}" if least is not None else "",
             f"default: {self.default}" if self.default and self.kind is not Kind.FLAG else "",
             "required" if self.is_required else "",
         ]
-        return "  ".join([self.said.help, *(f"[{mark}]" for mark in marks if mark)])
+        return "  ".join([self.declaration.help, *(f"[{mark}]" for mark in marks if mark)])
 
     def read(self, raw: Raw) -> object:
         """Give the value of what was typed.
@@ -189,7 +189,7 @@ class Parameter(NamedTuple):
         return raw
 
     def _number(self, raw: str) -> int:
-        least = getattr(self.said, "least", None)
+        least = getattr(self.declaration, "least", None)
         try:
             number = int(raw)
         except ValueError as error:
@@ -205,9 +205,9 @@ class Parameter(NamedTuple):
         return UsageError(option=longest, reason=reason)
 
 
-def flag(name: str, said: Option) -> Parameter:
+def flag(name: str, declaration: Option) -> Parameter:
     """Give a flag that is no field of a command, such as --help."""
-    return Parameter(name, "", said, Kind.FLAG, bool, False, is_required=False)
+    return Parameter(name, "", declaration, Kind.FLAG, bool, False, is_required=False)
 
 
 @cache
@@ -229,11 +229,11 @@ def _parameters(
             some = next((mark.names for mark in marks if isinstance(mark, Only)), None)
             yield from _parameters(base, field.name, some)
             continue
-        said = next(mark for mark in marks if isinstance(mark, Argument | Option))
+        declaration = next(mark for mark in marks if isinstance(mark, Argument | Option))
         type_ = _without_none(base)
         default = None if field.default is MISSING else field.default
         is_required = field.default is MISSING
-        yield Parameter(field.name, group, said, _kind(type_), type_, default, is_required)
+        yield Parameter(field.name, group, declaration, _kind(type_), type_, default, is_required)
 
 
 def _without_none(type_: Any) -> Any:  # noqa: ANN401 - annotations are of many types
@@ -261,8 +261,10 @@ def build(command: type[C], given: Mapping[str, Raw]) -> C:
     for one in parameters(command):
         if one.name in given:
             values.setdefault(one.group, {})[one.name] = one.read(given[one.name])
-        elif isinstance(one.said, Option) and (raw := os.environ.get(one.said.env)):
-            from_there = one._replace(said=one.said._replace(names=one.said.env))
+        elif isinstance(one.declaration, Option) and (raw := os.environ.get(one.declaration.env)):
+            from_there = one._replace(
+                declaration=one.declaration._replace(names=one.declaration.env)
+            )
             values.setdefault(one.group, {})[one.name] = from_there.read(raw)
     own = values.pop("")
     for group, some in values.items():

@@ -49,6 +49,6 @@ class FleetFindings:
         options = replace(self._options, store=str(name))
         for one in verdict.findings:
             row = ready_row(one, options, verdict)
-            told = {STORE.name: name, BROKER.name: broker, **row}
-            self._file.binary.write(orjson.dumps(told) + b"\n")
+            named_row = {STORE.name: name, BROKER.name: broker, **row}
+            self._file.binary.write(orjson.dumps(named_row) + b"\n")
         return verdict

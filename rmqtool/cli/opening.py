@@ -48,7 +48,7 @@ def run(command: Command) -> int:
             path: _meant(path, command, opened, may_change=one.is_argument)
             for path, one in unusual.items()
         }
-        for sentence in opened.said:
+        for sentence in opened.notes:
             if not _value(command, "quiet") or not opened.is_whole:
                 say(sentence)
         code = replace(command, **_replaced(command, places, meant)).run()  # type: ignore[type-var]
@@ -80,7 +80,7 @@ def _is_pattern(path: str) -> bool:
 
 
 def _opens(one: Parameter) -> bool:
-    return one.said.opens
+    return one.declaration.opens
 
 
 def _paths(command: Command, places: dict[str, Parameter]) -> Iterator[tuple[str, Parameter]]:
@@ -190,7 +190,7 @@ def _below(path: str, top: Place, opened: OpenArchives, prefix: str, command: Co
         raise UsageError(option="STORE", reason=reason, step=step)
     if not names:
         return path
-    opened.said.append(f"reading {names[0]}")
+    opened.notes.append(f"reading {names[0]}")
     return names[0]
 
 

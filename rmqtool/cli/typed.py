@@ -134,11 +134,11 @@ def _reader(command: type[Command]) -> Callable[..., Command]:
 
 def _annotation(one: Parameter) -> Any:  # noqa: ANN401 - an annotation is a special form
     """Give a parameter as Typer wants it: texts and flags."""
-    if isinstance(one.said, Argument):
-        said = typer.Argument(metavar=one.said.metavar)
+    if isinstance(one.declaration, Argument):
+        declaration = typer.Argument(metavar=one.declaration.metavar)
     else:
-        said = typer.Option(*one.said.names.split(", "))
+        declaration = typer.Option(*one.declaration.names.split(", "))
     type_ = TYPES.get(one.kind, str | None)
     if one.is_required:
         type_ = list[str] if one.is_many else str
-    return Annotated[type_, said]
+    return Annotated[type_, declaration]

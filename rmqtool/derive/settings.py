@@ -37,17 +37,17 @@ def rules_of(store: Store, version: Version) -> DispatchRules:
         store: whose configuration counts.
         version: release of the broker.
     """
-    told, release = store.broker_conf, Rules(version)
-    delays = parse_delay_levels(conf.DELAY_LEVELS.of(told))
-    if told is None:
+    broker_conf, release = store.broker_conf, Rules(version)
+    delays = parse_delay_levels(conf.DELAY_LEVELS.of(broker_conf))
+    if broker_conf is None:
         multi_dispatch = lmq = has_lmq_queues(store)
     else:
         in_rocksdb = light_queues_in_rocksdb_only(store, release, ())
-        multi_dispatch = conf.MULTI_DISPATCH.of(told) and not in_rocksdb
-        lmq = conf.LMQ.of(told)
+        multi_dispatch = conf.MULTI_DISPATCH.of(broker_conf) and not in_rocksdb
+        lmq = conf.LMQ.of(broker_conf)
     return DispatchRules(
         release,
-        observed_delays(store, delays) if conf.DELAY_LEVELS.given(told) is None else delays,
+        observed_delays(store, delays) if conf.DELAY_LEVELS.given(broker_conf) is None else delays,
         multi_dispatch,
         lmq,
         store.batch_topics,
@@ -85,12 +85,12 @@ def rocksdb_rules(
     Raises:
         DamagedDatabase: RocksDB cannot read the queues.
     """
-    told = store.broker_conf
+    broker_conf = store.broker_conf
     names = queues.names if queues else []
     light = queues is None or any(topic.startswith(LMQ_PREFIX.raw) for topic, _ in names)
-    lmq = light if told is None else conf.LMQ.of(told)
+    lmq = light if broker_conf is None else conf.LMQ.of(broker_conf)
     levels = rules.delay_levels_ms
-    if queues is not None and conf.DELAY_LEVELS.given(told) is None:
+    if queues is not None and conf.DELAY_LEVELS.given(broker_conf) is None:
         levels = _stored_delays(queues, levels)
     return rules._replace(
         multi_dispatch=rules.multi_dispatch or lmq,

@@ -97,8 +97,8 @@ class ManifestDifference:
     def verdict(self) -> str:
         """The answer in a sentence: of the log first, as all else follows from it."""
         counts = Counter(str(one.change or UNREAD) for one in self.changed)
-        told = [f"{count:,} {name}" for name, count in sorted(counts.items())]
-        files = ", ".join([f"{counted(self.same, 'file')} unchanged", *told])
+        others = [f"{count:,} {name}" for name, count in sorted(counts.items())]
+        files = ", ".join([f"{counted(self.same, 'file')} unchanged", *others])
         return f"{self._log()}; {files}"
 
     def _log(self) -> str:
@@ -114,8 +114,8 @@ class ManifestDifference:
                 return f"the log is unchanged from {first} to {end}{more}; older files are gone"
             return f"the log is unchanged up to {end}{more}"
         worst = min(bad, key=lambda one: _start(one.file))
-        said = {Change.GONE: "is gone", Change.REWRITTEN: "was rewritten"}
-        how = "could not be read" if worst.change is None else said[worst.change]
+        words = {Change.GONE: "is gone", Change.REWRITTEN: "was rewritten"}
+        how = "could not be read" if worst.change is None else words[worst.change]
         return f"{worst.file.path} {how}"
 
     def _first_left(self) -> int:

@@ -19,17 +19,17 @@ NAMES = ("A", "B")
 
 def verdict(found: StoreDifference) -> str:
     """Say in one sentence how B is to A."""
-    said = [*(_log(found) if Part.LOG in found.parts else ()), *_state(found)]
+    parts = [*(_log(found) if Part.LOG in found.parts else ()), *_state(found)]
     if not found.is_complete:
-        said.append("some input could not be read")
+        parts.append("some input could not be read")
     if found.is_same is not False:
         what = "no difference was seen"
         if found.is_same:
             whole = len(found.parts) == len(Part)
             what = f"the {'stores' if whole else ' and '.join(sorted(found.parts))} are the same"
-        rest = said[1:] if found.log.shared.length else said
+        rest = parts[1:] if found.log.shared.length else parts
         return "; ".join([what, *rest])
-    return "; ".join(said)
+    return "; ".join(parts)
 
 
 def _log(found: StoreDifference) -> Iterator[str]:
@@ -64,15 +64,15 @@ def _shared(found: StoreDifference) -> Iterator[str]:
         yield _longer(found, more)
         return
     if not log.goes_on:
-        said = " and ".join(
+        parts = " and ".join(
             f"{name} has {count:,} {_messages(count)}"
             for name, count in zip(NAMES, more, strict=True)
         )
-        yield f"they part at {log.first}: from there {said} of its own"
+        yield f"they part at {log.first}: from there {parts} of its own"
     else:
         inner = [own.messages(SHARED) for own in log.own]
-        said = f"{inner[0]:,} {_messages(inner[0])} of A and {inner[1]:,} of B are not the same"
-        yield f"they differ first at {log.first}: {said}"
+        parts = f"{inner[0]:,} {_messages(inner[0])} of A and {inner[1]:,} of B are not the same"
+        yield f"they differ first at {log.first}: {parts}"
         for name, own in zip(NAMES, log.own, strict=True):
             if count := own.messages(AFTER):
                 yield f"{name} has {count:,} {_messages(count)} more at its end"

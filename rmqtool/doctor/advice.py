@@ -244,8 +244,8 @@ def _sound(seen: Examination) -> AdviceStep:
     if seen.prediction is None:
         cause = "nothing is damaged, and a start cannot be predicted"
         return AdviceStep(cause, "no loss is known of", advice=f"start the broker{who}")
-    said = "nothing is lost by starting"
-    return AdviceStep("nothing is damaged", said, advice=f"start the broker{who}")
+    cost = "nothing is lost by starting"
+    return AdviceStep("nothing is damaged", cost, advice=f"start the broker{who}")
 
 
 def _is_harmful(seen: Examination) -> bool:
@@ -272,10 +272,10 @@ def _consequence(seen: Examination) -> str:
             (prediction.timers_lost, "timer message", "never delivered"),
             (segments, "commitlog file", "deleted"),
         ]
-        told = [f"{numbered(count, what)} {how}" for count, what, how in parts if count]
-        told += [step.message for step in prediction.further]
+        costs = [f"{numbered(count, what)} {how}" for count, what, how in parts if count]
+        costs += [step.message for step in prediction.further]
         now = "" if seen.is_live else " now"
-        return f"starting it{now} costs: {', '.join(told)}"
+        return f"starting it{now} costs: {', '.join(costs)}"
     if worst := _damage(seen):
         also = "; the start itself loses nothing" if prediction is not None else ""
         return f"{worst[0].code.consequence}{also}"

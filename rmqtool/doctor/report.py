@@ -182,9 +182,9 @@ def _log(seen: Examination) -> str:
     if not seen.files:
         return "none"
     newest = seen.end and seen.end.last_store_timestamp
-    told = f"; newest message stored {iso_time(newest)}" if newest is not None else ""
+    counts_text = f"; newest message stored {iso_time(newest)}" if newest is not None else ""
     records = f"{seen.summary.account.records:,} records"
-    return f"{numbered(seen.files, 'file')}, {seen.size:,} bytes, {records}{told}"
+    return f"{numbered(seen.files, 'file')}, {seen.size:,} bytes, {records}{counts_text}"
 
 
 def _start(seen: Examination) -> str:
@@ -244,8 +244,8 @@ def _kind(seen: Examination) -> str:
 
 def _checked(seen: Examination) -> str:
     counts = seen.summary.counts
-    told = ", ".join(f"{counts.get(one, 0):,} {one}" for one in reversed(Severity))
-    return f"{seen.summary.verdict}: {told}"
+    counts_text = ", ".join(f"{counts.get(one, 0):,} {one}" for one in reversed(Severity))
+    return f"{seen.summary.verdict}: {counts_text}"
 
 
 def _step(step: AdviceStep) -> Row:

@@ -87,7 +87,7 @@ def v2_row(key: bytes, value: bytes) -> RocksdbRow:
     Raises:
         DecodeError: key or value is none of this database.
     """
-    taken, said = RowReader(key, "key"), RowReader(value, "value")
+    taken, value_reader = RowReader(key, "key"), RowReader(value, "value")
     head = taken.take(CONFIG_KEY)
     table = TABLES.get(head["table_id"])
     if table is None or head["table_prefix"] != TABLE_PREFIX:
@@ -95,24 +95,24 @@ def v2_row(key: bytes, value: bytes) -> RocksdbRow:
         raise BadLength(path="key", position=0, field="table_id", reason=reason)
     if head["record_prefix"] == IS_VERSION:
         taken.mark("name", VERSION_2_KEY)
-        said.take(CONFIG_VERSION)
-        return row(f"{table}_version", taken, said)
+        value_reader.take(CONFIG_VERSION)
+        return row(f"{table}_version", taken, value_reader)
     if head["record_prefix"] != IS_DATA:
         reason = f"{head['record_prefix']} is neither 1 nor 2"
         raise BadLength(path="key", position=3, field="record_prefix", reason=reason)
     if head["table_id"] in {TOPIC, GROUP}:
         taken.text(table, taken.take(NAME_LENGTH)["name_length"])
-        said.mark("serialization", JSON_SERIALIZATION)
+        value_reader.mark("serialization", JSON_SERIALIZATION)
         parse_object(value[len(JSON_SERIALIZATION) :], path="value")
-        said.text("json", said.left)
+        value_reader.text("json", value_reader.left)
     else:
         taken.text("group", taken.take(NAME_LENGTH)["name_length"])
         taken.mark("control", CONTROL)
         taken.text("topic", taken.take(NAME_LENGTH)["name_length"])
         taken.mark("control", CONTROL)
         taken.take(QUEUE_NUMBER)
-        said.take(CONFIG_OFFSET)
-    return row(table, taken, said)
+        value_reader.take(CONFIG_OFFSET)
+    return row(table, taken, value_reader)
 
 
 def v2_offset_key(table_id: int, group: bytes, topic: bytes, queue_id: int) -> bytes:

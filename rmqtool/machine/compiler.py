@@ -211,11 +211,11 @@ def _part(one: Instruction | KernelPiece) -> Any:  # noqa: ANN401 - numba's own
         return _instruction(one)
     forced = {"forceinline": True} if one.forceinline else {}
     made = _jit(**BARE, **forced, pipeline_class=_PartCompiler)(_prepared(one.function, _part))
-    told = made.get_call_template
+    template_of = made.get_call_template
 
     def for_any_number(arguments: tuple[Any, ...], keywords: dict[str, Any]) -> Any:  # noqa: ANN401
         # Else numba compiles a function again for each constant that it is called with.
-        return told(tuple(map(unliteral, arguments)), keywords)
+        return template_of(tuple(map(unliteral, arguments)), keywords)
 
     made.get_call_template = for_any_number
     return made

@@ -225,13 +225,13 @@ class _ArrayFacts:
 
     def _facts(self, array: Any) -> tuple[int, ...]:  # noqa: ANN401 - numpy is not loaded here
         # One question answers all: `dtype.name` alone takes longer than many a kernel runs.
-        told = array.__array_interface__
-        shape: tuple[int, ...] = told["shape"]
-        address, is_read_only = told["data"]
+        interface = array.__array_interface__
+        shape: tuple[int, ...] = interface["shape"]
+        address, is_read_only = interface["data"]
         is_right = (
-            told["typestr"] == self._type_string
+            interface["typestr"] == self._type_string
             and len(shape) == self._dimensions
-            and told["strides"] is None  # items stand in C order
+            and interface["strides"] is None  # items stand in C order
             and not is_read_only
         )
         if not is_right:

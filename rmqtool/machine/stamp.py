@@ -122,13 +122,13 @@ def _surroundings() -> bytes:
     """Tell what compiles, and for what."""
     from rmqtool.machine.machine_code import host
 
-    told = sorted(
+    settings = sorted(
         item
         for item in os.environ.items()
         if item[0].startswith("NUMBA_") and item[0] != "NUMBA_CACHE_DIR"
     )
     installed = tuple(map(_installed, COMPILERS))
-    return repr((host(), sys.version, installed, told)).encode()
+    return repr((host(), sys.version, installed, settings)).encode()
 
 
 def _installed(name: str) -> tuple[object, ...]:

@@ -125,9 +125,9 @@ def unconsumed_by(store: Store, group: str, topics: frozenset[str] | None) -> Un
     for one in unacknowledged(store, known):
         if one.group == group:
             in_flight[one.topic, one.queue_id].add(one.queue_offset)
-    for told in pop_in_flight(store):
-        topic, queue_id, offset = (told.get(name) for name in ("topic", "queue_id", "queue_offset"))
-        if told.get("group") == group and isinstance(queue_id, int) and isinstance(offset, int):
+    for held in pop_in_flight(store):
+        topic, queue_id, offset = (held.get(name) for name in ("topic", "queue_id", "queue_offset"))
+        if held.get("group") == group and isinstance(queue_id, int) and isinstance(offset, int):
             in_flight[str(topic), queue_id].add(offset)
     sorted_ones = {
         queue: np.array(sorted(offsets), np.int64) for queue, offsets in in_flight.items()
@@ -140,6 +140,8 @@ def _unknown(store: Store, group: str, groups: set[str]) -> UsageError:
     if groups or document:
         reason = f"no offset of group {group!r}; {meant(group, sorted(groups))}"
     else:
-        said = [problem.says for problem in document.problems]
-        reason = "; ".join(said) or f"{store.root}: no consumerOffset.json, so no committed offsets"
+        problems = [problem.says for problem in document.problems]
+        reason = (
+            "; ".join(problems) or f"{store.root}: no consumerOffset.json, so no committed offsets"
+        )
     return UsageError(option="--unconsumed-by", reason=reason, step=_STEP)

@@ -70,8 +70,8 @@ def _waits(lookup: Lookup, queue_id: int, number: int) -> bool:
 
 
 def _is_delivered(lookup: Lookup, record: LogRecord) -> bool:
-    said = decode(record.message.properties_bytes)
-    key, topic = said.get(UNIQ_KEY), said.get(REAL_TOPIC)
+    properties = decode(record.message.properties_bytes)
+    key, topic = properties.get(UNIQ_KEY), properties.get(REAL_TOPIC)
     if key is None or topic is None:
         return False
     copies = lookup.find(ById(key)).found

@@ -170,11 +170,11 @@ class ConsumerGroup:
         known = known_groups(store)
         if self.committed or topics or self.name in known:
             return
-        said = [one.says for one in store.config(OFFSETS_FILE).problems]
+        problems = [one.says for one in store.config(OFFSETS_FILE).problems]
         if not store.config(OFFSETS_FILE):
-            said.append("there is no consumerOffset.json, so no committed offset")
+            problems.append("there is no consumerOffset.json, so no committed offset")
         hint = meant(self.name, known) if known else "no group is known"
-        reason = "; ".join([f"nothing is known of group {self.name!r}", hint, *said])
+        reason = "; ".join([f"nothing is known of group {self.name!r}", hint, *problems])
         raise UsageError(option="--group", reason=reason)
 
     def rows(self, topics: Sequence[str] = ()) -> Iterator[dict[str, object]]:
@@ -242,12 +242,12 @@ def summary(name: str, rows: Sequence[dict[str, object]]) -> str:
         if one["state"] == "dead letters"
     )
     since = min((str(one["lag_since"]) for one in lags if one.get("lag_since")), default="")
-    said = [
+    problems = [
         f"group {name}: {waiting:,} messages in {counted(len(lags), 'queue')} are not consumed",
         f"the first was stored at {since}" if since else "",
         counted(dead, "dead letter"),
     ]
     unknown = sum(one["state"] == "no offset" for one in rows)
     if unknown:
-        said.append(f"{counted(unknown, 'queue')} without a committed offset")
-    return "; ".join(filter(None, said))
+        problems.append(f"{counted(unknown, 'queue')} without a committed offset")
+    return "; ".join(filter(None, problems))

@@ -150,8 +150,8 @@ def lost_messages(store: Store, findings: Iterable[Finding]) -> list[Told]:
 
 def _no_place(fate: str, messages: int | None, source: str) -> Told:
     """Give a row about messages of which no place is told."""
-    told = {"fate": fate, "messages": messages, "sources": [source]}
-    return {name: told.get(name) for name in LOST_MESSAGES.names}
+    rows_by_offset = {"fate": fate, "messages": messages, "sources": [source]}
+    return {name: rows_by_offset.get(name) for name in LOST_MESSAGES.names}
 
 
 @dataclass(slots=True)
@@ -161,7 +161,7 @@ class _Listing:
     lookup: Lookup  # the store
     places: DoubtfulPlaces  # where messages may be lost
     # rows by physical offset, one for each queue that names the place
-    told: dict[int, list[Told]] = field(default_factory=dict)
+    rows_by_offset: dict[int, list[Told]] = field(default_factory=dict)
     # records around a place, by the next record after it
     near: dict[int, list[LogRecord]] = field(default_factory=dict)
     between: Between = (None, None)  # the records before and after the last place
@@ -174,7 +174,7 @@ class _Listing:
         self._ask_index()
         found = [
             self._completed(offset, row)
-            for offset, rows in sorted(self.told.items())
+            for offset, rows in sorted(self.rows_by_offset.items())
             if (is_sound := self._soundness(offset)) is not True
             for row in _with_record(rows, is_sound)
         ]
@@ -197,7 +197,7 @@ class _Listing:
             self.unlisted += len(rest) if counts is None else int(counts.sum())
             for row in map(int, np.flatnonzero(listed)):
                 unit = some[row]
-                told: Told = {
+                rows_by_offset: Told = {
                     "topic": units.topic,
                     "queue_id": units.queue_id,
                     "queue_offset": int(unit["msg_base_offset"]) if is_batch else first + row,
@@ -207,15 +207,15 @@ class _Listing:
                     "sources": ["topic, queue_id, queue_offset, size: consume queue"],
                 }
                 if is_batch:
-                    told["store_time"] = iso_time(int(unit["store_timestamp"]))
-                self.told.setdefault(int(offsets[row]), []).append(told)
+                    rows_by_offset["store_time"] = iso_time(int(unit["store_timestamp"]))
+                self.rows_by_offset.setdefault(int(offsets[row]), []).append(rows_by_offset)
 
     def _with_room(
         self, offsets: npt.NDArray[np.int64], chosen: npt.NDArray[np.bool_]
     ) -> npt.NDArray[np.bool_]:
         """Choose what is listed already, and as many further places as there is room for."""
-        room = max(LISTED - len(self.told), 0)
-        known = np.fromiter(self.told, np.int64, len(self.told))
+        room = max(LISTED - len(self.rows_by_offset), 0)
+        known = np.fromiter(self.rows_by_offset, np.int64, len(self.rows_by_offset))
         is_known = chosen & np.isin(offsets, known)
         is_new = chosen & ~is_known
         found: npt.NDArray[np.bool_] = is_known | (is_new & (np.cumsum(is_new) <= room))
@@ -246,7 +246,7 @@ class _Listing:
 
     def _indexed(self, offset: int, key_hash: int, time: str) -> None:
         alone: Told = {"physical_offset": offset, "sources": []}
-        for row in self.told.setdefault(offset, [alone]):
+        for row in self.rows_by_offset.setdefault(offset, [alone]):
             hashes = row.setdefault("key_hashes", [])
             if key_hash not in hashes and len(hashes) < HASHES:
                 hashes.append(key_hash)
@@ -325,20 +325,20 @@ def _with_record(rows: list[Told], record: bool | LogRecord) -> Iterator[Told]:
     if not isinstance(record, LogRecord):
         yield from ({**row, "fate": LOST} for row in rows)
         return
-    said = message_row(record)
-    told = {name: said[name] for name in ("store_time", "keys", "unique_key", "size")}
+    shown = message_row(record)
+    rows_by_offset = {name: shown[name] for name in ("store_time", "keys", "unique_key", "size")}
     source = "store_time, keys, unique_key: the record itself, whose checksum differs"
     for row in rows:
-        own = {**told, **_confirmed(told, row)}
+        own = {**rows_by_offset, **_confirmed(rows_by_offset, row)}
         yield {**row, **own, "fate": DOUBTFUL, "sources": [*row["sources"], source]}
 
 
-def _confirmed(told: Told, row: Told) -> Told:
+def _confirmed(rows_by_offset: Told, row: Told) -> Told:
     """Give the keys of a doubtful record whose hashes the index has, if it has any."""
     hashes, topic = row.get("key_hashes"), row.get("topic")
     if not hashes or not topic:
         return {}
-    keys, unique_key = told["keys"] or (), told["unique_key"]
+    keys, unique_key = rows_by_offset["keys"] or (), rows_by_offset["unique_key"]
     kept = [key for key in keys if java.key_hash(topic, key) in hashes]
     is_known = unique_key is not None and java.key_hash(topic, unique_key) in hashes
     return {"keys": kept or None, "unique_key": unique_key if is_known else None}

@@ -58,13 +58,13 @@ def missing_database(store: Store) -> str:
 
     Empty where queues are in files, where a database is there, or where nothing tells.
     """
-    told = store.broker_conf
-    if told is None or database_of(store) is not None:
+    broker_conf = store.broker_conf
+    if broker_conf is None or database_of(store) is not None:
         return ""
-    is_alone = conf.STORE_TYPE.of(told) == conf.ROCKSDB_STORE and not _topics_in_files(store)
+    is_alone = conf.STORE_TYPE.of(broker_conf) == conf.ROCKSDB_STORE and not _topics_in_files(store)
     if not (is_alone or _is_combined(store)):
         return ""
-    return "consumequeue_rocksdb" if conf.SEPARATE_DATABASE.of(told) else "consumequeue"
+    return "consumequeue_rocksdb" if conf.SEPARATE_DATABASE.of(broker_conf) else "consumequeue"
 
 
 def missing_files(store: Store) -> bool:
@@ -74,9 +74,9 @@ def missing_files(store: Store) -> bool:
 
 def _is_combined(store: Store) -> bool:
     """Tell whether the configuration asks for queues in files and in RocksDB."""
-    told = store.broker_conf
-    is_alone = conf.STORE_TYPE.of(told) == conf.ROCKSDB_STORE
-    return conf.DOUBLE_WRITE.of(told) and not is_alone
+    broker_conf = store.broker_conf
+    is_alone = conf.STORE_TYPE.of(broker_conf) == conf.ROCKSDB_STORE
+    return conf.DOUBLE_WRITE.of(broker_conf) and not is_alone
 
 
 def _topics_in_files(store: Store) -> list[str]:

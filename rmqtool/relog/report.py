@@ -106,7 +106,7 @@ def sentences(options: LogOptions, result: LogResult) -> Iterator[str]:
 def _left_out(result: LogResult) -> Iterator[str]:
     left = result.left_out
     hours = f"{result.reserved_hours:,} hours" if result.reserved_hours is not None else ""
-    said = {
+    sentences = {
         Reason.EXPIRED: f"that a broker would delete: stored {hours} ago or before",
         Reason.DAMAGED: "with a damaged body, or damaged properties",
         Reason.DONE: "that a broker held back and is done with: delayed, timers, transactions",
@@ -115,7 +115,7 @@ def _left_out(result: LogResult) -> Iterator[str]:
         Reason.OVERLAP: "whose place is taken",
         Reason.NUMBER: "with an impossible queue offset; --queue-offsets renumber takes them",
     }
-    for reason, words in said.items():
+    for reason, words in sentences.items():
         if left[reason]:
             yield f"left out: {counted(left[reason], 'record')} {words}"
     yield from expired_sentences(result.expired)

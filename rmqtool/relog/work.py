@@ -133,10 +133,10 @@ class LogRun:
 
     def _usual_size(self) -> int:
         """Give the size that brokers with the configuration, or those of the stores, expect."""
-        told = configured_lengths(self._told).get("commitlog")
+        configured = configured_lengths(self._told).get("commitlog")
         for store in self._stores:
-            return told or store.geometry.commitlog.value
-        return told or DEFAULTS["commitlog"]
+            return configured or store.geometry.commitlog.value
+        return configured or DEFAULTS["commitlog"]
 
     def _expired(self) -> int | None:
         """Give the store time, ms, until which records are left out as expired.

@@ -180,9 +180,9 @@ class TableWriter:
         width = max((self._sink.width or 0) - 1, len(_INDENT) + NARROWEST)
         for number, name in enumerate(self._below):
             text = as_text(row.get(name))
-            said = f"{name}: {text}" if number and text else text
-            is_wide = cell_length(said) > len(said)  # ideographs take two columns each
-            for part in _BEFORE_COMMAND.split(said):
+            sentence = f"{name}: {text}" if number and text else text
+            is_wide = cell_length(sentence) > len(sentence)  # ideographs take two columns each
+            for part in _BEFORE_COMMAND.split(sentence):
                 if part.startswith("rmqtool "):  # whole, as a terminal joins what it breaks itself
                     lines.append(f"{_INDENT}{part}")
                     continue

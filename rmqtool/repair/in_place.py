@@ -51,7 +51,7 @@ def planned_in_place(
     elsewhere = places_elsewhere(Place.of(options.store), options.broker_conf)
     with StoreLock(options.store, elsewhere) as lock:
         for one in resume(lock):
-            say(one.told)
+            say(one.sentence)
         plan = make()
         if keeping.quarantine is not None and plan.edits:
             quarantine(plan, keeping.quarantine)

@@ -110,11 +110,11 @@ def examine(options: RepairOptions, watch: Callable[[int], None] = lambda _: Non
     survey, found, summary = _look(options, store, watch)
     findings = found
     with LogReader(store.old_commitlog, store.commitlog) as log:
-        told = [] if store.is_dledger else _told_fields(survey.inspection, found, log)
+        field_edits = [] if store.is_dledger else _told_fields(survey.inspection, found, log)
     doubtful = found
-    if told:  # all that follows is judged with the fields put back
+    if field_edits:  # all that follows is judged with the fields put back
         survey.queues.close()
-        lent = lent._replace(edits=folded(lent.edits, told, root))
+        lent = lent._replace(edits=folded(lent.edits, field_edits, root))
         store = open_store(with_edits(root, lent.edits), options.broker_conf)
         survey, found, _ = _look(options, store, lambda _: None)
         doubtful = found
@@ -129,7 +129,7 @@ def examine(options: RepairOptions, watch: Callable[[int], None] = lambda _: Non
         survey, found, _ = _look(options, store, lambda _: None, misplaced)
         obstacle = _judge_queues(survey, found)
     plan = _decide(options, store, survey, (found, obstacle))
-    if options.replica is not None or told:
+    if options.replica is not None or field_edits:
         settle(plan, lent, root)
     if any(one.severity is not Severity.NOTE or one.code == CL_TAIL for one in findings):
         from rmqtool.query.lost import lost_messages  # of a sound store nothing is lost
@@ -274,19 +274,21 @@ def _leave(writer: EditWriter, survey: LogSurvey, found: list[Finding], obstacle
 
 def _name_new_index(writer: EditWriter) -> None:
     """Name new files of the index, too, where a start destroys those that were there."""
-    said = next((one for one in writer.left if one.code == IX_CRASH), None)
-    if said is None:
+    left = next((one for one in writer.left if one.code == IX_CRASH), None)
+    if left is None:
         return
     for edit in writer.edits:
         if edit.action is Action.CREATE and edit.path.startswith("index/"):
-            writer.leave(IX_CRASH, edit.path, said.message, said.why)
+            writer.leave(IX_CRASH, edit.path, left.message, left.why)
 
 
 def _edit_database(writer: EditWriter, survey: LogSurvey, found: list[Finding]) -> None:
     """Write queues, and the key index, in RocksDB anew, where they lie there and need it."""
     store = survey.inspection.store
-    told = store.broker_conf
-    is_told = STORE_TYPE.of(told) == ROCKSDB_STORE or any(key.of(told) for key in ROCKSDB_KEYS)
+    field_edits = store.broker_conf
+    is_told = STORE_TYPE.of(field_edits) == ROCKSDB_STORE or any(
+        key.of(field_edits) for key in ROCKSDB_KEYS
+    )
     if not survey.facts.is_known or not (is_told or store.rocksdb()):
         return
     from rmqtool.repair import rocksdb  # few stores have it

@@ -193,10 +193,10 @@ class LogSurvey:
         found += self._zeros_of_short(segment, report)
         self._take_early(segment, report)
         judge = report.judge
-        said = judge.damaged if judge is not None else []
-        unusable = {one.physical_offset for one in said if one.code in {CL_CRC, CL_TOPIC}}
+        defect = judge.damaged if judge is not None else []
+        unusable = {one.physical_offset for one in defect if one.code in {CL_CRC, CL_TOPIC}}
         moved = []
-        for one in said:
+        for one in defect:
             if one.code == PLACE and one.physical_offset not in unusable:
                 place, record = _moved(one, log)
                 facts.distances[_distance(one, log)] += 1
@@ -345,27 +345,27 @@ def _of_gap(segment: Segment, stretch: Stretch) -> Damaged | None:
     return None
 
 
-def _of_record(said: Finding, log: LogReader) -> Damaged:
-    start, length = said.physical_offset or 0, said.length or 0
-    return Damaged(start, start + length, said.code, lost_record(log, start, length))
+def _of_record(defect: Finding, log: LogReader) -> Damaged:
+    start, length = defect.physical_offset or 0, defect.length or 0
+    return Damaged(start, start + length, defect.code, lost_record(log, start, length))
 
 
-def _distance(said: Finding, log: LogReader) -> int:
+def _distance(defect: Finding, log: LogReader) -> int:
     """Give how far the place that a record names lies from where it lies."""
-    start = said.physical_offset or 0
+    start = defect.physical_offset or 0
     fields = MESSAGE_PREFIX.parse(log.read_at(start, MESSAGE_PREFIX.size))
     return int(fields["physical_offset"]) - start
 
 
-def _moved(said: Finding, log: LogReader) -> tuple[Moved | None, Damaged]:
+def _moved(defect: Finding, log: LogReader) -> tuple[Moved | None, Damaged]:
     """Tell whether a record is right but for the place that it names.
 
     Its property CRC, where it has one, proves it; it covers the field, too. One that lies where it
     says, as well, is a copy, as when a file was written over another one: made true, it would be
     delivered twice.
     """
-    start, length = said.physical_offset or 0, said.length or 0
-    damaged = Damaged(start, start + length, said.code, lost_record(log, start, length))
+    start, length = defect.physical_offset or 0, defect.length or 0
+    damaged = Damaged(start, start + length, defect.code, lost_record(log, start, length))
     raw = log.read_at(start, length)
     try:
         message = decode(raw)

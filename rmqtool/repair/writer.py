@@ -165,8 +165,8 @@ class EditWriter:
         """Leave an edit that would replace more than any file of a broker has."""
         if replaced <= MOST_REPLACED:
             return False
-        said = f"{replaced:,} bytes would be replaced; repair replaces at most {MOST_REPLACED:,}"
-        self.leave(code, path, said, helps)
+        reason = f"{replaced:,} bytes would be replaced; repair replaces at most {MOST_REPLACED:,}"
+        self.leave(code, path, reason, helps)
         return True
 
     def path(self, location: str) -> str:

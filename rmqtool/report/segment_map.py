@@ -50,8 +50,8 @@ def segment_bar(segment: SegmentTiling, findings: Sequence[Finding], columns: in
                 class_=kind,
             )
         )
-    for position, severity, said in _marks(segment, findings, columns):
-        drawing.append(_mark(_short(position * step), severity, said))
+    for position, severity, title in _marks(segment, findings, columns):
+        drawing.append(_mark(_short(position * step), severity, title))
     return str(drawing.as_svg(header=""))
 
 
@@ -101,13 +101,13 @@ def _marks(
         yield (at + 0.5) * MARK_EVERY, worst, f"{codes}: {len(here)} here"
 
 
-def _mark(x: float, severity: Severity, said: str) -> drawsvg.Lines:
+def _mark(x: float, severity: Severity, title: str) -> drawsvg.Lines:
     """Draw a triangle below the bar."""
     top, bottom = BAR_TOP + BAR_HEIGHT + 2, BAR_TOP + BAR_HEIGHT + MARK_HEIGHT + 1
     mark = drawsvg.Lines(
         x, top, _short(x - 4), bottom, _short(x + 4), bottom, close=True, class_=str(severity)
     )
-    mark.append_title(said)
+    mark.append_title(title)
     return mark
 
 

@@ -42,7 +42,7 @@ LINES_BEFORE_SPACE: Final = 50
 _lines = count()
 
 
-def told(batches: Iterable[pa.RecordBatch], table: str) -> Iterator[pa.RecordBatch]:
+def counting(batches: Iterable[pa.RecordBatch], table: str) -> Iterator[pa.RecordBatch]:
     """Pass batches on, and log what is read of files for them, and what is damage, before each.
 
     Args:

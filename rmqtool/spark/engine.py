@@ -151,20 +151,20 @@ class SparkEngine:
         self, job: Job, rows: DataFrame, segments: Sequence[Any], advance: Callable[[int], None]
     ) -> pa.Table:
         """Collect rows, and tell how far Spark is meanwhile."""
-        total, told = sum(map(length_of, segments)), 0
+        total, reported = sum(map(length_of, segments)), 0
         with ThreadPoolExecutor(1, thread_name_prefix="rmqtool-spark") as pool:
             future = pool.submit(job.collect, rows)
             try:
                 while not wait([future], POLL_SECONDS).done:
                     done, tasks = job.tasks_done()
                     part = total * done // tasks if tasks else 0
-                    advance(max(part - told, 0))
-                    told = max(part, told)
+                    advance(max(part - reported, 0))
+                    reported = max(part, reported)
             except BaseException:
                 job.cancel()
                 raise
             table = future.result()
-        advance(total - told)
+        advance(total - reported)
         return table
 
     def _next_wave(self, source: Grouped[Part], spools: str | None) -> Dealt:

@@ -113,11 +113,13 @@ class ExportRun:
         Raises:
             RepairError: what that run needed cannot be removed.
         """
-        said = self._target.read(SUCCESS, LARGEST_PLAN) or self._target.read(DAMAGED, LARGEST_PLAN)
-        if said is None:
+        content = self._target.read(SUCCESS, LARGEST_PLAN) or self._target.read(
+            DAMAGED, LARGEST_PLAN
+        )
+        if content is None:
             return None
         self._clear()  # it may have been killed after the mark
-        return ExportResult(**{**fields_of(said), "was_complete": True})
+        return ExportResult(**{**fields_of(content), "was_complete": True})
 
     def run(self, engine: Engine, advance: Callable[[int], None] = lambda _: None) -> ExportResult:
         """Do what is left to do.

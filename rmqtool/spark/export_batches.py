@@ -115,8 +115,8 @@ def next_batch(options: ExportOptions) -> ExportBatch | None:
     found = ExportBatch(1 if last is None else last.number + 1, begin, place, asked)
     refuse_within(place_of(source.path), options.output)
     top.make()
-    said = {_ASKED: asked, _BEGIN: begin.given(), _END: place.given()}
-    top.write(_name(found.number), orjson.dumps(said, option=orjson.OPT_INDENT_2) + b"\n")
+    fields = {_ASKED: asked, _BEGIN: begin.given(), _END: place.given()}
+    top.write(_name(found.number), orjson.dumps(fields, option=orjson.OPT_INDENT_2) + b"\n")
     top.remove(STAGING)
     return found
 
@@ -150,10 +150,10 @@ def _last(top: Dataset, asked: dict[str, Any]) -> ExportBatch | None:
         return None
     number = max(numbers)
     path = f"{top}/{_name(number)}"
-    said = fields_of(top.read(_name(number), LARGEST_PLAN) or b"", path)
+    fields = fields_of(top.read(_name(number), LARGEST_PLAN) or b"", path)
     try:
-        begin, end = StreamPlace.of(said[_BEGIN]), StreamPlace.of(said[_END])
-        before = dict(said[_ASKED])
+        begin, end = StreamPlace.of(fields[_BEGIN]), StreamPlace.of(fields[_END])
+        before = dict(fields[_ASKED])
         offsets = range(begin.physical_offset, end.physical_offset)  # no texts, and not backward
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise RepairError(path=path, reason=NOT_OURS) from error

@@ -161,13 +161,15 @@ class ExportTask:
         import pyarrow.compute as pc
 
         if "unread" in table.column_names:
-            told = table.filter(pc.is_valid(table["unread"]))
+            unread = table.filter(pc.is_valid(table["unread"]))
         else:
-            told = table.filter(pc.fill_null(pc.equal(table["code"], UNREAD), fill_value=False))
+            unread = table.filter(pc.fill_null(pc.equal(table["code"], UNREAD), fill_value=False))
         where = next((name for name in PLACES if name in table.column_names), None)
-        found = [one or "" for one in told[where].to_pylist()] if where else [""] * told.num_rows
+        found = (
+            [one or "" for one in unread[where].to_pylist()] if where else [""] * unread.num_rows
+        )
         if "store" in table.column_names:
-            stores = told["store"].to_pylist()
+            stores = unread["store"].to_pylist()
             pairs = zip(stores, found, strict=True)
             return [one if one.startswith(store) else f"{store}: {one}" for store, one in pairs]
         return found

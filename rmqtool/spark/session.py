@@ -153,17 +153,17 @@ def failure(error: Exception, master: str, log_file: str | None) -> SparkFailed:
     """Say why Spark did not start, in one line, and where more is said."""
     text = str(error)
     if "stopped SparkContext" in text:  # it gave up, and only its log knows why
-        said = f"no master answered at {master}, or it refused: is it one of this Spark's release"
+        reason = f"no master answered at {master}, or it refused: is it one of this Spark's release"
     elif "JAVA_GATEWAY_EXITED" in text:
-        said = f"Java ended at once: is {master} a master's address"
+        reason = f"Java ended at once: is {master} a master's address"
     else:
         lines = [line.strip() for line in text.splitlines()]
         lines = [line for line in lines if line.strip(": ") and not line.endswith(":")]
-        told = (line for line in lines if not line.startswith(CALLING))
-        said = _RAISED.sub("", next(told, type(error).__name__))
+        causes = (line for line in lines if not line.startswith(CALLING))
+        reason = _RAISED.sub("", next(causes, type(error).__name__))
     if log_file:
-        return SparkFailed(reason=said, step=f"what {log_file} says")
-    return SparkFailed(reason=said, step="the same with --verbose, which keeps what Spark says")
+        return SparkFailed(reason=reason, step=f"what {log_file} says")
+    return SparkFailed(reason=reason, step="the same with --verbose, which keeps what Spark says")
 
 
 @contextmanager

@@ -112,7 +112,7 @@ class RocketMQReader(DataSourceReader):
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Read a task on an executor."""
-        from rmqtool.spark.bytes_read import told
+        from rmqtool.spark.bytes_read import counting
         from rmqtool.spark.fleet import batches
         from rmqtool.spark.tasks import settle
 
@@ -125,7 +125,7 @@ class RocketMQReader(DataSourceReader):
         )
         limit = self.options.limit
         some = together(found) if limit is None else first_rows(found, limit)
-        yield from told(some, str(self.options.table))
+        yield from counting(some, str(self.options.table))
         settle()
 
 

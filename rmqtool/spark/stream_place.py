@@ -203,13 +203,15 @@ def _reason(place: int, loss: LogLoss | None) -> str:
         return f"the stream has read up to physical offset {place}, and no commitlog is here now"
     size = f"{loss.end - loss.begin:,} bytes, physical offsets {loss.begin} to {loss.end}"
     if loss.kind is LossKind.EXPIRED:
-        said = f"commitlog files were deleted before the stream had read them: {size}, are missing"
+        reason = (
+            f"commitlog files were deleted before the stream had read them: {size}, are missing"
+        )
     else:
-        said = (
+        reason = (
             f"the commitlog was cut after the stream had read it. It differs in {size}: records "
             "there that the stream gave may be gone, and other ones may be in their place"
         )
     return (
-        f"{said}. To go on at {loss.resume}, with a row that says so, set failOnDataLoss to "
+        f"{reason}. To go on at {loss.resume}, with a row that says so, set failOnDataLoss to "
         f"false; or begin anew with another checkpoint and start={loss.resume}"
     )

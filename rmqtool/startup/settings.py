@@ -48,35 +48,35 @@ class Settings:
     heap_bytes: int = HEAP_BYTES
 
 
-def settings_of(told: conf.BrokerConf | None, version: Version | None = None) -> Settings:
+def settings_of(broker_conf: conf.BrokerConf | None, version: Version | None = None) -> Settings:
     """Give what a broker of a release goes by; its defaults where the file is silent.
 
     Raises:
         UnsupportedStore: how the start goes is not in the store's files alone.
     """
-    if told is not None:
+    if broker_conf is not None:
         for key, reason in _UNFORESEEABLE.items():
-            if key.of(told, version):
-                raise UnsupportedStore(path=told.path, reason=f"{key.name}: {reason}")
+            if key.of(broker_conf, version):
+                raise UnsupportedStore(path=broker_conf.path, reason=f"{key.name}: {reason}")
     return Settings(
-        checks_crc=conf.CHECKS_CRC.of(told, version),
-        forces_property_crc=conf.FORCES_PROPERTY_CRC.of(told, version),
-        indexes=conf.INDEX.of(told, version),
-        index_is_safe=conf.INDEX_IS_SAFE.of(told, version),
-        writes_index_files=conf.INDEX_FILES.of(told, version),
-        rechecks_queues=conf.RECHECKS_QUEUES.of(told, version),
-        recover_files=conf.RECOVERED_FILES.of(told, version),
-        checks_log_offset=conf.CHECKS_LOG_OFFSET.of(told, version),
-        accelerates=conf.ACCELERATES.of(told, version),
-        has_ext=conf.EXT.of(told, version),
-        calculates_bit_maps=conf.BIT_MAPS.of(told, version),
-        has_lmq=conf.LMQ.of(told, version),
-        dispatches_to_many=conf.MULTI_DISPATCH.of(told, version),
-        is_master=conf.BROKER_ID.of(told, version) == 0,
+        checks_crc=conf.CHECKS_CRC.of(broker_conf, version),
+        forces_property_crc=conf.FORCES_PROPERTY_CRC.of(broker_conf, version),
+        indexes=conf.INDEX.of(broker_conf, version),
+        index_is_safe=conf.INDEX_IS_SAFE.of(broker_conf, version),
+        writes_index_files=conf.INDEX_FILES.of(broker_conf, version),
+        rechecks_queues=conf.RECHECKS_QUEUES.of(broker_conf, version),
+        recover_files=conf.RECOVERED_FILES.of(broker_conf, version),
+        checks_log_offset=conf.CHECKS_LOG_OFFSET.of(broker_conf, version),
+        accelerates=conf.ACCELERATES.of(broker_conf, version),
+        has_ext=conf.EXT.of(broker_conf, version),
+        calculates_bit_maps=conf.BIT_MAPS.of(broker_conf, version),
+        has_lmq=conf.LMQ.of(broker_conf, version),
+        dispatches_to_many=conf.MULTI_DISPATCH.of(broker_conf, version),
+        is_master=conf.BROKER_ID.of(broker_conf, version) == 0,
     )
 
 
 def lengths_of(store: Store, version: Version) -> Geometry:
     """Give the lengths that a broker of a release goes by; without a broker.conf files tell."""
-    told = store.broker_conf
-    return store.geometry if told is None else as_told(told, version)
+    broker_conf = store.broker_conf
+    return store.geometry if broker_conf is None else as_told(broker_conf, version)

@@ -201,10 +201,10 @@ def _load(store: Store, rules: Rules, settings: Settings, loader: Loader) -> Mod
 
 def _rocks_stages(store: Store, model: Model) -> RocksStages | None:
     """Give the stages of a store with RocksDB; None for others, which pay nothing for it."""
-    told, version = store.broker_conf, model.rules.version
-    is_told = told is not None and (
-        STORE_TYPE.of(told, version) == ROCKSDB_STORE
-        or any(key.of(told, version) for key in ROCKSDB_KEYS)
+    broker_conf, version = store.broker_conf, model.rules.version
+    is_told = broker_conf is not None and (
+        STORE_TYPE.of(broker_conf, version) == ROCKSDB_STORE
+        or any(key.of(broker_conf, version) for key in ROCKSDB_KEYS)
     )
     if not is_told and not store.rocksdb():
         return None

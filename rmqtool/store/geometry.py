@@ -78,15 +78,15 @@ def index_size(slots: int, entries: int) -> int:
 
 
 def configured_lengths(
-    told: conf.BrokerConf | None, version: Version | None = None
+    broker_conf: conf.BrokerConf | None, version: Version | None = None
 ) -> dict[str, int]:
     """Give the lengths that a broker takes from its file, by the attribute names of `Geometry`.
 
     Args:
-        told: the file; None when nobody gave it to us.
+        broker_conf: the file; None when nobody gave it to us.
         version: of the broker; None for one that knows all keys.
     """
-    given = {name: key.given(told, version) for name, key in KEYS.items()}
+    given = {name: key.given(broker_conf, version) for name, key in KEYS.items()}
     found = {name: length for name, length in given.items() if length and length > 0}
     if "consume_queue" in found:
         found["consume_queue"] = consume_queue.file_length(found["consume_queue"])
@@ -136,9 +136,9 @@ def geometry_of(configured: dict[str, int], from_files: dict[str, int]) -> Geome
     return Geometry(**{name: length(name) for name in Geometry._fields})
 
 
-def as_told(told: conf.BrokerConf, version: Version) -> Geometry:
+def as_told(broker_conf: conf.BrokerConf, version: Version) -> Geometry:
     """Give the lengths that a broker of a release goes by, whatever the files are."""
-    return geometry_of(configured_lengths(told, version), {})
+    return geometry_of(configured_lengths(broker_conf, version), {})
 
 
 def refutes(lengths: list[int], configured: int, distance: int = 0) -> bool:

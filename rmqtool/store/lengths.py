@@ -37,13 +37,15 @@ class WrongLength:
 
     key: str  # of the configuration
     line: int  # its number there; 0 where it is not given
-    told: int  # bytes, or items of an index file, that a broker goes by
+    configured: int  # bytes, or items of an index file, that a broker goes by
     found: int  # the same as the files have it
 
     def __str__(self) -> str:
         if self.line:
-            return f"line {self.line}: {self.key}={self.told}, and the files have {self.found}"
-        return f"{self.key} is not given: {self.told} counts, and the files have {self.found}"
+            return (
+                f"line {self.line}: {self.key}={self.configured}, and the files have {self.found}"
+            )
+        return f"{self.key} is not given: {self.configured} counts, and the files have {self.found}"
 
 
 def wrong_lengths(store: Store, version: Version) -> Iterator[WrongLength]:
@@ -51,22 +53,22 @@ def wrong_lengths(store: Store, version: Version) -> Iterator[WrongLength]:
 
     Nothing without a broker.conf. A file that is shorter than the others is a matter of the file.
     """
-    told = store.broker_conf
-    if told is None:
+    broker_conf = store.broker_conf
+    if broker_conf is None:
         return
-    said = dict(as_told(told, version).items())
+    expected = dict(as_told(broker_conf, version).items())
     bare = replace(store, broker_conf=None, follows_conf=False)
     found, lengths = dict(bare.geometry.items()), bare.file_lengths()
     for name, switch in COMPARED.items():
-        if switch is not None and not switch.of(told, version):
+        if switch is not None and not switch.of(broker_conf, version):
             continue
-        key, wanted, seen = KEYS[name], said[name].value, found[name]
+        key, wanted, seen = KEYS[name], expected[name].value, found[name]
         if seen.source is not LengthSource.FILES or seen.value == wanted:
             continue
-        is_given = key.given(told, version) is not None
+        is_given = key.given(broker_conf, version) is not None
         # One file alone may have been cut.
         may_be_cut = name == "commitlog" and len(lengths[name]) == 1 and seen.value < wanted
         distance = bare.name_distance(name)
         if refutes(lengths[name], wanted, distance) or not (is_given or may_be_cut):
-            line = told.lines.get(key.name, 0) if is_given else 0
+            line = broker_conf.lines.get(key.name, 0) if is_given else 0
             yield WrongLength(key.name, line, wanted, seen.value)

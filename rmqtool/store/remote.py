@@ -241,8 +241,8 @@ def _ask(shown: str, question: Callable[[], Any]) -> Any:  # noqa: ANN401 - pyar
 
 def reason_of(error: Exception) -> str:
     """Give what a file system said in one line, without credentials."""
-    said = str(error).splitlines()
-    return without_secrets(REQUEST_ID.sub("", said[0])) if said else "refused"
+    lines = str(error).splitlines()
+    return without_secrets(REQUEST_ID.sub("", lines[0])) if lines else "refused"
 
 
 def _entry(found: Any) -> Entry:  # noqa: ANN401 - a pyarrow.fs.FileInfo

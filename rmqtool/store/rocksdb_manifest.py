@@ -120,20 +120,20 @@ def read_manifest(directory: Place) -> RocksdbManifest:
 
 def _apply(manifest: RocksdbManifest, edit: VersionEdit) -> None:
     """Apply one edit; the tables of a family that is dropped go with it."""
-    said = _read(edit)
-    if FAMILY_ADD in said.numbers:
-        manifest.families[said.family] = said.name
-    if LOG_NUMBER in said.numbers:
-        manifest.logs[said.family] = said.numbers[LOG_NUMBER]
-    manifest.oldest_log = max(manifest.oldest_log, said.numbers.get(MIN_LOG, 0))
-    for number in said.deleted:
+    content = _read(edit)
+    if FAMILY_ADD in content.numbers:
+        manifest.families[content.family] = content.name
+    if LOG_NUMBER in content.numbers:
+        manifest.logs[content.family] = content.numbers[LOG_NUMBER]
+    manifest.oldest_log = max(manifest.oldest_log, content.numbers.get(MIN_LOG, 0))
+    for number in content.deleted:
         manifest.tables.pop(number, None)
-    for level, number, size in said.added:
-        manifest.tables[number] = TableFile(number, said.family, level, size)
+    for level, number, size in content.added:
+        manifest.tables[number] = TableFile(number, content.family, level, size)
         manifest.named.add(number)
-    if FAMILY_DROP in said.numbers:
-        manifest.families.pop(said.family, None)
-        for table in [one for one in manifest.tables.values() if one.family == said.family]:
+    if FAMILY_DROP in content.numbers:
+        manifest.families.pop(content.family, None)
+        for table in [one for one in manifest.tables.values() if one.family == content.family]:
             del manifest.tables[table.number]
 
 
@@ -154,29 +154,29 @@ class EditContent:
 
 
 def _read(edit: VersionEdit) -> EditContent:
-    said = EditContent()
+    content = EditContent()
     while not edit.is_done:
         tag = edit.number()
         if tag in NUMBER_TAGS:
-            said.numbers[tag] = edit.number()
+            content.numbers[tag] = edit.number()
         elif tag == COMPACT_POINTER:
             edit.number()
             edit.text()
         elif tag == DELETED_FILE:
             edit.number()
-            said.deleted.append(edit.number())
+            content.deleted.append(edit.number())
         elif tag in NEW_FILES:
-            said.added.append(_new_file(edit, tag))
+            content.added.append(_new_file(edit, tag))
         elif tag == FAMILY_ADD:
-            said.name = edit.text().decode("utf-8", "backslashreplace")
-            said.numbers[tag] = 0
+            content.name = edit.text().decode("utf-8", "backslashreplace")
+            content.numbers[tag] = 0
         elif tag == FAMILY_DROP:
-            said.numbers[tag] = 0
+            content.numbers[tag] = 0
         elif tag == COMPARATOR or tag & IGNORABLE:
             edit.text()
         else:
             raise ValueError(tag)
-    return said
+    return content
 
 
 def _new_file(edit: VersionEdit, tag: int) -> tuple[int, int, int]:

@@ -160,14 +160,14 @@ class Store:
     @cached_property
     def _configured(self) -> dict[str, int]:
         """What is configured, but for lengths that the files refute: see `refutes`."""
-        told = configured_lengths(self.broker_conf)
-        if self.follows_conf or not told:
-            return told
+        configured = configured_lengths(self.broker_conf)
+        if self.follows_conf or not configured:
+            return configured
         bare = replace(self, broker_conf=None)
         lengths = bare.file_lengths()
         return {
             name: one
-            for name, one in told.items()
+            for name, one in configured.items()
             if not refutes(lengths.get(name, []), one, bare.name_distance(name))
         }
 

@@ -47,10 +47,10 @@ def beside(
     """
     import pyarrow as pa
 
-    told = {STORE.name: store, BROKER.name: broker}
+    columns_beside = {STORE.name: store, BROKER.name: broker}
     columns = {
-        name: pa.repeat(pa.scalar(told[name], pa.string()), rows.num_rows)
-        if name in told
+        name: pa.repeat(pa.scalar(columns_beside[name], pa.string()), rows.num_rows)
+        if name in columns_beside
         else rows.column(name)
         for name in names
     }

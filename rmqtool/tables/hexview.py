@@ -92,8 +92,8 @@ def hex_row(line: FieldBytes, path: str, physical_offset: int | None) -> Row:
 def lines_of(piece: FieldBytes) -> Iterator[FieldBytes]:
     """Cut a piece into lines."""
     if piece.raw is None or (piece.length >= LONG_ZEROS and not any(piece.raw)):
-        said = piece.value or f"{piece.length:,} bytes of zeros"
-        yield piece._replace(raw=None, value=said)
+        text = piece.value or f"{piece.length:,} bytes of zeros"
+        yield piece._replace(raw=None, value=text)
         return
     for start in range(0, piece.length, LINE_BYTES):
         raw = piece.raw[start : start + LINE_BYTES]

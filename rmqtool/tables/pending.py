@@ -184,17 +184,17 @@ class WaitingMessages:
         if message.physical_offset != offset:
             reason = "another record lies there"
             return {**row, "extent": "gap", "code": code, "reason": reason}
-        said = message.properties
-        time = said.get(OUT_MS, "")
+        record_properties = message.properties
+        time = record_properties.get(OUT_MS, "")
         row["deliver_time"] = int(time) if time.isdecimal() else due
-        queue = said.get(REAL_QUEUE, "")
+        queue = record_properties.get(REAL_QUEUE, "")
         return row | {
-            "topic": said.get(properties.REAL_TOPIC, message.topic),
+            "topic": record_properties.get(properties.REAL_TOPIC, message.topic),
             "queue_id": int(queue) if queue.isdecimal() else message.queue_id,
             "queue_offset": message.queue_offset,
-            "unique_key": said.get(properties.UNIQ_KEY),
-            "keys": list(properties.keys(said)),
-            "del": said.get(DELETED, "").rpartition("+")[2] or None,
+            "unique_key": record_properties.get(properties.UNIQ_KEY),
+            "keys": list(properties.keys(record_properties)),
+            "del": record_properties.get(DELETED, "").rpartition("+")[2] or None,
         }
 
 
@@ -219,11 +219,11 @@ def pop_in_flight(store: Store) -> Iterator[Row]:
             for key, value in batch.items():
                 try:
                     values = pop_row(key, value).values
-                    said = config.parse_object(values["json"], path=one.path)
+                    record_properties = config.parse_object(values["json"], path=one.path)
                 except DecodeError as error:
                     yield _odd(None, error)
                     continue
-                time = said.get("popTime")
+                time = record_properties.get("popTime")
                 yield {
                     "topic": java.text(values["topic"]),
                     "group": java.text(values["group"]),
@@ -231,8 +231,8 @@ def pop_in_flight(store: Store) -> Iterator[Row]:
                     "queue_offset": values["queue_offset"],
                     "pop_time": iso_time(time) if isinstance(time, int) else None,
                     "visible_time": iso_time(values["visible_time"]),
-                    "attempts": said.get("attemptTimes"),
-                    "attempt_id": said.get("attemptId"),
+                    "attempts": record_properties.get("attemptTimes"),
+                    "attempt_id": record_properties.get("attemptId"),
                 }
 
 

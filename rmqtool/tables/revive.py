@@ -61,14 +61,14 @@ def unacknowledged(
     acked: set[tuple[Key, int]] = set()
     with LogReader(store.old_commitlog, store.commitlog) as reader:
         for place in chain(_in_queues(store, reader, committed), _in_timers(store)):
-            tag, said = _note(reader, *place)
-            key = tuple(said.get(name) for name in ("c", "t", "q", "so", "pt"))
+            tag, note = _note(reader, *place)
+            key = tuple(note.get(name) for name in ("c", "t", "q", "so", "pt"))
             if tag == CHECKPOINT:
-                checkpoints[key] = said
+                checkpoints[key] = note
             elif tag in ACKS:
-                acked |= {(key, one) for one in said.get("aol") or [said.get("ao")]}
-    for key, said in checkpoints.items():
-        yield from (one for one in _popped(said) if (key, one.queue_offset) not in acked)
+                acked |= {(key, one) for one in note.get("aol") or [note.get("ao")]}
+    for key, note in checkpoints.items():
+        yield from (one for one in _popped(note) if (key, one.queue_offset) not in acked)
 
 
 def _in_queues(
@@ -88,9 +88,9 @@ def _in_queues(
 
 def _in_timers(store: Store) -> Iterator[tuple[int, int]]:
     """Yield physical offset and size of the notes that come to a revive topic later."""
-    for told in pending_timers(store):
-        offset, size = told.get("physical_offset"), told.get("size")
-        is_note = str(told.get("topic")).startswith(REVIVE_PREFIX)
+    for timer in pending_timers(store):
+        offset, size = timer.get("physical_offset"), timer.get("size")
+        is_note = str(timer.get("topic")).startswith(REVIVE_PREFIX)
         if is_note and isinstance(offset, int) and isinstance(size, int):
             yield offset, size
 
@@ -105,16 +105,16 @@ def _note(reader: LogReader, offset: int, size: int) -> tuple[str, dict[str, Any
         return "", {}
 
 
-def _popped(said: dict[str, Any]) -> Iterator[Popped]:
+def _popped(note: dict[str, Any]) -> Iterator[Popped]:
     """Yield the messages of a checkpoint that it does not state as acknowledged itself."""
-    numbers = [said.get(name) for name in ("q", "so", "n", "bm", "pt", "it")]
-    group, topic = said.get("c"), said.get("t")
+    numbers = [note.get(name) for name in ("q", "so", "n", "bm", "pt", "it")]
+    group, topic = note.get("c"), note.get("t")
     if not isinstance(group, str) or not isinstance(topic, str):
         return
     queue_id, start, count, bits, time, invisible = (
         one if isinstance(one, int) else 0 for one in numbers
     )
-    further = said.get("d")
+    further = note.get("d")
     distances = further if isinstance(further, list) and further else range(count)
     for number, distance in enumerate(distances):
         if not bits >> number & 1 and isinstance(distance, int):

@@ -80,11 +80,11 @@ def undecided_transactions(store: Store) -> Iterator[Row]:
                 for place in halves.pop(end).places:
                     keys.pop(place, None)
     for key, one in halves.items():
-        said = dict(one.last["properties"] or ())
+        last_properties = dict(one.last["properties"] or ())
         yield {
             "unique_key": key or None,
-            "topic": said.get(properties.REAL_TOPIC),
-            "producer_group": said.get(GROUP),
+            "topic": last_properties.get(properties.REAL_TOPIC),
+            "producer_group": last_properties.get(GROUP),
             "half_records": len(one.places),
             "first_store_time": one.first["store_time"],
             "last_store_time": one.last["store_time"],

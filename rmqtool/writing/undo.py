@@ -51,7 +51,7 @@ class Resumed(NamedTuple):
     outcome: Outcome  # what became of it
 
     @property
-    def told(self) -> str:
+    def sentence(self) -> str:
         """What a person should know of it."""
         what = f"an earlier {self.command} was interrupted"
         if self.outcome is Outcome.REMOVED:

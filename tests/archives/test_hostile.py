@@ -78,7 +78,7 @@ def test_names(tmp_path: Path, name: str, ending: str) -> None:
     target.parent.mkdir()
     opened, _ = read(target, raw.getvalue())
     assert not opened.is_whole
-    assert NAMES[name] in opened.said[0]
+    assert NAMES[name] in opened.notes[0]
     assert [target] == [*target.parent.iterdir()]
     assert [target.parent] == [*tmp_path.iterdir()]
 
@@ -117,7 +117,7 @@ def test_others(tmp_path: Path) -> None:
         assert [
             f"{path}!link/passwd: lies below a file or link of the same archive: left out",
             f"{path}!hard: a hard link to no file of the archive: left out",
-        ] == opened.said[:2]
+        ] == opened.notes[:2]
 
 
 def test_twice(tmp_path: Path) -> None:
@@ -127,7 +127,7 @@ def test_twice(tmp_path: Path) -> None:
     path.write_bytes(raw)
     with opening() as opened:
         assert opened.add(str(path), lambda _: None).child("a").read(2) == b"2"
-        assert f"{path}!a: comes more than once: the last one is read" == opened.said[0]
+        assert f"{path}!a: comes more than once: the last one is read" == opened.notes[0]
 
 
 def pax(size: int, records: bytes) -> bytes:
@@ -166,7 +166,7 @@ def test_headers(tmp_path: Path, name: str) -> None:
     except UnreadablePath:
         return
     assert not opened.is_whole
-    assert opened.said[-1].endswith("s.tar is not whole: nothing in it is proven sound")
+    assert opened.notes[-1].endswith("s.tar is not whole: nothing in it is proven sound")
 
 
 @pytest.mark.parametrize("ending", ["tar.gz", "zip"])
@@ -227,7 +227,7 @@ def test_archive_beside_a_store(tmp_path: Path) -> None:
     assert opened.is_whole
     path = tmp_path / "s.tar"
     said = f"{path}!c.tar.gz (and 2 more): an archive in an archive is not opened: unpack it first"
-    assert [said] == opened.said
+    assert [said] == opened.notes
 
 
 def test_declared(tmp_path: Path) -> None:
@@ -245,7 +245,7 @@ def test_declared(tmp_path: Path) -> None:
 def test_data_cut(tmp_path: Path) -> None:
     """Of a member whose data is cut off it is said how much there is."""
     opened, _ = read(tmp_path / "s.tar", header("a", 5000) + b"x" * 1000)
-    assert f"{tmp_path / 's.tar'}!a: 1,000 of its 5,000 bytes are there" in opened.said
+    assert f"{tmp_path / 's.tar'}!a: 1,000 of its 5,000 bytes are there" in opened.notes
     assert not opened.is_whole
 
 
@@ -260,7 +260,7 @@ def test_encrypted(tmp_path: Path) -> None:
         other = bytearray(whole)
         other[position] = value
         opened, _ = read(tmp_path / "s.zip", bytes(other))
-        assert reason in " ".join(opened.said)
+        assert reason in " ".join(opened.notes)
 
 
 def test_zip_links(tmp_path: Path) -> None:
@@ -290,8 +290,8 @@ def test_troubles_are_bounded(tmp_path: Path) -> None:
     """Of many members that are left out some are named, and the others counted."""
     raw = b"".join(header(f"../{number}") for number in range(1000)) + END
     opened, _ = read(tmp_path / "s.tar", raw)
-    assert members.TROUBLES_NAMED + 2 == len(opened.said)
-    assert "980 more members are like these" in opened.said[-2]
+    assert members.TROUBLES_NAMED + 2 == len(opened.notes)
+    assert "980 more members are like these" in opened.notes[-2]
 
 
 def test_full(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

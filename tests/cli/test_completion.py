@@ -63,7 +63,7 @@ def test_values_of_options() -> None:
                 one.name in {"topic", "queue", "broker_version", "time_zone"}
                 and not one.is_argument
             ):
-                sources.setdefault(one.name, set()).add(one.said.completes)
+                sources.setdefault(one.name, set()).add(one.declaration.completes)
     assert {"topic": 1, "queue": 1, "broker_version": 1, "time_zone": 1} == {
         name: len(found) for name, found in sources.items()
     }

@@ -36,7 +36,7 @@ def test_each_option(name: str) -> None:
     there = words(name)
     assert there
     alike = SHARED | ON_SPARK | ENDLESS
-    missing = [one.said for one in options(name) if not (there | alike) & {*one.spellings}]
+    missing = [one.declaration for one in options(name) if not (there | alike) & {*one.spellings}]
     assert not missing
 
 

@@ -14,7 +14,7 @@ import pytest
 from typing_extensions import Buffer
 
 from rmqtool.spark import plan
-from rmqtool.spark.bytes_read import COUNT, LOGGER, told
+from rmqtool.spark.bytes_read import COUNT, LOGGER, counting
 from rmqtool.spark.options import SourceOptions
 from rmqtool.spark.plan import LogTask
 from rmqtool.store.place import OpenFile, Place
@@ -136,7 +136,7 @@ def test_told(day: Path, caplog: pytest.LogCaptureFixture) -> None:
                 assert length == len(opened.read_at(0, length))
                 yield pa.RecordBatch.from_pydict({})
 
-    assert len(pieces) == len(list(told(reading(), "messages")))
+    assert len(pieces) == len(list(counting(reading(), "messages")))
     counts = [int(vars(one)["context"][COUNT]) for one in caplog.records if one.name == LOGGER]
     assert [2 << 20, 3 + (2 << 20)] == counts[:2]
     assert sum(pieces) == sum(counts)

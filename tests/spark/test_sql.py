@@ -15,7 +15,7 @@ import pytest
 
 from rmqtool.errors import UsageError
 from rmqtool.rows import rows_of
-from rmqtool.spark.bytes_read import BytesRead, told
+from rmqtool.spark.bytes_read import BytesRead, counting
 from rmqtool.spark.jobs import Job, SparkFailed
 from rmqtool.spark.options import SourceOptions, TableName
 from rmqtool.spark.source import RocketMQReader
@@ -120,7 +120,7 @@ def test_much_told(spark: SparkSession) -> None:
 
     def telling(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for _ in range(20_000):
-            list(told([], "messages"))
+            list(counting([], "messages"))
         yield from batches
 
     job = Job(spark)

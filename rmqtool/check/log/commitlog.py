@@ -178,11 +178,11 @@ class LogPass:
         inspection, facts, account = self._inspection, self._facts, self._inspection.account
         if report.unread:
             path = part.segment.path
-            said = inspection.unread(path, report.unread)
+            defect = inspection.unread(path, report.unread)
             begin = part.segment.start + max(
                 report.end if report.records else part.begin, part.begin
             )
-            facts.lost.add(begin, part.segment.start + part.end, said)
+            facts.lost.add(begin, part.segment.start + part.end, defect)
         yield from self._restore(report)
         account.records += report.records
         account.bytes += part.length
@@ -211,14 +211,14 @@ class LogPass:
             return
         report.runs = replace(report.runs, index=found)
 
-    def _lose(self, said: Finding) -> None:
+    def _lose(self, defect: Finding) -> None:
         """Take a record whose topic is impossible for lost: no queue and no key can be right."""
-        start, length = said.physical_offset or 0, said.length or 0
-        self._facts.lost.add(start, start + length, said)
+        start, length = defect.physical_offset or 0, defect.length or 0
+        self._facts.lost.add(start, start + length, defect)
 
-    def _is_lost(self, said: Finding) -> bool:
+    def _is_lost(self, defect: Finding) -> bool:
         """Tell whether a finding is about a record that a gap has taken with it."""
-        place = said.physical_offset
+        place = defect.physical_offset
         return place is not None and self._facts.lost.at(place) is not None
 
     def _add_facts(self, part: SegmentPart, report: PartReport) -> None:

@@ -43,9 +43,9 @@ def check(inspection: Inspection, facts: LogFacts) -> Iterator[Finding]:
         except DecodeError as error:
             yield finding(EP_CRC, at, "it cannot be read", actual=error.reason)
             continue
-        said = list(_judge(file, at))
-        yield from said
-        if not said:  # else a broker takes the .bak
+        defects = list(_judge(file, at))
+        yield from defects
+        if not defects:  # else a broker takes the .bak
             try:
                 yield from _places(inspection, facts, file, at)
             except UnreadablePath as error:

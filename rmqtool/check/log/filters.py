@@ -55,6 +55,6 @@ def check(inspection: Inspection) -> Iterator[Finding]:
 
 def configured_filter(inspection: Inspection) -> BloomFilter:
     """Give the Bloom filter that the broker is configured for, or its default."""
-    told = inspection.store.broker_conf
-    rate, count = BLOOM_ERROR_RATE.of(told), BLOOM_CONSUMERS.of(told)
+    broker_conf = inspection.store.broker_conf
+    rate, count = BLOOM_ERROR_RATE.of(broker_conf), BLOOM_CONSUMERS.of(broker_conf)
     return BloomFilter(rate, count) if 0 < rate < WHOLE and count > 0 else BloomFilter()

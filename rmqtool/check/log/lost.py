@@ -51,7 +51,7 @@ class LostRanges:
     def __len__(self) -> int:
         return len(self._stretches)
 
-    def add(self, start: int, end: int, said: Finding) -> None:
+    def add(self, start: int, end: int, defect: Finding) -> None:
         """Add a stretch, and hold back what is said of it until its consequences are known."""
         if len(self._stretches) >= MOST and start >= self._starts[-1]:
             last = self._stretches[-1]
@@ -59,7 +59,7 @@ class LostRanges:
         else:
             place = bisect_right(self._starts, start)
             self._starts.insert(place, start)
-            self._stretches.insert(place, LostStretch(start, end, said))
+            self._stretches.insert(place, LostStretch(start, end, defect))
         self._covering.forget()
 
     def begin_earlier(self, start: int, new_start: int) -> None:

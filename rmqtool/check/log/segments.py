@@ -105,10 +105,10 @@ class SegmentJudge:
             case _:
                 pass
 
-    def _lose(self, segment: Segment, stretch: Stretch, said: Finding) -> None:
+    def _lose(self, segment: Segment, stretch: Stretch, defect: Finding) -> None:
         """Hold a finding back until it is known what points into the stretch."""
         start = segment.start + stretch.position
-        self._lost.add(start, start + stretch.length, said)
+        self._lost.add(start, start + stretch.length, defect)
 
     def _filler(self, segment: Segment, stretch: Stretch) -> Iterator[Finding]:
         layout = DLEDGER_BLANK if self._is_dledger else BLANK
@@ -129,8 +129,10 @@ class SegmentJudge:
         if has_data:
             yield finding(CL_BLANKDATA, at)
         if left > self._largest_blank and segment.start < self._last_used:
-            said = finding(CL_BLANKSIZE, at, expected=f"at most {self._largest_blank}", actual=left)
-            self._lose(segment, stretch, said)
+            defect = finding(
+                CL_BLANKSIZE, at, expected=f"at most {self._largest_blank}", actual=left
+            )
+            self._lose(segment, stretch, defect)
 
     def _gap(self, segment: Segment, stretch: Stretch) -> Iterator[Finding]:
         """Say what kind of damage a gap is; scan only knows why the walk stopped there."""
@@ -151,7 +153,7 @@ class SegmentJudge:
         code = CL_TAIL if is_torn else _tail_code(head, stretch.length - self._entry_header)
         if code == CL_TAIL and is_last and not self._is_cut(segment):
             crashed = self._inspection.scope.has_crashed
-            said = finding(
+            defect = finding(
                 code, _at(segment, stretch), severity=None if crashed else Severity.WARNING
             )
         elif code == CL_TAIL and self._is_cut(segment):
@@ -160,8 +162,8 @@ class SegmentJudge:
             self._lost.begin_earlier(segment.end, start)
             return
         else:
-            said = _of_gap(CL_MAGIC if code == CL_TAIL else code, segment, stretch)
-        self._lose(segment, stretch, said)
+            defect = _of_gap(CL_MAGIC if code == CL_TAIL else code, segment, stretch)
+        self._lose(segment, stretch, defect)
 
     @property
     def _entry_header(self) -> int:
@@ -191,10 +193,10 @@ class SegmentJudge:
         if self._is_cut(segment) or is_same:
             return
         if stretch.position == 0:
-            said = finding(CL_MAGIC, at, "the whole segment is zero, though used ones follow")
+            defect = finding(CL_MAGIC, at, "the whole segment is zero, though used ones follow")
         else:
-            said = finding(CL_CHAIN, at, expected=ENDS_IN_BLANK, actual="zeros")
-        self._lose(segment, stretch, said)
+            defect = finding(CL_CHAIN, at, expected=ENDS_IN_BLANK, actual="zeros")
+        self._lose(segment, stretch, defect)
 
     def _judge_end(self, segment: Segment) -> Iterator[Finding]:
         """Find out whether a segment that others follow ends in a blank."""

@@ -351,10 +351,10 @@ class QueueComparer:
         """Explain queue offsets that no record has: lost, or never to be dispatched, or missing."""
         found = judge.uncovered(state, gap.start, gap.end)
         # By the unit of the record after a gap, repair passes over the messages that are lost.
-        said = [one for one in found if one.physical_offset != gap.after]
-        yield from said
+        others = [one for one in found if one.physical_offset != gap.after]
+        yield from others
         is_lost = self._facts.lost.between(gap.before, gap.after)
-        if is_lost or any(one.code == CQ_EXTRA for one in said):
+        if is_lost or any(one.code == CQ_EXTRA for one in others):
             return
         if self._facts.has_bridges(gap.before, gap.after) or self._is_moved(state, gap):
             return

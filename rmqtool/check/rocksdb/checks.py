@@ -89,11 +89,11 @@ def _second_store(inspection: Inspection, facts: LogFacts) -> Iterator[Finding]:
     A start dispatches no more than it recovers, and sets the others empty. What 5.3 has there
     nobody reads.
     """
-    told, scope = inspection.store.broker_conf, inspection.scope
-    is_combined = DOUBLE_WRITE.of(told) and STORE_TYPE.of(told) != ROCKSDB_STORE
+    broker_conf, scope = inspection.store.broker_conf, inspection.scope
+    is_combined = DOUBLE_WRITE.of(broker_conf) and STORE_TYPE.of(broker_conf) != ROCKSDB_STORE
     if scope.has_rocksdb_queues or not is_combined or facts.last_record < 0:
         return
-    is_read = READ_FROM.of(told) == ROCKSDB_STORE or LIGHT_QUEUES_IN_ROCKSDB.of(told)
+    is_read = READ_FROM.of(broker_conf) == ROCKSDB_STORE or LIGHT_QUEUES_IN_ROCKSDB.of(broker_conf)
     severity = None if is_read and scope.release.combines_queue_stores else Severity.WARNING
     message = "rocksdbCQDoubleWriteEnable is set, and there is no database of queues"
     yield finding(RQ_PAIR, At("consumequeue"), message, severity=severity)

@@ -142,8 +142,8 @@ class Databases:
             code = RD_BLOCK if problem.is_data else RD_META
             if problem.is_version:
                 code = RD_VERSION
-            said = finding(code, At(path, problem.position, problem.length), problem.what)
-            yield said if code is RD_META else self._damage(rocksdb, said)
+            defect = finding(code, At(path, problem.position, problem.length), problem.what)
+            yield defect if code is RD_META else self._damage(rocksdb, defect)
 
     def _wal(
         self, rocksdb: RocksDb, name: str, manifest: RocksdbManifest | None
@@ -229,11 +229,11 @@ class Databases:
     def _unread(self, rocksdb: RocksDb, error: DamagedDatabase) -> Iterator[Finding]:
         """Say that RocksDB refuses a database, or rows of it."""
         if rocksdb.path not in self._damaged:
-            said = finding(RD_OPEN, At(rocksdb.path), f"RocksDB: {error.reason}")
-            yield self._damage(rocksdb, said)
+            defect = finding(RD_OPEN, At(rocksdb.path), f"RocksDB: {error.reason}")
+            yield self._damage(rocksdb, defect)
         if not self._inspection.is_known_unread(rocksdb.path):
             self._inspection.account.unread[rocksdb.path] = error
 
-    def _damage(self, rocksdb: RocksDb, said: Finding) -> Finding:
+    def _damage(self, rocksdb: RocksDb, defect: Finding) -> Finding:
         self._damaged.add(rocksdb.path)
-        return said
+        return defect

@@ -95,9 +95,10 @@ def check(inspection: Inspection, databases: Databases, facts: LogFacts) -> Iter
 
 def _gone(inspection: Inspection) -> Iterator[Finding]:
     """Say what is lost with a database that the configuration asks for, and that is not there."""
-    told, version = inspection.store.broker_conf, inspection.scope.version
+    broker_conf, version = inspection.store.broker_conf, inspection.scope.version
     has_index, has_timers, has_halves = (
-        key.of(told, version) for key in (INDEX_IN_ROCKSDB, TIMER_IN_ROCKSDB, HALVES_IN_ROCKSDB)
+        key.of(broker_conf, version)
+        for key in (INDEX_IN_ROCKSDB, TIMER_IN_ROCKSDB, HALVES_IN_ROCKSDB)
     )
     if not (has_index or has_timers or has_halves) or inspection.child(PATH).stat() is not None:
         return
@@ -179,11 +180,11 @@ class FamilyJudge:
                     yield key, value
 
     def _strange(self, hashes: set[int]) -> Iterator[Finding]:
-        told = 0
+        reported = 0
         for key, value in self._entries():
-            if hash((key, value)) not in hashes or told >= MOST_TOLD:
+            if hash((key, value)) not in hashes or reported >= MOST_TOLD:
                 continue
-            told += 1
+            reported += 1
             try:
                 values = rocksdb_store.index_row(key, value).values
             except DecodeError as error:

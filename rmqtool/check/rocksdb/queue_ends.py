@@ -303,8 +303,8 @@ def rocks_comparer(
     try:
         return RocksComparer(inspection, databases, source, queue_facts)
     except DamagedDatabase as error:
-        for said in databases.cannot_read(path, error):
-            inspection.postpone(said)
+        for defect in databases.cannot_read(path, error):
+            inspection.postpone(defect)
         return None
 
 

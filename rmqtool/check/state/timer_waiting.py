@@ -100,13 +100,13 @@ def out_of_reach(store: Store, values: dict[str, int]) -> OutOfReach | None:
     newest: dict[str | int, int] = {}  # a timer that waits long is stored again and again
     with Queues(store) as queues, LogReader(store.old_commitlog, store.commitlog) as reader:
         for number, message in _messages(queues, reader):
-            said = message.properties
-            due = said.get(TIMER_OUT_MS, "")
+            record_properties = message.properties
+            due = record_properties.get(TIMER_OUT_MS, "")
             is_time = due.isdecimal() and len(due) <= LONGEST_TIME
-            if TIMER_DEL_UNIQKEY in said:
-                newest.pop(said[TIMER_DEL_UNIQKEY].rpartition("+")[2], None)
+            if TIMER_DEL_UNIQKEY in record_properties:
+                newest.pop(record_properties[TIMER_DEL_UNIQKEY].rpartition("+")[2], None)
             elif is_time and int(due) >= values.get("last_read_time_ms", 0):
-                newest[said.get(properties.UNIQ_KEY, number)] = number
+                newest[record_properties.get(properties.UNIQ_KEY, number)] = number
     passed = [number for number in newest.values() if number < end]
     return OutOfReach(min(passed), len(passed)) if passed else None
 

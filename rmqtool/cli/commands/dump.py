@@ -139,7 +139,7 @@ class Dump(Command):
             jobs=self.jobs,
             is_hex=self.hex,
         )
-        delivery.note(clock.said)
+        delivery.note(clock.note)
         outcome = DumpOutcome()
         if self.follow:
             return self._follow(options, outcome)

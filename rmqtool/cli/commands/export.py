@@ -100,7 +100,7 @@ class Export(Command):
 
         clock = self.delivery.clock
         options = self._options(clock)
-        self.delivery.note(clock.said)
+        self.delivery.note(clock.note)
         if self.since_last:
             from rmqtool.spark.export_batches import next_batch
 
@@ -120,11 +120,11 @@ class Export(Command):
         if result.was_complete:
             self.delivery.note("an earlier run had done it all: nothing was written")
         if result.damaged:
-            said = f"{result.damaged:,} of {result.rows:,} rows tell of damage: see column code"
-            self.delivery.note(said)
+            note = f"{result.damaged:,} of {result.rows:,} rows tell of damage: see column code"
+            self.delivery.note(note)
         if not result.is_complete:
-            said = "not complete, so there is no _SUCCESS; the same command tries again"
-            self.delivery.note(said)
+            note = "not complete, so there is no _SUCCESS; the same command tries again"
+            self.delivery.note(note)
             return IN_PART
         if result.damaged:
             self.delivery.note("_DAMAGED stands for _SUCCESS: validate says what is damaged")

@@ -116,7 +116,7 @@ class Extract(Command):
         refuse_targets((*self.stores, *others), self.output)
         clock = self.delivery.clock
         work = ExtractRun(self._options(clock))
-        self.delivery.note(clock.said)
+        self.delivery.note(clock.note)
         with progress("extract", work.total_bytes or None, quiet=self.delivery.quiet) as advance:
             done = work.run(advance)
         row = {name: getattr(done, name) for name in EXTRACT.names}

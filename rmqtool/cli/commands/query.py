@@ -179,7 +179,7 @@ class Query(Command):
         )
         clock = self.delivery.clock
         wanted = self.wanted(clock)
-        self.delivery.note(clock.said)
+        self.delivery.note(clock.note)
         if not self.scan:
             return self._answer(wanted, show)
         with self.choice.working([self.store], self.delivery):

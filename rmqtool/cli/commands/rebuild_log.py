@@ -127,7 +127,7 @@ class RebuildLog(Command):
         clock = self.delivery.clock
         options = self._options(clock)
         work = LogRun(options)
-        self.delivery.note(clock.said)
+        self.delivery.note(clock.note)
         with progress("rebuild", work.total_bytes or None, quiet=self.delivery.quiet) as advance:
             done = work.run(advance)
         self.delivery.emit(rows_of(done))

@@ -277,8 +277,8 @@ class Repair(Command):
             return plan
         opened = open_store(self.store, self.broker_conf)
         if not self.in_place and opened.lock_held():
-            said = "a broker runs on this store: the plan is for what it had written by now"
-            self.delivery.note(said)
+            note = "a broker runs on this store: the plan is for what it had written by now"
+            self.delivery.note(note)
         with progress("plan", opened.commitlog.size, quiet=self.delivery.quiet) as advance:
             plan = make_plan(options, advance)
         if self.plan is not None:

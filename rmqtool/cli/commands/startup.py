@@ -97,8 +97,8 @@ class Startup(Command):
         wanted = sections(self.section, SECTIONS)
         store = open_store(self.store, self.broker_conf)
         prediction = predict(store, self.broker_version, as_user=self.as_user)
-        told = report(prediction, all_queues=self.all_queues)
-        found = [rows for rows in told if rows.name in wanted]
+        reported = report(prediction, all_queues=self.all_queues)
+        found = [rows for rows in reported if rows.name in wanted]
         if len(found) == 1:
             self.delivery.emit(found[0])
         else:

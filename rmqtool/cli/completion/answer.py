@@ -96,7 +96,7 @@ def _offers(words: Sequence[str]) -> Iterator[Word]:
 def _spelt(options: Iterable[Parameter]) -> Iterator[Word]:
     """Give all ways to write some options, each once."""
     for one in dict.fromkeys(options):
-        yield from ((spelt, one.said.help) for spelt in one.spellings)
+        yield from ((spelt, one.declaration.help) for spelt in one.spellings)
 
 
 class _Asked:
@@ -146,9 +146,9 @@ class _Asked:
 
     def _values(self, option: Parameter, typed: str) -> Iterator[Word]:
         """Give the values of an option or of an argument."""
-        if option.said.completes is None:
+        if option.declaration.completes is None:
             yield from ((word, "") for word in option.choices)
             return
         before, comma, _ = typed.rpartition(",") if option.kind is Kind.WORDS else ("", "", "")
-        for word, meaning in option.said.completes(Line(self.places, self.values)):
+        for word, meaning in option.declaration.completes(Line(self.places, self.values)):
             yield f"{before}{comma}{word}", meaning

@@ -98,13 +98,13 @@ def _naming(word: str) -> list[str]:
     from rmqtool.cli.manual.blocks import Verbatim
     from rmqtool.cli.manual.plain import plain
 
-    def told(topic: str) -> str:
+    def text_of(topic: str) -> str:
         whole = page(topic)
         blocks = (block for block in whole.blocks if not isinstance(block, Verbatim))
         return plain(replace(whole, blocks=(*blocks,)), WIDE)
 
     alone = re.compile(rf"(?<![\w-]){re.escape(word)}(?![\w-])", re.IGNORECASE)
-    found = [topic for topic in topics() if alone.search(told(topic))]
+    found = [topic for topic in topics() if alone.search(text_of(topic))]
     return found if len(found) <= FEW else []
 
 

@@ -73,7 +73,7 @@ def _of(name: str, width: int) -> Iterator[str]:
 
 
 def _rows(found: Iterable[Parameter]) -> list[tuple[str, str]]:
-    return [(one.said.metavar if one.is_argument else one.term, one.text) for one in found]
+    return [(one.declaration.metavar if one.is_argument else one.term, one.text) for one in found]
 
 
 def _prose(texts: Iterable[str], width: int) -> Iterator[str]:

@@ -105,8 +105,8 @@ def _variables() -> dict[str, str]:
     users: dict[tuple[str, str], list[str]] = {}
     for name in NAMES:
         for one in parameters(load(name)):
-            if isinstance(one.said, Option) and one.said.env:
-                users.setdefault((one.said.env, one.said.names), []).append(name)
+            if isinstance(one.declaration, Option) and one.declaration.env:
+                users.setdefault((one.declaration.env, one.declaration.names), []).append(name)
     return {
         env: f"Value of {option} where that is not given: {', '.join(names)}."
         for (env, option), names in users.items()
@@ -137,7 +137,7 @@ def command_page(name: str) -> Page:
 
 def _items(found: Iterable[Parameter]) -> Iterator[Term]:
     for one in found:
-        term = one.said.metavar if one.is_argument else one.term
+        term = one.declaration.metavar if one.is_argument else one.term
         yield Term(term, (" ".join(one.text.split()),), is_option=True)
 
 

@@ -168,7 +168,7 @@ def spark_page() -> Page:
         Subsection("Many stores"),
         *texts(FLEET),
         Subsection("Options"),
-        *(Term(name, (f"{said[:1].upper()}{said[1:]}.",)) for name, said in NAMES.items()),
+        *(Term(name, (f"{meaning[:1].upper()}{meaning[1:]}.",)) for name, meaning in NAMES.items()),
         Subsection("Streams"),
         *texts(STREAM),
         Section("PLAN FOR SIZE"),

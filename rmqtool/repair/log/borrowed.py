@@ -279,9 +279,9 @@ def _without_record(part: SegmentPart, options: PartOptions) -> list[OpenStretch
         begin = start + one.position
         found.append(OpenStretch(begin, begin + one.length, one.code, is_blank))
     judge = report.judge
-    for said in (*judge.damaged, *judge.bridges) if judge is not None else ():
-        begin = said.physical_offset or 0
-        found.append(OpenStretch(begin, begin + (said.length or 0), said.code))
+    for defect in (*judge.damaged, *judge.bridges) if judge is not None else ():
+        begin = defect.physical_offset or 0
+        found.append(OpenStretch(begin, begin + (defect.length or 0), defect.code))
     return sorted(found, key=lambda one: one[:2])
 
 

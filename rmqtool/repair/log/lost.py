@@ -44,8 +44,8 @@ def with_messages(
             start = int(name) + edit.position
             count = bisect_left(places, start + edit.length) - bisect_left(places, start)
             if count:
-                told = f"{counted(count, 'message')} ({edit.length:,} bytes), listed below"
-                yield replace(edit, lost=edit.lost.replace(unknown, told))
+                what = f"{counted(count, 'message')} ({edit.length:,} bytes), listed below"
+                yield replace(edit, lost=edit.lost.replace(unknown, what))
                 continue
         yield edit
 

@@ -79,20 +79,20 @@ def _as_queued(inspection: Inspection, physical_offset: int, raw: bytes) -> _Men
     if base is None or count is None or base == message.queue_offset:
         return None
     queue = inspection.queue("batch_queues", (message.topic, message.queue_id))
-    for said in (base, message.queue_offset):
-        unit = _unit(queue, said)
+    for stated in (base, message.queue_offset):
+        unit = _unit(queue, stated)
         if unit is None or (unit.physical_offset, unit.queue_offset, unit.messages) != (
             physical_offset,
-            said,
+            stated,
             count,
         ):
             continue
-        if said == base:
+        if stated == base:
             field = MESSAGE_PREFIX["queue_offset"]
             return _Mended(field.position, field.build(base), AS_QUEUED.format("queueOffset"))
         name = INNER_BASE.encode() + NAME_VALUE_SEPARATOR
         position = raw.find(name + there.encode(), len(raw) - len(message.properties_bytes))
-        number = str(said).encode()
+        number = str(stated).encode()
         if position >= 0 and len(number) == len(there):
             return _Mended(position + len(name), number, AS_QUEUED.format(INNER_BASE))
     return None

@@ -155,9 +155,9 @@ class BatchRepair:
         own = (int(unit["size"]), int(unit["msg_base_offset"]))
         return head is not None and (head.size, head.queue_offset) == own
 
-    def keeps(self, said: Finding) -> bool:
+    def keeps(self, defect: Finding) -> bool:
         """Tell whether a finding is about units that stay, as they deliver what no record asks."""
-        return said.position is not None and said.physical_offset in self.kept
+        return defect.position is not None and defect.physical_offset in self.kept
 
     def finish(self, tail: Damaged | None) -> None:
         """Keep the ranges of lost records at the end; cut what else stands there.

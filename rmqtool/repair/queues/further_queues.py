@@ -156,8 +156,8 @@ class FurtherNumbers:
                 if one.found[number] is None:
                     missing.setdefault(queue, []).append((one, number))
         for queue, places in missing.items():
-            told = self._told(queue, queues.get(queue), places)
-            for (one, number), offset in zip(places, told, strict=True):
+            numbers = self._told(queue, queues.get(queue), places)
+            for (one, number), offset in zip(places, numbers, strict=True):
                 one.found[number] = offset
         for one in self.records:
             for queue, offset in zip(one.queues, one.found, strict=True):
@@ -169,19 +169,19 @@ class FurtherNumbers:
     ) -> list[int | None]:
         """Give the number of each record in one queue: by its unit, else by its neighbours."""
         offsets = [one.physical_offset for one, _ in places]
-        told = [self._by_unit(queue, one) for one, _ in places]
-        if known is None or None not in told:
-            return told
+        numbers = [self._by_unit(queue, one) for one, _ in places]
+        if known is None or None not in numbers:
+            return numbers
         for hole in known.placement.holes:
             rows = [row for row, at in enumerate(offsets) if hole.before < at < hole.after]
             if len(rows) == hole.length:
                 for step, row in enumerate(rows):
-                    told[row] = hole.start + step
+                    numbers[row] = hole.start + step
         behind = [row for row, at in enumerate(offsets) if at > known.placement.newest]
         if behind and known.placement.next >= 0:
             for step, row in enumerate(behind):
-                told[row] = known.placement.next + step
-        return told
+                numbers[row] = known.placement.next + step
+        return numbers
 
     def _by_unit(self, queue: Queue, one: Misnumbered) -> int | None:
         """Give the number of the only unit that names a record; None without, or with several."""
@@ -213,12 +213,12 @@ class FurtherNumbers:
             reason = PUT_BACK if one.is_known else BLANKED
             writer.write(segment, position, Content.of(one.raw), CODE, reason, lost)
 
-    def is_answered(self, said: Finding) -> bool:
+    def is_answered(self, defect: Finding) -> bool:
         """Tell whether a finding is only a consequence of numbers that are put back."""
-        if said.code not in {CQ_LMQ, CL_QOFF_GAP} or said.position is None:
+        if defect.code not in {CQ_LMQ, CL_QOFF_GAP} or defect.position is None:
             return False  # of a queue as a whole
         return any(
-            (topic.decode("utf-8", "backslashreplace"), queue_id) == (said.topic, said.queue_id)
+            (topic.decode("utf-8", "backslashreplace"), queue_id) == (defect.topic, defect.queue_id)
             for one in self.records
             if one.is_known
             for topic, queue_id in one.queues

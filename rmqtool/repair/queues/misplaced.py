@@ -58,7 +58,7 @@ class Misplaced:
     """One such record."""
 
     physical_offset: int  # where it lies
-    said: Place  # topic, queue id and queue offset as the record has them
+    claimed: Place  # topic, queue id and queue offset as the record has them
     own: Place  # the same as its queue has them
     unit: bytes  # of that queue
     position: int  # of the field, in the record
@@ -70,21 +70,23 @@ class Misplaced:
     def field(self) -> str:
         """Name of the field that differs."""
         return FIELDS[
-            [one != two for one, two in zip(self.said, self.own, strict=True)].index(True)
+            [one != two for one, two in zip(self.claimed, self.own, strict=True)].index(True)
         ]
 
     @property
     def queues(self) -> set[tuple[bytes, int]]:
         """Topics and queue ids whose queue offsets do not follow because of it."""
-        further = {(topic, place[1]) for topic in self.further for place in (self.said, self.own)}
-        return {self.said[:2], self.own[:2], *further}
+        further = {
+            (topic, place[1]) for topic in self.further for place in (self.claimed, self.own)
+        }
+        return {self.claimed[:2], self.own[:2], *further}
 
-    def is_answered(self, said: Finding) -> bool:
+    def is_answered(self, defect: Finding) -> bool:
         """Tell whether a finding is only a consequence."""
-        if said.physical_offset == self.physical_offset:
-            return said.code in {*OF_UNITS, *OF_RECORDS, IX_KEY}
+        if defect.physical_offset == self.physical_offset:
+            return defect.code in {*OF_UNITS, *OF_RECORDS, IX_KEY}
         queues = {(_text(topic), queue_id) for topic, queue_id in self.queues}
-        return said.code in OF_RECORDS and (said.topic, said.queue_id) in queues
+        return defect.code in OF_RECORDS and (defect.topic, defect.queue_id) in queues
 
 
 def find(
@@ -100,8 +102,8 @@ def find(
     """
     misplaced: dict[int, Misplaced] = {}
     try:
-        for said in found:
-            for one in _at(inspection, repair, said, log):
+        for claimed in found:
+            for one in _at(inspection, repair, claimed, log):
                 misplaced[one.physical_offset] = one
     except UnreadablePath:
         return []  # said elsewhere
@@ -109,10 +111,10 @@ def find(
 
 
 def _at(
-    inspection: Inspection, repair: QueueRepair, said: Finding, log: LogReader
+    inspection: Inspection, repair: QueueRepair, defect: Finding, log: LogReader
 ) -> Iterator[Misplaced]:
     """Give the record behind a unit that is not the one its record asks for."""
-    topic, queue_id, number = said.topic, said.queue_id, _number(said)
+    topic, queue_id, number = defect.topic, defect.queue_id, _number(defect)
     if topic is None or queue_id is None or number is None:
         return  # said of more than a unit
     units = inspection.queue("queues", (topic, queue_id))
@@ -142,12 +144,12 @@ def _missing_unit(repair: QueueRepair, own: Place) -> bytes:
     return bytes(UNIT)
 
 
-def _number(said: Finding) -> int | None:
+def _number(defect: Finding) -> int | None:
     """Give the queue offset whose unit a finding makes doubtful."""
-    if said.code in OF_UNITS:
-        return said.queue_offset
-    if said.code in OF_RECORDS and said.expected.isdecimal():
-        return int(said.expected)  # what the record's queue offset should be
+    if defect.code in OF_UNITS:
+        return defect.queue_offset
+    if defect.code in OF_RECORDS and defect.expected.isdecimal():
+        return int(defect.expected)  # what the record's queue offset should be
     return None
 
 
@@ -186,17 +188,17 @@ def _is_alone(units: QueueUnits, own: Place, log: LogReader) -> bool:
 
 def _one(pointed: _Pointed, own: Place, unit: bytes) -> Misplaced | None:
     """Give what is to be put back, if exactly one field differs, in as many bytes."""
-    offset, message, said = pointed.offset, pointed.message, pointed.claim
-    differs = [one != two for one, two in zip(said, own, strict=True)]
-    if sum(differs) != 1 or len(said[0]) != len(own[0]):
+    offset, message, claimed = pointed.offset, pointed.message, pointed.claim
+    differs = [one != two for one, two in zip(claimed, own, strict=True)]
+    if sum(differs) != 1 or len(claimed[0]) != len(own[0]):
         return None
     name = FIELDS[differs.index(True)]
     if name == "topic":
         tail = len(message.topic_bytes) + LENGTH_BYTES + len(message.properties_bytes)
-        return Misplaced(offset, said, own, unit, message.size - tail, own[0])
+        return Misplaced(offset, claimed, own, unit, message.size - tail, own[0])
     field = MESSAGE_PREFIX[name]
     raw = field.build(own[1] if name == "queue_id" else own[2])
-    return Misplaced(offset, said, own, unit, field.position, raw)
+    return Misplaced(offset, claimed, own, unit, field.position, raw)
 
 
 def _further(message: Message, *, has_lmq: bool) -> frozenset[bytes]:
@@ -220,11 +222,11 @@ def _is_claimed(repair: QueueRepair, one: Misplaced) -> bool:
 
 def _has_unit(inspection: Inspection, one: Misplaced) -> bool:
     """Tell whether a unit of the record stands where the record says, too."""
-    topic = _text(one.said[0])
-    if one.said[2] < 0:
+    topic = _text(one.claimed[0])
+    if one.claimed[2] < 0:
         return False
-    units = inspection.queue("queues", (topic, one.said[1]))
-    offset, size, _ = CQ_UNIT.packer.unpack(units.packed(one.said[2], 1))
+    units = inspection.queue("queues", (topic, one.claimed[1]))
+    offset, size, _ = CQ_UNIT.packer.unpack(units.packed(one.claimed[2], 1))
     return bool(size > 0 and offset == one.physical_offset)
 
 
@@ -252,9 +254,9 @@ def put_back(runs: Iterable[QueueRun], misplaced: Sequence[Misplaced]) -> Iterat
 
 def _moved(run: QueueRun, one: Misplaced) -> QueueRun | None:
     """Give the run of a record's unit in the queue that it belongs in; None where it stays."""
-    if run.topic in one.further and run.queue_id == one.said[1]:
+    if run.topic in one.further and run.queue_id == one.claimed[1]:
         return replace(run, queue_id=one.own[1])
-    if (run.topic, run.queue_id, run.queue_offset) != one.said:
+    if (run.topic, run.queue_id, run.queue_offset) != one.claimed:
         return None
     topic, queue_id, number = one.own
     units = memoryview(one.unit)

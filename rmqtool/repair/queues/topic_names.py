@@ -61,13 +61,13 @@ def edits(inspection: Inspection, found: Iterable[Finding], log: LogReader) -> l
         found: what a validation says of it.
         log: of the store.
     """
-    said: dict[int, set[Finding]] = defaultdict(set)
+    defects_at: dict[int, set[Finding]] = defaultdict(set)
     for one in found:
         if one.physical_offset is not None and one.code in OF_TOPICS | UNUSABLE:
-            said[one.physical_offset].add(one)
+            defects_at[one.physical_offset].add(one)
     doubtful = {
         place: message
-        for place, about in said.items()
+        for place, about in defects_at.items()
         if not any(one.code in UNUSABLE and one.severity is Severity.DAMAGE for one in about)
         and (message := _message_at(place, log)) is not None
     }
@@ -79,7 +79,7 @@ def edits(inspection: Inspection, found: Iterable[Finding], log: LogReader) -> l
             continue
         tail = len(message.topic_bytes) + LENGTH_BYTES + len(message.properties_bytes)
         position = place - segment.start + message.size - tail
-        code = min((one.code for one in said[place]), key=str)
+        code = min((one.code for one in defects_at[place]), key=str)
         writer.write(segment, position, Content.of(proven.topic), code, proven.reason)
     return writer.edits
 

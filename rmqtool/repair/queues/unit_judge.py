@@ -132,9 +132,9 @@ class LostUnits:
         numbers = message.properties.get(INNER_MULTI_QUEUE_OFFSET, "").split(",")
         places = dict(zip(names, numbers, strict=False))
         if not queue.topic.startswith(LMQ_PREFIX) or queue.topic in names:
-            said = places.get(queue.topic, "")
-            is_elsewhere = said != str(number) and self._will_have(
-                queue.topic, said, head.physical_offset
+            other_place = places.get(queue.topic, "")
+            is_elsewhere = other_place != str(number) and self._will_have(
+                queue.topic, other_place, head.physical_offset
             )
             return queue.topic in names and not is_elsewhere
         # A name that another queue has, with a number that is not this one, is not damaged. Neither

@@ -144,9 +144,9 @@ def source(other: Store, loan: Loan) -> str:
 
 
 def _notes(other: Store, borrower: Borrower) -> list[str]:
-    said = borrower.refused
-    notes = [f"{other.root}: {one}" for one in said[:MOST_SAID]]
-    if more := len(said) - len(notes):
+    refused = borrower.refused
+    notes = [f"{other.root}: {one}" for one in refused[:MOST_SAID]]
+    if more := len(refused) - len(notes):
         notes.append(f"{other.root}: not used for {more:,} further stretches")
     if places := borrower.undecided:
         shown = ", ".join(map(str, places[:MOST_SAID])) + (", …" if places[MOST_SAID:] else "")

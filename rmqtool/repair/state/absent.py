@@ -80,9 +80,9 @@ def edit(
         obstacle: why nothing can be judged by the log; empty when it can.
         resets: what is missing is written.
     """
-    said = [one for one in found if one.severity is not Severity.NOTE]
-    missing = [one for one in said if one.code in MISSING]
-    databases = {path: one for one in said if (path := _unreadable(one))}
+    defects = [one for one in found if one.severity is not Severity.NOTE]
+    missing = [one for one in defects if one.code in MISSING]
+    databases = {path: one for one in defects if (path := _unreadable(one))}
     if not missing and not databases:
         return
     try:

@@ -51,13 +51,13 @@ def edit(
         clamp: offsets outside of their queue are set into it.
         resets: files of which no copy is sound are written anew, and topics put back.
     """
-    said = [one for one in found if one.severity is not Severity.NOTE]
-    broken = sorted({one.path for one in said if one.code == CF_JSON})
+    defects = [one for one in found if one.severity is not Severity.NOTE]
+    broken = sorted({one.path for one in defects if one.code == CF_JSON})
     for path in broken:
         _restore(writer, survey, path, CF_JSON, is_json, resets=resets)
-    for path in sorted({one.path for one in said if one.code == EP_CRC}):
+    for path in sorted({one.path for one in defects if one.code == EP_CRC}):
         _restore(writer, survey, path, EP_CRC, _is_epoch)
-    codes = {one.code for one in said}
+    codes = {one.code for one in defects}
     offsets.edit(writer, survey, frozenset(broken), clamps=clamp, known=codes)
 
 

@@ -52,17 +52,17 @@ MOST_WILD: Final = 8  # damaged entries before those of expired records that do 
 def edit(writer: EditWriter, survey: LogSurvey, found: list[Finding], jobs: int | None) -> None:
     """Rewrite what differs from the index that the log gives, where findings ask for it."""
     store = survey.inspection.store
-    said = [
+    defects = [
         one for one in found if one.code.owner is Owner.INDEX and one.severity is not Severity.NOTE
     ]
     places = store.branches_of(BranchKind.INDEX)
     if not places or not survey.facts.is_known:
         return
     is_ahead = _is_ahead(survey)
-    if not (said or survey.moved or is_ahead):
+    if not (defects or survey.moved or is_ahead):
         return
-    code = said[0].code if said else IX_KEY if is_ahead else CL_PHYOFF
-    harmed = {one.path for one in said}
+    code = defects[0].code if defects else IX_KEY if is_ahead else CL_PHYOFF
+    harmed = {one.path for one in defects}
     sink = IndexEdits(writer, store, places[0].place.location, harmed, code)
     geometry = store.geometry
     builder = IndexBuilder(

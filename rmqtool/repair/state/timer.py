@@ -39,15 +39,15 @@ WHEEL: Final = "the broker makes the wheel anew from the timer log"
 
 def edit(writer: EditWriter, survey: LogSurvey, found: list[Finding]) -> None:
     """Cut a damaged timer log, take a wrong wheel out, lower `timercheck`."""
-    said = [one for one in found if one.severity is not Severity.NOTE]
+    defects = [one for one in found if one.severity is not Severity.NOTE]
     store = survey.inspection.store
-    short = _lengths(writer, store, {one.path for one in said if one.code == FS_LEN})
-    end = _cut_log(writer, survey, [one for one in said if one.code == TL_REC], short)
-    wheels = {one.path for one in said if one.code in {TW_LEN, TW_POS, TW_LOST}}
-    is_gone = any(one.code == TW_LOST for one in said)
+    short = _lengths(writer, store, {one.path for one in defects if one.code == FS_LEN})
+    end = _cut_log(writer, survey, [one for one in defects if one.code == TL_REC], short)
+    wheels = {one.path for one in defects if one.code in {TW_LEN, TW_POS, TW_LOST}}
+    is_gone = any(one.code == TW_LOST for one in defects)
     for branch in store.timer_wheels():
         if branch.path in wheels or end is not None:
-            code = next((one.code for one in said if one.path == branch.path), TL_REC)
+            code = next((one.code for one in defects if one.path == branch.path), TL_REC)
             writer.remove(branch.place.location, code, WHEEL)
             is_gone = True
     if survey.facts.lost:
@@ -119,12 +119,12 @@ def _lengths(writer: EditWriter, store: Store, paths: set[str]) -> list[Segment]
 
 
 def _cut_log(
-    writer: EditWriter, survey: LogSurvey, said: list[Finding], short: list[Segment]
+    writer: EditWriter, survey: LogSurvey, defects: list[Finding], short: list[Segment]
 ) -> int | None:
     """Zero the timer log from its first bad record on; give that place, None for none."""
     store = survey.inspection.store
     places = [(one.end - one.size % TIMER_LOG_RECORD.size, one) for one in short]
-    for one in said:
+    for one in defects:
         own = [segment for segment in store.timer_log.segments if segment.path == one.path]
         places += [(segment.start + (one.position or 0), segment) for segment in own]
     if not places:

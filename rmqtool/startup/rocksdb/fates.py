@@ -62,7 +62,9 @@ class RocksBefore(Before):
 
 def is_asked(model: RocksModel, key: QueueKey) -> bool:
     """Tell whether consumers get what RocksDB has of a queue."""
-    return model.told.rocksdb_is_read or (model.told.has_light_alone and key not in model.queues)
+    return model.rocksdb_settings.rocksdb_is_read or (
+        model.rocksdb_settings.has_light_alone and key not in model.queues
+    )
 
 
 def rocks_fates(model: RocksModel, before: RocksBefore) -> Iterator[QueueFate]:

@@ -50,16 +50,16 @@ class FurtherRows:
 
 def read_further(store: Store, model: RocksModel) -> FurtherRows:
     """Read how far index and transactions came, into the model, and what timers and halves say."""
-    found, told = FurtherRows(), model.told
+    found, rocksdb_settings = FurtherRows(), model.rocksdb_settings
     place = store.root.child(PATH)
     if not is_rocksdb(place):
-        model.further_offsets = (0,) * (told.has_index + told.has_halves)
+        model.further_offsets = (0,) * (rocksdb_settings.has_index + rocksdb_settings.has_halves)
         return found
     try:
         with Database(place, PATH) as database:
             families = [
-                *([DEFAULT] if told.has_index else ()),
-                *([TRANS] if told.has_halves else ()),
+                *([DEFAULT] if rocksdb_settings.has_index else ()),
+                *([TRANS] if rocksdb_settings.has_halves else ()),
             ]
             model.further_offsets = tuple(
                 _number(database, family, LAST_OFFSET) for family in families
@@ -67,7 +67,7 @@ def read_further(store: Store, model: RocksModel) -> FurtherRows:
             found.scanned = _number(database, TIMER, TIMER_SCANNED)
             if database.get(DEFAULT, LAST_OFFSET) is not None:
                 found.indexed = _number(database, DEFAULT, LAST_OFFSET)
-            for batch in database.rows(TRANS) if told.has_halves else ():
+            for batch in database.rows(TRANS) if rocksdb_settings.has_halves else ():
                 found.halves |= {
                     HALF_OFFSET["physical_offset"].of(key)
                     for key in batch.keys
@@ -76,7 +76,7 @@ def read_further(store: Store, model: RocksModel) -> FurtherRows:
     except DamagedDatabase as error:
         # Observed, 5.5.0: a broker starts without it.
         found.problem = error.reason
-        model.further_offsets = (0,) * (told.has_index + told.has_halves)
+        model.further_offsets = (0,) * (rocksdb_settings.has_index + rocksdb_settings.has_halves)
     return found
 
 
@@ -115,16 +115,18 @@ def further_steps(
     Raises:
         UnreadablePath: a file of the log may not be read.
     """
-    told = model.told
-    if not (told.has_halves or told.has_timers or told.has_index):
+    rocksdb_settings = model.rocksdb_settings
+    if not (
+        rocksdb_settings.has_halves or rocksdb_settings.has_timers or rocksdb_settings.has_index
+    ):
         return
     if rows.problem:
         held = [
             name
             for name, is_there in (
-                ("the key index", told.has_index),
-                ("timer messages", told.has_timers),
-                ("half messages", told.has_halves),
+                ("the key index", rocksdb_settings.has_index),
+                ("timer messages", rocksdb_settings.has_timers),
+                ("half messages", rocksdb_settings.has_halves),
             )
             if is_there
         ]
@@ -144,13 +146,13 @@ def further_steps(
         if offset not in seen.ended and key not in seen.given_up and offset not in rows.halves
         and offset < seen.handed_over
     ]  # fmt: skip
-    if forgotten and told.has_halves:
+    if forgotten and rocksdb_settings.has_halves:
         message = f"{len(forgotten):,} open half messages are never checked again"
         yield FurtherStep("forget", PATH, message, len(forgotten))
-    if (count := len(seen.timers.delivered)) and told.has_timers:
+    if (count := len(seen.timers.delivered)) and rocksdb_settings.has_timers:
         message = f"{count:,} timer messages are delivered for the second time"
         yield FurtherStep("repeat", PATH, message, count)
-    if seen.unindexed and told.has_index:
+    if seen.unindexed and rocksdb_settings.has_index:
         message = f"{seen.unindexed:,} messages are missing in the key index in RocksDB"
         yield FurtherStep("unindexed", PATH, message, seen.unindexed)
 

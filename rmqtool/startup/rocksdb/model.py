@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 class RocksModel(Model):
     """What a starting broker holds of such a store."""
 
-    told: RocksSettings = field(kw_only=True)  # the keys that matter here
+    rocksdb_settings: RocksSettings = field(kw_only=True)  # the keys that matter here
     keyed_rules: DispatchRules = field(kw_only=True)  # which queues in RocksDB a record goes to
     # queues in RocksDB by topic and number
     keyed: dict[QueueKey, KeyedQueue] = field(default_factory=dict)
@@ -42,7 +42,7 @@ class RocksModel(Model):
     @property
     def queue_maximum(self) -> int:
         """How far the queues believe to be dispatched that give the offsets."""
-        if self.told.rocksdb_leads:
+        if self.rocksdb_settings.rocksdb_leads:
             return self.dispatched_end
         return max((queue.max_physical_offset for queue in self.all_queues()), default=-1)
 
@@ -54,15 +54,17 @@ class RocksModel(Model):
     def extent(self, topic: str, queue_id: int) -> tuple[int, int] | None:
         """Give the smallest and the next offset of a queue; None without it."""
         queue = self.keyed.get((topic, queue_id))
-        if queue is None or not (self.told.rocksdb_is_read or self.told.has_light_alone):
+        if queue is None or not (
+            self.rocksdb_settings.rocksdb_is_read or self.rocksdb_settings.has_light_alone
+        ):
             return Model.extent(self, topic, queue_id)
         return queue.minimum(self.commitlog.minimum), queue.next_offset
 
     def truncate_queues(self, physical_offset: int) -> None:
         """Cut the queues before a physical offset; 5.3.3 leaves a second database alone."""
         Model.truncate_queues(self, physical_offset)
-        is_second = self.told.has_files and not self.rules.combines_queue_stores
-        if is_second or not self.told.path:
+        is_second = self.rocksdb_settings.has_files and not self.rules.combines_queue_stores
+        if is_second or not self.rocksdb_settings.path:
             return
         if physical_offset >= self.dispatched_end:
             return
@@ -77,7 +79,7 @@ class RocksModel(Model):
 
     def is_special(self, block: Block) -> bool:
         """Tell whether a block needs a look at each record."""
-        has_light = bool(self.told.path) and self.keyed_rules.multi_dispatch
+        has_light = bool(self.rocksdb_settings.path) and self.keyed_rules.multi_dispatch
         return has_light or Model.is_special(self, block)
 
     def queue(self, record: DispatchRequest) -> None:
@@ -86,9 +88,9 @@ class RocksModel(Model):
         Raises:
             DispatchFails: Java throws.
         """
-        if self.told.has_files:
+        if self.rocksdb_settings.has_files:
             Model.queue(self, record)
-        if not self.told.path or record.sys_flag & TRANSACTION not in QUEUED_TYPES:
+        if not self.rocksdb_settings.path or record.sys_flag & TRANSACTION not in QUEUED_TYPES:
             return
         self.dispatched_end = record.physical_offset + record.size
         try:
@@ -102,9 +104,9 @@ class RocksModel(Model):
         self, key: QueueKey, offsets: Int64s, sizes: Int64s, queue_offsets: Int64s
     ) -> None:
         """Hand records of one queue to it, in the order of the log."""
-        if self.told.has_files:
+        if self.rocksdb_settings.has_files:
             Model.put_many(self, key, offsets, sizes, queue_offsets)
-        if not self.told.path:
+        if not self.rocksdb_settings.path:
             return
         self.dispatched_end = max(self.dispatched_end, int(offsets[-1] + sizes[-1]))
         self._put(key, queue_offsets, offsets, sizes)
@@ -113,7 +115,7 @@ class RocksModel(Model):
         """Hand the chosen records of a block on; CHECKPOINT moves, back as well as on."""
         kinds = block.sys_flags & TRANSACTION
         queued = np.flatnonzero(chosen & np.isin(kinds, list(QUEUED_TYPES)))
-        if queued.size and self.told.path:
+        if queued.size and self.rocksdb_settings.path:
             self.dispatched_end = 0
         Model.dispatch_block(self, block, chosen)
 
@@ -128,9 +130,13 @@ class RocksModel(Model):
 
         Source: CombineConsumeQueueStore#verifyAndInitOffsetForAllStore, 5.3.4 to 5.5.0.
         """
-        if not (self.told.path and self.told.has_files and self.rules.combines_queue_stores):
+        if not (
+            self.rocksdb_settings.path
+            and self.rocksdb_settings.has_files
+            and self.rules.combines_queue_stores
+        ):
             return
-        if self.told.rocksdb_leads:
+        if self.rocksdb_settings.rocksdb_leads:
             for key, queue in self.keyed.items():
                 beside = self.queues.get(key)
                 yield from _differing(key, queue.next_offset, beside.maximum if beside else 0)

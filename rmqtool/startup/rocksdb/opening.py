@@ -38,13 +38,13 @@ if TYPE_CHECKING:
 CHECKS_BOTH_PATHS: Final = Version(5, 5, 0)
 
 
-def with_database(store: Store, plain: Model, told: RocksSettings) -> RocksModel:
+def with_database(store: Store, plain: Model, rocksdb_settings: RocksSettings) -> RocksModel:
     """Give the model of a store with its queues in RocksDB.
 
     Args:
         store: that has them.
         plain: its model without them.
-        told: what of it is in RocksDB.
+        rocksdb_settings: what of it is in RocksDB.
 
     Raises:
         UnreadablePath: a directory may not be listed.
@@ -52,17 +52,17 @@ def with_database(store: Store, plain: Model, told: RocksSettings) -> RocksModel
     """
     model = RocksModel(
         **{one.name: getattr(plain, one.name) for one in fields(plain)},
-        told=told,
+        rocksdb_settings=rocksdb_settings,
         keyed_rules=plain.dispatch_rules._replace(batch_topics=frozenset()),
     )
-    if not told.has_files:
+    if not rocksdb_settings.has_files:
         model.queues, model.batch_queues = {}, {}
-    elif told.has_light_alone and plain.rules.may_keep_light_queues_in_rocksdb:
+    elif rocksdb_settings.has_light_alone and plain.rules.may_keep_light_queues_in_rocksdb:
         model.dispatch_rules = plain.dispatch_rules._replace(multi_dispatch=False)
-    if not told.path:
+    if not rocksdb_settings.path:
         return model
     _refuse_other_path(store, model)
-    database = open_database(store, told.path, model.loader)
+    database = open_database(store, rocksdb_settings.path, model.loader)
     source = None if database is None else RocksQueues(database)
     rules = model.dispatch_rules._replace(batch_topics=frozenset())
     if source is None:
@@ -73,7 +73,7 @@ def with_database(store: Store, plain: Model, told: RocksSettings) -> RocksModel
             model.dispatched_end = source.dispatched or 0
             names = list(source.ends)
         except DamagedDatabase as error:
-            model.loader.refuse(told.path, f"its rows cannot be read: {error.reason}")
+            model.loader.refuse(rocksdb_settings.path, f"its rows cannot be read: {error.reason}")
             return model
         try:
             model.keyed_rules = rocksdb_rules(store, rules, source, has_files=False)
@@ -88,9 +88,11 @@ def with_database(store: Store, plain: Model, told: RocksSettings) -> RocksModel
 
 def _refuse_other_path(store: Store, model: RocksModel) -> None:
     """Refuse a database in the path that is not configured."""
-    other = USUAL if model.told.path == SEPARATE else SEPARATE
+    other = USUAL if model.rocksdb_settings.path == SEPARATE else SEPARATE
     if model.rules.version >= CHECKS_BOTH_PATHS and is_rocksdb(store.root.child(other)):
-        model.loader.refuse(other, f"a database, and {model.told.path} is configured for it")
+        model.loader.refuse(
+            other, f"a database, and {model.rocksdb_settings.path} is configured for it"
+        )
 
 
 def open_database(store: Store, path: str, loader: Loader) -> Database | None:

@@ -40,24 +40,24 @@ def rocks_settings(store: Store, rules: Rules) -> RocksSettings | None:
     """Say what of a store is in RocksDB; None where queues are in files alone."""
     if store.broker_conf is None:
         return _shown_by_files(store)
-    told, version = store.broker_conf, rules.version
-    has_index = conf.INDEX_IN_ROCKSDB.of(told, version)
-    has_timers = conf.TIMER_IN_ROCKSDB.of(told, version)
-    has_halves = conf.HALVES_IN_ROCKSDB.of(told, version)
-    is_alone = conf.STORE_TYPE.of(told, version) == conf.ROCKSDB_STORE
-    is_double = not is_alone and conf.DOUBLE_WRITE.of(told, version)
+    broker_conf, version = store.broker_conf, rules.version
+    has_index = conf.INDEX_IN_ROCKSDB.of(broker_conf, version)
+    has_timers = conf.TIMER_IN_ROCKSDB.of(broker_conf, version)
+    has_halves = conf.HALVES_IN_ROCKSDB.of(broker_conf, version)
+    is_alone = conf.STORE_TYPE.of(broker_conf, version) == conf.ROCKSDB_STORE
+    is_double = not is_alone and conf.DOUBLE_WRITE.of(broker_conf, version)
     if not (is_alone or is_double or has_index or has_timers or has_halves):
         return None
-    path = SEPARATE if conf.SEPARATE_DATABASE.of(told, version) else USUAL
+    path = SEPARATE if conf.SEPARATE_DATABASE.of(broker_conf, version) else USUAL
     return RocksSettings(
         path if is_alone or is_double else "",
         has_files=not is_alone,
         rocksdb_leads=is_alone
-        or (is_double and conf.OFFSETS_BY.of(told, version) == conf.ROCKSDB_STORE),
+        or (is_double and conf.OFFSETS_BY.of(broker_conf, version) == conf.ROCKSDB_STORE),
         rocksdb_is_read=is_alone
-        or (is_double and conf.READ_FROM.of(told, version) == conf.ROCKSDB_STORE),
-        has_light_alone=is_double and conf.LIGHT_QUEUES_IN_ROCKSDB.of(told, version),
-        further_files=conf.FURTHER_FILES.of(told, version),
+        or (is_double and conf.READ_FROM.of(broker_conf, version) == conf.ROCKSDB_STORE),
+        has_light_alone=is_double and conf.LIGHT_QUEUES_IN_ROCKSDB.of(broker_conf, version),
+        further_files=conf.FURTHER_FILES.of(broker_conf, version),
         has_index=has_index,
         has_timers=has_timers,
         has_halves=has_halves,

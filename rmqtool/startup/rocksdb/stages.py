@@ -42,14 +42,14 @@ class RocksStages:
 
     def differ(self) -> None:
         """Compare the two stores of a combined one, when both have been recovered."""
-        told = self.model.told
+        rocksdb_settings = self.model.rocksdb_settings
         for key, wanted, found in list(self.model.second_maximums()):
-            if found > 0 and told.rocksdb_is_read != told.rocksdb_leads:
+            if found > 0 and rocksdb_settings.rocksdb_is_read != rocksdb_settings.rocksdb_leads:
                 name = f"topic {key[0]}, queue {key[1]}"
                 reason = f"{name} ends at {found} and not at {wanted}, and consumers read it there"
-                self.model.loader.refuse(told.path, reason)
+                self.model.loader.refuse(rocksdb_settings.path, reason)
                 return
-            if not told.rocksdb_leads:
+            if not rocksdb_settings.rocksdb_leads:
                 self.model.set_empty(key, wanted)
 
     def fates(self) -> Iterator[QueueFate]:
@@ -69,11 +69,11 @@ class RocksStages:
             UnreadablePath: a file of the log may not be read.
         """
         model, found = self.model, []
-        if model.told.has_files and not model.told.rocksdb_is_read:
+        if model.rocksdb_settings.has_files and not model.rocksdb_settings.rocksdb_is_read:
             cut = sum(one.units_cut for one in fates if one.in_rocksdb)
             if cut:
                 message = f"{cut:,} units of queues in RocksDB go out of sight"
-                found.append(FurtherStep("empty", model.told.path, message, cut))
+                found.append(FurtherStep("empty", model.rocksdb_settings.path, message, cut))
         if recovered is not None:
             starts = {file.path: file.start for file in self.before.log}
             first = starts.get(recovered.first_path, 0)
@@ -92,10 +92,10 @@ def rocks_stages(store: Store, plain: Model) -> RocksStages | None:
         UnreadablePath: a directory may not be listed.
         EngineMissing: the library that reads RocksDB is not installed.
     """
-    told = rocks_settings(store, plain.rules)
-    if told is None:
+    rocksdb_settings = rocks_settings(store, plain.rules)
+    if rocksdb_settings is None:
         return None
-    model = with_database(store, plain, told)
+    model = with_database(store, plain, rocksdb_settings)
     if model.is_live:
         freeze(model)
     rows = read_further(store, model)

@@ -25,21 +25,23 @@ class RocksStartFile(StartFile):
     model: RocksModel
 
     def __init__(self, model: RocksModel, check: RecordCheck) -> None:
-        self._further = model.told.further_files
+        self._further = model.rocksdb_settings.further_files
         self._queued = model.dispatched_end
         super().__init__(model, check)
 
     def dispatched(self) -> int:
         """Give the physical offset up to which records are not dispatched after a clean stop."""
         model = self.model
-        if model.told.has_files:
+        if model.rocksdb_settings.has_files:
             self._leading = (
-                model.dispatched_end if model.told.rocksdb_leads else super().dispatched()
+                model.dispatched_end
+                if model.rocksdb_settings.rocksdb_leads
+                else super().dispatched()
             )
             if not model.rules.combines_queue_stores:
                 return self._leading
             found = super().dispatched()
-            if model.told.path:
+            if model.rocksdb_settings.path:
                 found = min(found, model.dispatched_end)
         else:
             self._leading = found = model.dispatched_end
@@ -56,7 +58,7 @@ class RocksStartFile(StartFile):
     def matches_abnormally(self, file: ModelFile) -> bool:
         """See `StartFile`; where RocksDB leads, its queues alone say it."""
         model = self.model
-        if not model.told.rocksdb_leads:
+        if not model.rocksdb_settings.rocksdb_leads:
             return super().matches_abnormally(file) and self._others_agree(file)
         if model.rules.normal_start is NormalStart.FIRST_RECORD:
             return self.matches_normally(file)
@@ -78,16 +80,16 @@ class RocksStartFile(StartFile):
             return record is not None
         offset = record.physical_offset
         agrees = all(offset <= one for one in model.further_offsets)
-        if not model.told.path or model.told.rocksdb_leads:
+        if not model.rocksdb_settings.path or model.rocksdb_settings.rocksdb_leads:
             return agrees
         if self._queued <= 0 or offset <= self._queued:  # 0: it has not been started before
             return agrees
-        if model.told.has_light_alone:
+        if model.rocksdb_settings.has_light_alone:
             return False
         self._further -= 1
         if self._further >= 0:
             return False
-        if model.told.rocksdb_is_read:
+        if model.rocksdb_settings.rocksdb_is_read:
             reason = "consumers read queues in RocksDB, which lag too far"
-            raise StartFails(model.told.path, reason)
+            raise StartFails(model.rocksdb_settings.path, reason)
         return agrees
