@@ -177,7 +177,7 @@ def _batches_of(table: Table, found: Iterable[Finding]) -> Iterator[pa.RecordBat
     import pyarrow as pa
 
     rows = iter(found)
-    while some := [one.row() for one in islice(rows, ROWS_A_CHUNK)]:
+    while some := [row.row() for row in islice(rows, ROWS_A_CHUNK)]:
         yield pa.RecordBatch.from_pylist(some, table.arrow)
 
 

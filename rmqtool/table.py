@@ -136,8 +136,10 @@ class Table:
 
         return pa.schema(
             [
-                pa.field(one.name, _arrow_type(one.type), metadata={"comment": comment(one)})
-                for one in self.columns
+                pa.field(
+                    column.name, _arrow_type(column.type), metadata={"comment": comment(column)}
+                )
+                for column in self.columns
             ]
         )
 
@@ -147,11 +149,11 @@ class Table:
         Each column is there in each row, null where nothing is known.
         """
         properties: dict[str, Any] = {}
-        for one in self.columns:
-            properties[one.name] = {"description": comment(one), **_JSON_TYPES[one.type]}
-            if one.type is Type.RAW:
-                meaning = f"{one.name} as base64, where it is no UTF-8"
-                properties[one.name + EXACT] = {"description": meaning, "type": "string"}
+        for column in self.columns:
+            properties[column.name] = {"description": comment(column), **_JSON_TYPES[column.type]}
+            if column.type is Type.RAW:
+                meaning = f"{column.name} as base64, where it is no UTF-8"
+                properties[column.name + EXACT] = {"description": meaning, "type": "string"}
         return {
             "$schema": JSON_SCHEMA,
             "title": self.name,

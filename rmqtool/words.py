@@ -20,7 +20,7 @@ def nearest(word: str, known: Iterable[str]) -> list[str]:
     from difflib import get_close_matches  # 5 ms: only who mistypes pays for it
 
     names = {name.casefold(): name for name in known}
-    return [names[one] for one in get_close_matches(word.casefold(), names, NEAREST)]
+    return [names[match] for match in get_close_matches(word.casefold(), names, NEAREST)]
 
 
 def meant(word: str, known: Iterable[str]) -> str:

@@ -98,7 +98,11 @@ class Members:
     def _drop(self, path: str) -> None:
         """Forget a directory whose name is now another thing's."""
         prefix = f"{path}/"
-        for one in [one for one in self.archive.directories if f"{one}/".startswith(prefix)]:
+        for one in [
+            directory
+            for directory in self.archive.directories
+            if f"{directory}/".startswith(prefix)
+        ]:
             del self.archive.directories[one]
 
     def _grow(self) -> None:

@@ -141,7 +141,7 @@ def _extents(source: OpenFile, found: tarfile.TarInfo) -> tuple[int, tuple[Membe
         ValueError: its map of holes contradicts itself.
     """
     holes = getattr(found, "sparse", None)  # ends in pieces of no length
-    pieces = [(0, found.size)] if holes is None else [one for one in holes if one[1]]
+    pieces = [(0, found.size)] if holes is None else [hole for hole in holes if hole[1]]
     offsets = accumulate((length for _, length in pieces), initial=found.offset_data)
     extents: list[MemberPart] = []
     end = 0

@@ -121,7 +121,7 @@ def is_deleted_when_idle(light_queue: str, configuration: Document | None) -> bo
     from rmqtool.formats.config_shapes import topics
 
     parent = light_queue.removeprefix(LITE_PREFIX).partition("$")[0]
-    found = [one for one in topics(configuration or {}) if one.topic == parent]
+    found = [topic for topic in topics(configuration or {}) if topic.topic == parent]
     if not found:
         return True
     expiration = found[0].attributes.get(_LITE_EXPIRATION, "")

@@ -111,8 +111,8 @@ class WrittenBy(NamedTuple):
     def of(cls, traces: Iterable[Trace]) -> WrittenBy:
         """Join traces to a range."""
         traces = tuple(traces)
-        at_least = max((one.at_least for one in traces if one.at_least), default=None)
-        below = min((one.below for one in traces if one.below), default=None)
+        at_least = max((trace.at_least for trace in traces if trace.at_least), default=None)
+        below = min((trace.below for trace in traces if trace.below), default=None)
         if below and at_least and below <= at_least:
             below = None
         return cls(traces, at_least, below)

@@ -110,12 +110,12 @@ class Carved:
     @property
     def records(self) -> int:
         """FoundRecords written."""
-        return sum(one.records for one in self.stores)
+        return sum(store.records for store in self.stores)
 
     @property
     def conflicts(self) -> int:
         """FoundRecords written that claim what another one claims."""
-        return sum(one.overlaps.conflicts for one in self.stores)
+        return sum(store.overlaps.conflicts for store in self.stores)
 
     @property
     def damaged(self) -> int:
@@ -135,13 +135,13 @@ class Carved:
     @property
     def unread(self) -> list[Image]:
         """Images that are not read to their end, or not everywhere."""
-        return [one for one in self.images if one.unread or one.is_cut]
+        return [image for image in self.images if image.unread or image.is_cut]
 
     @property
     def is_whole(self) -> bool:
         """Whether all that was found is vouched for, and written."""
         odd = self.damaged + self.partial + self.unjudged + self.lone_left + self.conflicts
-        return not odd and not any(one.lone for one in self.stores)
+        return not odd and not any(store.lone for store in self.stores)
 
 
 class Carving:
@@ -169,7 +169,7 @@ class Carving:
         self.options = options
         limit = options.unpack_limit
         self.images = [open_image(path, keep, limit, advance) for path in options.images]
-        self.total_bytes = sum(one.size for one in self.images)
+        self.total_bytes = sum(image.size for image in self.images)
 
     def run(
         self,

@@ -142,7 +142,7 @@ def _stretches(facts: Int64s, runs: Sequence[Run]) -> Iterator[Run]:
     """Put kept records together where they follow each other in one run."""
     if not facts.shape[1]:
         return
-    strides = np.array([one.stride for one in runs], np.int64)[facts[RUN, :-1]]
+    strides = np.array([run.stride for run in runs], np.int64)[facts[RUN, :-1]]
     after = facts[POSITION, :-1] + facts[SIZE, :-1] + strides
     breaks = (facts[RUN, 1:] != facts[RUN, :-1]) | (facts[POSITION, 1:] != after)
     first = 0

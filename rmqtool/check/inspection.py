@@ -162,7 +162,7 @@ class Inspection:
         """Give the consume queues in files, the batch queues, or those in RocksDB, listed once."""
         if name not in self._units:
             kind = FAMILIES[name]
-            (source,) = (one for one in self.queues.sources if one.kind is kind)
+            (source,) = (source for source in self.queues.sources if source.kind is kind)
             self._units[name] = self._listed(source.queues())
             self._name_links(kind)
         return self._units[name]

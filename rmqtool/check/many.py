@@ -160,9 +160,9 @@ class Stores:
         self.stores = fleet.stores
         if is_above:
             self.stores = tuple(
-                FleetStore(found, one.broker)
-                for one in fleet.stores
-                for found in self._below(one.path)
+                FleetStore(found, store.broker)
+                for store in fleet.stores
+                for found in self._below(store.path)
             )
         if not self.stores and all(reason in NONE_THERE for _, reason in self._refused):
             path, reason = (self._refused or [(stores_file or "", "it names no store")])[0]

@@ -120,7 +120,7 @@ def defects(asked: Asked) -> Iterator[Finding]:
 
 
 def _validated(asked: Asked, store: Store, reads: Reads) -> Iterator[Finding]:
-    paths = [*reads.databases, *(one.path for one in store.branches_of(*reads.kinds))]
+    paths = [*reads.databases, *(branch.path for branch in store.branches_of(*reads.kinds))]
     if BranchKind.CONSUME_QUEUE in reads.kinds:
         paths.append("consumequeue")  # even where nothing of it is left
     if BranchKind.TIMER_CHECK in reads.kinds:
@@ -187,14 +187,14 @@ def _chunks(rows: Rows, options: DumpOptions, outcome: DumpOutcome) -> Iterator[
         asked = Asked(path, options.broker_conf, rows.name, options.selection, not options.is_hex)
         known = {one.path for one in outcome.unread if isinstance(one, UnreadablePath)}
         try:
-            for one in defects(asked):
-                if one.code == FS_READ:
-                    if one.path in known:
+            for defect in defects(asked):
+                if defect.code == FS_READ:
+                    if defect.path in known:
                         continue
                     outcome.refused += 1
                 outcome.rows += 1
                 outcome.damaged += 1
-                yield [defect_row(one, rows.columns)]
+                yield [defect_row(defect, rows.columns)]
         except UnreadablePath as error:
             if error.path not in known:
                 outcome.unread.append(error)

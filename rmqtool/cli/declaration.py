@@ -258,14 +258,18 @@ def build(command: type[C], given: Mapping[str, Raw]) -> C:
         UsageError: a value is none, or contradicts another.
     """
     values: dict[str, dict[str, object]] = {"": {}}
-    for one in parameters(command):
-        if one.name in given:
-            values.setdefault(one.group, {})[one.name] = one.read(given[one.name])
-        elif isinstance(one.declaration, Option) and (raw := os.environ.get(one.declaration.env)):
-            from_there = one._replace(
-                declaration=one.declaration._replace(names=one.declaration.env)
+    for parameter in parameters(command):
+        if parameter.name in given:
+            values.setdefault(parameter.group, {})[parameter.name] = parameter.read(
+                given[parameter.name]
             )
-            values.setdefault(one.group, {})[one.name] = from_there.read(raw)
+        elif isinstance(parameter.declaration, Option) and (
+            raw := os.environ.get(parameter.declaration.env)
+        ):
+            from_there = parameter._replace(
+                declaration=parameter.declaration._replace(names=parameter.declaration.env)
+            )
+            values.setdefault(parameter.group, {})[parameter.name] = from_there.read(raw)
     own = values.pop("")
     for group, some in values.items():
         own[group] = replace(getattr(command, group), **some)  # its default is the class's own

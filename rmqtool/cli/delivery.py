@@ -165,7 +165,7 @@ class Delivery:
         from rmqtool.rows import Rows
 
         self.keep_out_of(*stores)
-        kinds = [one if isinstance(one, Rows) else one.rows(()) for one in tables]
+        kinds = [table if isinstance(table, Rows) else table.rows(()) for table in tables]
         schema = row_schema(kinds, self.wanted_columns)
         with self._sink() as sink:
             sink.write(dump_json(schema) + b"\n")

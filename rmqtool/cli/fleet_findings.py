@@ -47,8 +47,8 @@ class FleetFindings:
 
         name, broker = verdict.row[STORE.name], verdict.row[BROKER.name]
         options = replace(self._options, store=str(name))
-        for one in verdict.findings:
-            row = ready_row(one, options, verdict)
+        for finding in verdict.findings:
+            row = ready_row(finding, options, verdict)
             named_row = {STORE.name: name, BROKER.name: broker, **row}
             self._file.binary.write(orjson.dumps(named_row) + b"\n")
         return verdict

@@ -37,7 +37,9 @@ def run(command: Command) -> int:
         return command.run()
     if _value(command, "format") == Format.JSON_SCHEMA:
         return command.describe()
-    places = {one.name: one for one in parameters(type(command)) if _opens(one)}
+    places = {
+        parameter.name: parameter for parameter in parameters(type(command)) if _opens(parameter)
+    }
     unusual = {path: one for path, one in _paths(command, places) if not is_plain(path)}
     if not unusual:
         return command.run()
@@ -107,9 +109,9 @@ def _replaced(
 
 def _value(command: Command, name: str) -> Any:  # noqa: ANN401 - options are of many types
     """Give an option by its name; None where the command has no such option."""
-    for one in parameters(type(command)):
-        if one.name == name:
-            return getattr(getattr(command, one.group) if one.group else command, name)
+    for parameter in parameters(type(command)):
+        if parameter.name == name:
+            return getattr(getattr(command, parameter.group) if parameter.group else command, name)
     return None
 
 

@@ -116,10 +116,10 @@ def _place(given: dict[str, Raw], places: list[str], arguments: Sequence[Paramet
     Raises:
         NotPlainError: there is too much.
     """
-    for one in arguments:
-        if one.is_many and places:
-            given[one.name], places = places, []
+    for argument in arguments:
+        if argument.is_many and places:
+            given[argument.name], places = places, []
         elif places:
-            given[one.name] = places.pop(0)
+            given[argument.name] = places.pop(0)
     if places:
         raise NotPlainError

@@ -212,10 +212,10 @@ def _each(
     paths, stores_file = found.get("paths", ()), found.get("stores_file")
     work = Rebuilds(options, paths, stores_file)
     with (
-        choice.working([one.path for one in work.stores], delivery),
+        choice.working([store.path for store in work.stores], delivery),
         counted("rebuild", quiet=delivery.hides_bar(streams=True)) as watch,
     ):
-        delivery.emit(REBUILT_STORES.rows([one.row] for one in work.results(watch)))
+        delivery.emit(REBUILT_STORES.rows([result.row] for result in work.results(watch)))
     delivery.note(number_of(len(work.stores), "store"))
     return work.exit_code
 

@@ -120,12 +120,12 @@ def _reader(command: type[Command]) -> Callable[..., Command]:
     reader.__signature__ = inspect.Signature(  # type: ignore[attr-defined]
         [
             inspect.Parameter(
-                one.name,
+                parameter.name,
                 inspect.Parameter.KEYWORD_ONLY,
-                annotation=_annotation(one),
-                default=inspect.Parameter.empty if one.is_required else None,
+                annotation=_annotation(parameter),
+                default=inspect.Parameter.empty if parameter.is_required else None,
             )
-            for one in parameters(command)
+            for parameter in parameters(command)
         ]
     )
     reader.__annotations__ = {}

@@ -74,7 +74,7 @@ class Validation:
 
         self._options = options
         self._advance: Callable[[int], None] = _ignore
-        self._runs: list[Findings] = [validate(one, self._watch) for one in options]
+        self._runs: list[Findings] = [validate(option, self._watch) for option in options]
         self.found: list[list[Finding]] = [[] for _ in options]
         self._is_shown = False
 
@@ -111,9 +111,9 @@ class Validation:
     def _find(self) -> Generator[dict[str, object], None, None]:
         for number, run in enumerate(self._runs):
             with closing(iter(run)) as findings:  # an interrupted one knows how long it took
-                for one in findings:
-                    self.found[number].append(one)
-                    yield self._row(one, number)
+                for finding in findings:
+                    self.found[number].append(finding)
+                    yield self._row(finding, number)
 
     def _rows(self, rows: Iterator[dict[str, object]]) -> Rows:
         return FINDINGS.rows([row] for row in rows)

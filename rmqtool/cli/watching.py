@@ -112,7 +112,7 @@ class Watch:
     def _show(self, run: Findings, delivery: Delivery) -> Generator[int, None, None]:
         """Show what no round has shown, each as it is found but in a table; say how many."""
         with closing(iter(run)) as findings:
-            news = (one for one in findings if self._is_new(one))
+            news = (finding for finding in findings if self._is_new(finding))
             rows = (ready_row(one, self._options, run) for one in news)
             if delivery.wanted_format is Format.TABLE:
                 found = list(rows)

@@ -56,7 +56,7 @@ class RunPool:
 
     def _keep(self, runs: QueueRuns) -> None:
         known = self._numbers
-        numbers = np.array([known.setdefault(one, len(known)) for one in runs.queues], np.int64)
+        numbers = np.array([known.setdefault(queue, len(known)) for queue in runs.queues], np.int64)
         facts = (numbers[runs.queue], runs.queue_offset, runs.count, runs.store_timestamp)
         self._runs.append(np.stack(facts))
         self._units.append(runs.units)

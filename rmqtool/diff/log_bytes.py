@@ -80,7 +80,7 @@ def compare_logs(
 
 def _pieces(a: LogReader, b: LogReader, begin: int, ends: tuple[int, int]) -> Iterator[LogPair]:
     end = max(ends)
-    edges = {begin, *(one for one in ends if begin < one)}
+    edges = {begin, *(end for end in ends if begin < end)}
     for reader in (a, b):
         for segment in (one for log in reader.logs for one in log):
             edges |= {edge for edge in (segment.start, segment.end) if begin < edge < end}
@@ -143,12 +143,12 @@ def _compare(piece: LogPair, a: Segment, b: Segment, files: tuple[OpenFile, Open
 def joined(stretches: Iterable[LogStretch]) -> Iterator[LogStretch]:
     """Join neighbours of one relation."""
     last: LogStretch | None = None
-    for one in stretches:
-        if last and last.end == one.begin and last.relation is one.relation:
-            last = last._replace(end=one.end)
+    for stretch in stretches:
+        if last and last.end == stretch.begin and last.relation is stretch.relation:
+            last = last._replace(end=stretch.end)
             continue
         if last:
             yield last
-        last = one
+        last = stretch
     if last:
         yield last

@@ -139,12 +139,12 @@ def compare(a: Side, b: Side, jobs: int | None = None, *, has_log: bool = True) 
 
 def _length(stretches: Iterable[LogStretch], relations: Iterable[Relation]) -> int:
     wanted = set(relations)
-    return sum(one.end - one.begin for one in stretches if one.relation in wanted)
+    return sum(stretch.end - stretch.begin for stretch in stretches if stretch.relation in wanted)
 
 
 def _last_untouched(stretches: list[LogStretch], side: Side) -> int:
     """Give where the last file begins that no task scans: all of it is the same in both."""
-    same = [one for one in stretches if one.relation is Relation.SAME]
+    same = [stretch for stretch in stretches if stretch.relation is Relation.SAME]
     starts = [
         segment.start
         for segment in side.segments
@@ -162,9 +162,9 @@ def _tasks(
         if segment.start >= side.end:
             continue
         own = [
-            one
-            for one in stretches
-            if one.relation in _OWN[number] and _meets(segment, one.begin, one.end)
+            stretch
+            for stretch in stretches
+            if stretch.relation in _OWN[number] and _meets(segment, stretch.begin, stretch.end)
         ]
         if not own:
             continue

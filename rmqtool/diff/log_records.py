@@ -256,7 +256,7 @@ def read_across(log: LogReader, begin: int, length: int) -> bytes:
         UnreadablePath: a file cannot be read.
     """
     found = bytearray()
-    starts = sorted(one.start for files in log.logs for one in files)
+    starts = sorted(file.start for files in log.logs for file in files)
     while len(found) < length:
         at = begin + len(found)
         raw = log.read_at(at, length - len(found))

@@ -122,9 +122,9 @@ class ManifestDifference:
         """Give where the first file of the log begins that is still there."""
         gone = {one.file.path for one in self.changed if one.change is Change.GONE}
         starts = [
-            _start(one)
-            for one in self.manifest.files.values()
-            if one.kind in _LOGS and one.path not in gone
+            _start(file)
+            for file in self.manifest.files.values()
+            if file.kind in _LOGS and file.path not in gone
         ]
         return min(starts, default=0)
 
@@ -147,7 +147,8 @@ def compare(store: Store, manifest: Manifest, *, jobs: int | None = None) -> Man
     before = manifest.files
     files = sorted(store.artefacts(), key=lambda one: one.path)
     tasks = [
-        DigestTask(one.place, before[one.path].used if one.path in before else 0) for one in files
+        DigestTask(file.place, before[file.path].used if file.path in before else 0)
+        for file in files
     ]
     changed: list[ChangedFile] = []
     for one, found in zip(files, engine.run(digest, tasks, jobs=jobs), strict=True):
@@ -158,7 +159,7 @@ def compare(store: Store, manifest: Manifest, *, jobs: int | None = None) -> Man
         change = None if found.unread else change_of(then, now, found.until_mark)
         if change is not Change.SAME:
             changed.append(ChangedFile(change, then, now, found.unread))
-    changed += _gone(before, {one.path for one in files})
+    changed += _gone(before, {file.path for file in files})
     changed.sort(key=lambda one: one.file.path)
     same = len(files) - sum(one.now is not None for one in changed)
     return ManifestDifference(manifest, tuple(changed), same)

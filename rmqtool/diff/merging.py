@@ -113,9 +113,9 @@ def _offsets(store: Store) -> dict[OffsetName, int]:
     if not found and found.problems:
         raise UnreadablePath(path=found.problems[0].path, reason=found.problems[0].says)
     return {
-        OffsetName(one.topic, one.group, one.queue_id): one.queue_offset
-        for one in consumer_offsets(found.document)
-        if one.queue_offset is not None and one.queue_offset >= 0
+        OffsetName(offset.topic, offset.group, offset.queue_id): offset.queue_offset
+        for offset in consumer_offsets(found.document)
+        if offset.queue_offset is not None and offset.queue_offset >= 0
     }
 
 

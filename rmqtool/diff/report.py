@@ -262,5 +262,5 @@ def _settings(found: StoreDifference) -> Iterator[Row]:
 
 def _problems(found: StoreDifference) -> Iterator[Row]:
     for name, troubles in zip(NAMES, found.troubles, strict=True):
-        for one in troubles:
-            yield {"side": name, **one._asdict()}
+        for trouble in troubles:
+            yield {"side": name, **trouble._asdict()}

@@ -44,7 +44,7 @@ def parts_of(store: Store) -> set[Part]:
     if store.asked.kind is BranchKind.STORE:
         return set(Part)
     found = {part for part, kinds in _KINDS.items() if store.branches_of(*kinds)}
-    if all(one.level is FamilyDepth.FILE for one in store.branches_of(BranchKind.CONFIG)):
+    if all(branch.level is FamilyDepth.FILE for branch in store.branches_of(BranchKind.CONFIG)):
         found.discard(Part.CONFIG)  # a lone file is found by its directory
     return found
 
@@ -103,7 +103,7 @@ class Side:
         """
         tail, log = self.survey.tail, self.survey.commitlog
         if not log:
-            return max((one.end for one in self.segments), default=0)
+            return max((segment.end for segment in self.segments), default=0)
         if tail.data_beyond is not None:
             segment = log.at(tail.data_beyond)
             problem = f"past the end of the log at {tail.physical_offset} lies no record of it"
@@ -158,6 +158,6 @@ class Side:
 
     def all_troubles(self) -> list[SideProblem]:
         """Give what was noted here and in the survey."""
-        for one in self.survey.problems:
-            self.note(SideProblem(one.path, one.reason))
+        for problem in self.survey.problems:
+            self.note(SideProblem(problem.path, problem.reason))
         return self.troubles

@@ -115,9 +115,9 @@ def _queues(side: Side) -> dict[tuple[str, int, str], QueueReach]:
 
     # A queue that never had a message says nothing: its directory is made ahead of need.
     return {
-        key(one): QueueReach(one.min_offset, one.max_offset)
-        for one in side.survey.ranges
-        if one.last
+        key(range_): QueueReach(range_.min_offset, range_.max_offset)
+        for range_ in side.survey.ranges
+        if range_.last
     }
 
 
@@ -169,5 +169,5 @@ def _epochs(side: Side) -> dict[int, int]:
         if file.count != len(file.entries) or file.crc not in {0, file.crc_found}:
             problem = "its entries do not agree with its first two lines"
             side.note(SideProblem(branch.path, problem, is_unread=False, code=EP_CRC))
-        return {one.epoch: one.start_offset for one in file.entries}
+        return {entry.epoch: entry.start_offset for entry in file.entries}
     return {}

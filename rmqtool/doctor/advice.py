@@ -135,7 +135,7 @@ def _lengths(seen: Examination) -> Iterator[AdviceStep]:
     conf = seen.options.broker_conf or ""
     first, *more = seen.lengths
     also = f"; and {numbered(len(more), 'length')} more" if more else ""
-    lines = " ".join(f"-e '$a {one.key}={one.found}'" for one in seen.lengths)
+    lines = " ".join(f"-e '$a {length.key}={length.found}'" for length in seen.lengths)
     yield AdviceStep(
         f"{conf}: {first}{also}",
         "the broker refuses to start, or reads records and units at wrong places",
@@ -146,9 +146,9 @@ def _lengths(seen: Examination) -> Iterator[AdviceStep]:
 
 def _log(seen: Examination) -> Iterator[AdviceStep]:
     """Yield what is to be done where there is no log, or one of a group."""
-    for one in seen.findings:
-        if one.code == FS_NOLOG:
-            yield AdviceStep(one.message, one.code.consequence, advice=one.code.remedy)
+    for finding in seen.findings:
+        if finding.code == FS_NOLOG:
+            yield AdviceStep(finding.message, finding.code.consequence, advice=finding.code.remedy)
     if seen.about.commitlog == "dledger" and _damage(seen):
         yield AdviceStep(
             _worst(seen),
@@ -283,12 +283,14 @@ def _consequence(seen: Examination) -> str:
 
 
 def _damage(seen: Examination) -> list[Finding]:
-    return [one for one in seen.findings if one.severity is Severity.DAMAGE]
+    return [finding for finding in seen.findings if finding.severity is Severity.DAMAGE]
 
 
 def _worst(seen: Examination) -> str:
     """Say what the worst finding is: of the log where it is damaged, as the rest follows it."""
-    found = _damage(seen) or [one for one in seen.findings if one.severity is Severity.WARNING]
+    found = _damage(seen) or [
+        finding for finding in seen.findings if finding.severity is Severity.WARNING
+    ]
     if not found:
         return f"{numbered(seen.missing, 'message')} lost already"
     first = min(found, key=lambda one: not one.path.startswith("commitlog"))

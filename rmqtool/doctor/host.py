@@ -58,7 +58,7 @@ def host_of(store: Store, as_user: str | None = None) -> Host | None:
     if not store.root.is_local:
         return None
     root = store.root.location
-    outside = [one.place.location for one in store.branches if one.path.startswith("/")]
+    outside = [branch.place.location for branch in store.branches if branch.path.startswith("/")]
     disks = {path: os.statvfs(path) for path in (root, *outside)}
     place = min(disks, key=lambda one: disks[one].f_bavail * disks[one].f_frsize)
     fullest = disks[place]
@@ -69,7 +69,7 @@ def host_of(store: Store, as_user: str | None = None) -> Host | None:
         user=owner_name(os.geteuid()),
         owner=broker.name if broker else "",
         denied=tuple(one.path for one in everything if broker and not one.allows(broker)),
-        is_read_only=any(one.f_flag & os.ST_RDONLY for one in disks.values()),
+        is_read_only=any(disk.f_flag & os.ST_RDONLY for disk in disks.values()),
         free=fullest.f_bavail * fullest.f_frsize,
         used=taken / (taken + fullest.f_bavail) if taken + fullest.f_bavail else 0.0,
         fullest="" if place == root else place,

@@ -111,8 +111,8 @@ def sections(seen: Examination) -> list[Rows]:
     unread = [*account.reasons, *account.left_out]
     found = [
         DIAGNOSIS.rows([[_diagnosis(seen)]]),
-        STEPS.rows([[_step(one) for one in steps_for(seen)]]),
-        FINDINGS.rows([[one.row() for one in seen.findings]]),
+        STEPS.rows([[_step(step) for step in steps_for(seen)]]),
+        FINDINGS.rows([[finding.row() for finding in seen.findings]]),
         LOST_MESSAGES.rows([seen.lost_messages]),
         UNREAD.rows([[{"path": path, "reason": reason} for path, reason in unread]]),
     ]
@@ -128,7 +128,7 @@ def sections(seen: Examination) -> list[Rows]:
 
 def screen(seen: Examination) -> Rows:
     """Give what a person reads, one screen of it."""
-    return sentences([one for one in _lines(seen) if one[1]], DIAGNOSIS.name, (NEXT,))
+    return sentences([line for line in _lines(seen) if line[1]], DIAGNOSIS.name, (NEXT,))
 
 
 def summary(seen: Examination) -> str:
@@ -146,7 +146,7 @@ def exit_code(seen: Examination) -> int:
         return 3
     prediction, host = seen.prediction, seen.host
     is_bad = (
-        any(one.severity is Severity.DAMAGE for one in seen.findings),
+        any(finding.severity is Severity.DAMAGE for finding in seen.findings),
         prediction is not None and _is_bad(prediction),
         bool(seen.missing),
         host is not None and (host.is_read_only or host.is_full or bool(host.denied)),

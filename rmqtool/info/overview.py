@@ -87,8 +87,8 @@ def _process(store: Store) -> str:
 def release_rows(survey: Survey) -> list[rows.EvidenceRow]:
     """What tells the release."""
     return [
-        rows.EvidenceRow(one.path, one.says, str(one.at_least or ""), str(one.below or ""))
-        for one in survey.written_by.traces
+        rows.EvidenceRow(trace.path, trace.says, str(trace.at_least or ""), str(trace.below or ""))
+        for trace in survey.written_by.traces
     ]
 
 
@@ -142,8 +142,8 @@ def oddity_rows(survey: Survey) -> list[rows.OddityRow]:
     conf = survey.store.broker_conf
     if conf is not None:
         listed += [
-            rows.OddityRow("ignored", conf.path, "", str(one), None, None)
-            for one in complaints(conf, survey.written_by.version)
+            rows.OddityRow("ignored", conf.path, "", str(complaint), None, None)
+            for complaint in complaints(conf, survey.written_by.version)
         ]
     return listed
 

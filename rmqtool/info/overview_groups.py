@@ -35,7 +35,7 @@ def group_rows(
         documents: contents of `consumerOffset.json` and `lmqConsumerOffset.json`.
         ranges: of all queues.
     """
-    by_queue = {(one.topic, one.queue_id): one for one in ranges}
+    by_queue = {(range_.topic, range_.queue_id): range_ for range_ in ranges}
     topics = TopicSums(Counter(), Counter())
     for one in by_queue.values():
         topics.messages[one.topic] += one.messages

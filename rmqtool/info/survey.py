@@ -97,7 +97,7 @@ class Survey:
     @cached_property
     def dispatched(self) -> QueueSpan | None:
         """The queue whose last unit lies highest in the log; None when no queue has a unit."""
-        filled = [one for one in self.ranges if one.last]
+        filled = [range_ for range_ in self.ranges if range_.last]
         return max(filled, key=lambda one: one.last.end if one.last else 0, default=None)
 
     @cached_property

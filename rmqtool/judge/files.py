@@ -147,7 +147,7 @@ def no_log(store: Store, queues_with_files: Callable[[], int]) -> Iterator[Findi
     if store.asked.kind is not BranchKind.STORE or store.commitlog or store.old_commitlog:
         return
     oddities = (*store.commitlog.oddities, *store.old_commitlog.oddities)
-    if any(one.start is not None for one in oddities):  # a file of it that cannot be read
+    if any(oddity.start is not None for oddity in oddities):  # a file of it that cannot be read
         return
     witnesses = [
         counted(count, one, several)

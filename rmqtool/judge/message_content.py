@@ -92,7 +92,7 @@ def _multi_dispatch(
         if is_deep:
             message = "the number of light queues differs from the number of their offsets"
             yield finding(CL_LMQ, at, message, expected=len(names), actual=len(offsets))
-    elif any(parse_long(one) is None for one in offsets):
+    elif any(parse_long(offset) is None for offset in offsets):
         yield finding(
             CL_LMQ,
             at,

@@ -82,10 +82,10 @@ class _PartJudge:
             batch.code = CL_CHAIN if batch.position else CL_MAGIC
 
     def _mark(self, batch: Batch, findings: Iterator[Finding], *, of_entries: bool = False) -> None:
-        for one in findings:
-            if one.severity is Severity.DAMAGE and one.position is not None:
-                header = one.length or 0 if of_entries else 0
-                batch.damage.setdefault(one.position + header, one.code)
+        for finding in findings:
+            if finding.severity is Severity.DAMAGE and finding.position is not None:
+                header = finding.length or 0 if of_entries else 0
+                batch.damage.setdefault(finding.position + header, finding.code)
 
     def end(self) -> Iterator[Batch]:
         """Give the defects of the end of the file."""

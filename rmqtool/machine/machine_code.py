@@ -175,7 +175,7 @@ def _flattener(node: ast.expr) -> Flatten:
 
 def _of_tuple(types: list[ast.expr]) -> Flatten:
     count = len(types)
-    if all(isinstance(one, ast.Name) for one in types):
+    if all(isinstance(kind, ast.Name) for kind in types):
 
         def numbers(values: tuple[int, ...]) -> tuple[int, ...]:
             if len(values) != count:
@@ -184,7 +184,7 @@ def _of_tuple(types: list[ast.expr]) -> Flatten:
             return values
 
         return numbers
-    flatteners = [_flattener(one) for one in types]
+    flatteners = [_flattener(kind) for kind in types]
 
     def flat(values: tuple[Any, ...]) -> list[int]:
         return _all_flat(flatteners, values)

@@ -70,7 +70,7 @@ def kernels() -> Iterator[Kernel]:
 
 @functools.cache
 def _named() -> dict[str, Kernel]:
-    return {one.key.name: one for one in kernels()}
+    return {kernel.key.name: kernel for kernel in kernels()}
 
 
 def _all_made(names: list[str], place: CacheDirectory) -> Iterator[None]:

@@ -64,7 +64,7 @@ def known_in(
         if chunk.unread is not None:
             raise chunk.unread
         keys.append(chunk.fields[at.KEY])
-        gap_bytes += sum(one.length for one in chunk.gaps)
+        gap_bytes += sum(gap.length for gap in chunk.gaps)
     return distinct(concatenated(keys)), gap_bytes
 
 
@@ -75,18 +75,18 @@ def open_transactions(store: Store) -> list[Row]:
 
 def places_of(transactions: Sequence[Row]) -> Int64s:
     """Give the physical offsets of their half messages, the newest record of each, sorted."""
-    found = [one["last_physical_offset"] for one in transactions]
+    found = [transaction["last_physical_offset"] for transaction in transactions]
     return np.array(sorted(one for one in found if isinstance(one, int)), np.int64)
 
 
 def decisions(transactions: Sequence[Row]) -> Iterator[str]:
     """Say what a person has to decide, a sentence for each producer group."""
     groups: dict[str, list[Row]] = {}
-    for one in transactions:
-        groups.setdefault(str(one["producer_group"] or "unknown"), []).append(one)
+    for transaction in transactions:
+        groups.setdefault(str(transaction["producer_group"] or "unknown"), []).append(transaction)
     for group, some in sorted(groups.items()):
         moments = [one["first_store_time"] for one in some]
-        times = [ms_of(one) for one in moments if isinstance(one, datetime)]
+        times = [ms_of(moment) for moment in moments if isinstance(moment, datetime)]
         since = f", the oldest of {iso_time(min(times))}" if times else ""
         what = counted(len(some), "open transaction")
         yield f"producer group {group}: {what}{since}; its application knows: commit or roll back"

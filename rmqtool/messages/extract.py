@@ -228,8 +228,8 @@ def sentences(done: Extracted, group: str | None) -> Iterator[str]:
             f"{counted(stretches, 'damaged stretch', 'damaged stretches')} of the log, "
             f"{done.gap_bytes:,} bytes: messages there are not in the file"
         )
-    for one in done.damaged_files[:_SHOWN]:
-        yield f"{one.path}: {one.message} ({one.code})"
+    for file in done.damaged_files[:_SHOWN]:
+        yield f"{file.path}: {file.message} ({file.code})"
     if done.damaged:
         yield f"{counted(done.damaged, 'damaged message')}: see column code"
     if done.without_offset:

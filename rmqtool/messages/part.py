@@ -74,7 +74,7 @@ class PartMessages:
     @property
     def weight(self) -> int:
         """Bytes for the file."""
-        return sum(map(len, self.chunks)) + sum(int(one.nbytes) for one in self.tables)
+        return sum(map(len, self.chunks)) + sum(int(table.nbytes) for table in self.tables)
 
     def judge_expired(self, store: Store, part: SegmentPart) -> None:
         """Take a file that a running broker has deleted for expired, not for unread."""

@@ -44,8 +44,8 @@ class ParquetMessages:
 
     def put(self, batches: Iterable[pa.RecordBatch]) -> None:
         """Take rows; columns that are not wanted are left out."""
-        for one in batches:
-            rows = one.select(self._schema.names).cast(self._schema)
+        for batch in batches:
+            rows = batch.select(self._schema.names).cast(self._schema)
             self._rows.append(rows)
             self._bytes += rows.nbytes
             if self._bytes >= GROUP_BYTES:
@@ -100,11 +100,11 @@ def batch_of(rows: Sequence[Mapping[str, Any]]) -> pa.RecordBatch:
     """Give rows of JSON values as a batch; a damaged time that no calendar has is null."""
     arrays = []
     for field in SENT.arrow:
-        values = [one.get(field.name) for one in rows]
+        values = [row.get(field.name) for row in rows]
         if pa.types.is_timestamp(field.type):
-            values = [_microseconds(one) for one in values]
+            values = [_microseconds(value) for value in values]
         elif pa.types.is_map(field.type):
-            values = [None if one is None else [*one.items()] for one in values]
+            values = [None if value is None else [*value.items()] for value in values]
         arrays.append(pa.array(values, field.type))
     return pa.RecordBatch.from_arrays(arrays, schema=SENT.arrow)
 

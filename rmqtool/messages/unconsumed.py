@@ -54,7 +54,7 @@ class Unconsumed:
     @property
     def light_queues(self) -> frozenset[str]:
         """Those that records of other topics are dispatched to."""
-        return frozenset(one for one in self.topics if one.startswith(names.LMQ_PREFIX))
+        return frozenset(topic for topic in self.topics if topic.startswith(names.LMQ_PREFIX))
 
     def is_wanted(self, queue: Queue, queue_offset: int) -> bool:
         """Say whether the group will get a message."""
@@ -104,7 +104,8 @@ def unconsumed_by(store: Store, group: str, topics: frozenset[str] | None) -> Un
         UsageError: nothing is known of the group, and no topics are given.
     """
     known = {
-        (one.topic, one.group, one.queue_id): one.queue_offset for one in committed_offsets(store)
+        (offset.topic, offset.group, offset.queue_id): offset.queue_offset
+        for offset in committed_offsets(store)
     }
     groups = {name for _, name, _ in known}
     if group not in groups and topics is None:

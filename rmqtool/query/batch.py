@@ -35,7 +35,7 @@ def find_all(lookup: Lookup, requests: Sequence[Request]) -> Iterator[Answer]:
         return
     whole = [LogRange(lookup.log.start, lookup.log.end)]
     stretches = whole if lookup.scan else lookup.uncovered()
-    is_little = sum(one.length for one in stretches) <= LIGHT_BYTES // len(requests)
+    is_little = sum(stretch.length for stretch in stretches) <= LIGHT_BYTES // len(requests)
     if is_little and lookup.keeps_queues:
         for request in requests:
             yield lookup.find(request)

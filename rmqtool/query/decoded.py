@@ -66,8 +66,8 @@ def decoded(text: str, now_ms: int) -> Rows:
 def _rows(text: str, now_ms: int) -> Iterator[Row]:
     likely = recognise(text)
     readings = sorted(_readings(text), key=lambda one: one != likely)
-    for one in readings:
-        yield {"id": text.upper(), "is_likely": one == likely, **_fields(one, now_ms)}
+    for reading in readings:
+        yield {"id": text.upper(), "is_likely": reading == likely, **_fields(reading, now_ms)}
 
 
 def _readings(text: str) -> Iterator[MessageId]:

@@ -90,9 +90,9 @@ CONSUMED: Final = Table(
 
 def known_groups(store: Store) -> list[str]:
     """Give every group that has offsets or is configured, sorted."""
-    found = {one.group for one in committed_offsets(store)}
+    found = {offset.group for offset in committed_offsets(store)}
     configured = store.config(GROUPS_FILE).document
-    return sorted(found | {one.group for one in config_shapes.subscription_groups(configured)})
+    return sorted(found | {group.group for group in config_shapes.subscription_groups(configured)})
 
 
 def committed_offsets(store: Store) -> Iterator[config_shapes.ConsumerOffset]:
@@ -104,9 +104,9 @@ def committed_offsets(store: Store) -> Iterator[config_shapes.ConsumerOffset]:
     """
     light = store.config(LIGHT_OFFSETS_FILE).document
     found = {
-        (one.topic, one.group, one.queue_id): one
+        (offset.topic, offset.group, offset.queue_id): offset
         for document in (store.config(OFFSETS_FILE).document, light)
-        for one in config_shapes.consumer_offsets(document)
+        for offset in config_shapes.consumer_offsets(document)
     }
     yield from found.values()
     yield from config_shapes.lmq_consumer_offsets(light)
@@ -137,9 +137,9 @@ class ConsumerGroup:
             self.name, self.committed = read_client_offsets(name, sources.store.broker_conf)
             return
         self.committed = {
-            (one.topic, one.queue_id): one.queue_offset
-            for one in committed_offsets(sources.store)
-            if one.group == name and one.queue_offset is not None
+            (offset.topic, offset.queue_id): offset.queue_offset
+            for offset in committed_offsets(sources.store)
+            if offset.group == name and offset.queue_offset is not None
         }
 
     @property
@@ -170,7 +170,7 @@ class ConsumerGroup:
         known = known_groups(store)
         if self.committed or topics or self.name in known:
             return
-        problems = [one.says for one in store.config(OFFSETS_FILE).problems]
+        problems = [problem.says for problem in store.config(OFFSETS_FILE).problems]
         if not store.config(OFFSETS_FILE):
             problems.append("there is no consumerOffset.json, so no committed offset")
         hint = meant(self.name, known) if known else "no group is known"
@@ -189,7 +189,7 @@ class ConsumerGroup:
         """
         names = topics or self._topics()
         for topic in names:
-            queues = {one.units.queue_id: one for one in self._sources.queues_of(topic)}
+            queues = {queue.units.queue_id: queue for queue in self._sources.queues_of(topic)}
             numbers = {number for name, number in self.committed if name == topic} | {*queues}
             for queue_id in sorted(numbers):
                 yield self._row(topic, queue_id, queues.get(queue_id))
@@ -234,20 +234,20 @@ class ConsumerGroup:
 
 def summary(name: str, rows: Sequence[dict[str, object]]) -> str:
     """Say in one sentence how far a group is."""
-    lags = [one for one in rows if one.get("lag")]
-    waiting = sum(int(str(one["lag"])) for one in lags)
+    lags = [row for row in rows if row.get("lag")]
+    waiting = sum(int(str(lag["lag"])) for lag in lags)
     dead = sum(
-        int(str(one["max_offset"])) - int(str(one["min_offset"]))
-        for one in rows
-        if one["state"] == "dead letters"
+        int(str(row["max_offset"])) - int(str(row["min_offset"]))
+        for row in rows
+        if row["state"] == "dead letters"
     )
-    since = min((str(one["lag_since"]) for one in lags if one.get("lag_since")), default="")
+    since = min((str(lag["lag_since"]) for lag in lags if lag.get("lag_since")), default="")
     problems = [
         f"group {name}: {waiting:,} messages in {counted(len(lags), 'queue')} are not consumed",
         f"the first was stored at {since}" if since else "",
         counted(dead, "dead letter"),
     ]
-    unknown = sum(one["state"] == "no offset" for one in rows)
+    unknown = sum(row["state"] == "no offset" for row in rows)
     if unknown:
         problems.append(f"{counted(unknown, 'queue')} without a committed offset")
     return "; ".join(filter(None, problems))

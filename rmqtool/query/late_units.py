@@ -62,13 +62,13 @@ class LateQueue(QueueUnits):
         self, name: tuple[str, int], path: str, flushed: QueueUnits | None, runs: list[QueueRun]
     ) -> None:
         (self.topic, self.queue_id), self.path, self.flushed = name, path, flushed
-        numbers = [np.arange(one.queue_offset, one.queue_offset + one.count) for one in runs]
+        numbers = [np.arange(run.queue_offset, run.queue_offset + run.count) for run in runs]
         found = np.concatenate(numbers)
         order = np.argsort(found, kind="stable")
         self._numbers: npt.NDArray[np.int64] = found[order]
-        joined = b"".join(bytes(one.units) for one in runs)
+        joined = b"".join(bytes(run.units) for run in runs)
         self._units: Units = np.frombuffer(joined, CQ_UNIT.dtype)[order]
-        self._times: npt.NDArray[np.int64] = np.concatenate([one.times for one in runs])[order]
+        self._times: npt.NDArray[np.int64] = np.concatenate([run.times for run in runs])[order]
 
     def span(self, log_start: int = 0) -> QueueSpan:
         """Find out how far the queue reaches: from its first flushed unit to its last late one."""

@@ -152,8 +152,8 @@ class Log:
             return "no commitlog"
         holes = [
             LogRange(begin, begin + length)
-            for one in self.segments
-            for begin, length in one.missing
+            for segment in self.segments
+            for begin, length in segment.missing
             if stretch.start < begin + length <= stretch.end
         ]
         without = f" without {', '.join(map(str, holes))}, which no file holds" if holes else ""
@@ -161,8 +161,14 @@ class Log:
 
     def _why_nowhere(self, physical_offset: int) -> str:
         """Say why no file holds an offset."""
-        before = max((one.end for one in self.segments if one.end <= physical_offset), default=None)
-        behind = min((one.start for one in self.segments if one.start > physical_offset), default=0)
+        before = max(
+            (segment.end for segment in self.segments if segment.end <= physical_offset),
+            default=None,
+        )
+        behind = min(
+            (segment.start for segment in self.segments if segment.start > physical_offset),
+            default=0,
+        )
         if before is None or not behind:
             return f"outside of the log: {self.range_text}"
         return f"no file of the log holds [{before}, {behind}): it is missing"

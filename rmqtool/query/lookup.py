@@ -222,12 +222,14 @@ class Lookup(Sources):
         if not wanted.topics and not self.knows_topics:
             answer.trail.add("topics", "not known: the index cannot be asked without them")
             stretches = [LogRange(self.log.start, self.log.end)]
-        is_long = any(one.length > window.WORTHWHILE for one in stretches)
+        is_long = any(stretch.length > window.WORTHWHILE for stretch in stretches)
         bound = window.earliest(self.log, wanted.text) if is_long else None
         if bound is not None:
             answer.trail.add("time window", f"its time says not before offset {bound}")
             stretches = [
-                LogRange(max(one.start, bound), one.end) for one in stretches if one.end > bound
+                LogRange(max(stretch.start, bound), stretch.end)
+                for stretch in stretches
+                if stretch.end > bound
             ]
         self._search(wanted, stretches, answer)
         if answer.found or not may_search_all:
@@ -252,7 +254,9 @@ class Lookup(Sources):
             self._search(wanted, self.uncovered(answer.doubtful), answer)
 
     def _search(self, wanted: RecordNeed, stretches: list[LogRange], answer: Answer) -> None:
-        todo = [one for one in stretches if one.length and one not in answer.searched]
+        todo = [
+            stretch for stretch in stretches if stretch.length and stretch not in answer.searched
+        ]
         answer.searched += todo
         for stretch in todo:
             answer.trail.search(self.log.described(stretch))

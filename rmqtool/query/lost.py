@@ -72,17 +72,17 @@ class DoubtfulPlaces:
             UnreadablePath: a file of the log may not be read.
         """
         found = cls()
-        for one in findings:
-            is_harmless = one.severity is Severity.NOTE and one.code != CL_TAIL
-            if one.physical_offset is None or is_harmless:
+        for finding in findings:
+            is_harmless = finding.severity is Severity.NOTE and finding.code != CL_TAIL
+            if finding.physical_offset is None or is_harmless:
                 continue
-            if one.code.area not in LOG_AREAS:
+            if finding.code.area not in LOG_AREAS:
                 continue
-            begin, end = one.physical_offset, one.physical_offset + (one.length or 1)
+            begin, end = finding.physical_offset, finding.physical_offset + (finding.length or 1)
             if not isinstance(log.record_at(begin), LogRecord):
                 following = log.next_record(begin)
                 end = max(end, following.physical_offset if following else end)
-            found.bounds.append((begin, end, str(one.code)))
+            found.bounds.append((begin, end, str(finding.code)))
         for segment in log.segments:
             for start, length in segment.missing:
                 found.bounds.append((start, start + length, None))
@@ -131,7 +131,7 @@ class DoubtfulPlaces:
 
 def _int64(offsets: list[int]) -> npt.NDArray[np.int64]:
     """Give offsets as an array; the name of a stranger's file may put it past all numbers."""
-    return np.array([min(one, PAST_ALL) for one in offsets], np.int64)
+    return np.array([min(offset, PAST_ALL) for offset in offsets], np.int64)
 
 
 def lost_messages(store: Store, findings: Iterable[Finding]) -> list[Told]:
@@ -316,7 +316,7 @@ class _Listing:
                 places.append(head.physical_offset)
                 head = log.previous_record(head.physical_offset)
             records = map(log.record_at, places)
-            self.near[end] = [one for one in records if isinstance(one, LogRecord)]
+            self.near[end] = [record for record in records if isinstance(record, LogRecord)]
         return self.near[end]
 
 

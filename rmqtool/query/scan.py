@@ -196,7 +196,9 @@ def find_places(
     log: Log, places: list[ByQueueOffset], stretches: Iterable[LogRange], trail: Trail
 ) -> Iterator[tuple[LogRecord, ByQueueOffset]]:
     """Yield the records that belong to some places of queues."""
-    targets = Targets(places=tuple((one.topic, one.queue_id, one.queue_offset) for one in places))
+    targets = Targets(
+        places=tuple((place.topic, place.queue_id, place.queue_offset) for place in places)
+    )
     by_queue: dict[tuple[str, int], dict[int, ByQueueOffset]] = {}
     for one in places:
         by_queue.setdefault((one.topic, one.queue_id), {})[one.queue_offset] = one

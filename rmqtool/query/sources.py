@@ -78,7 +78,7 @@ class Sources:
         Raises:
             UnreadablePath: a directory may not be listed.
         """
-        numbers = {one.queue_id for one in self.queues.queues_of(topic)}
+        numbers = {queue.queue_id for queue in self.queues.queues_of(topic)}
         numbers |= {number for name, number in self.late_queues if name == topic}
         found = (self.queue(topic, number) for number in sorted(numbers))
         return [queue for queue in found if queue is not None]

@@ -188,15 +188,15 @@ def _outcome(half: Message, answer: Answer) -> str:
     """Say how a transaction ended, as far as the records tell."""
     others = [one.record.message for one in answer.found]
     if any(
-        one.transaction == "commit" and one.prepared_transaction_offset == half.physical_offset
-        for one in others
+        other.transaction == "commit" and other.prepared_transaction_offset == half.physical_offset
+        for other in others
     ):
         return "committed"
-    halves = (one for one in others if one.topic in names.HALF_TOPICS)
-    if any(one.physical_offset > half.physical_offset for one in halves):
+    halves = (other for other in others if other.topic in names.HALF_TOPICS)
+    if any(halve.physical_offset > half.physical_offset for halve in halves):
         return "stored anew, as the broker came back to ask"
-    if any(one.topic == names.CHECK_MAX_TIME_TOPIC for one in others):
+    if any(other.topic == names.CHECK_MAX_TIME_TOPIC for other in others):
         return "discarded after too many checks"
-    if not any(one.topic in names.OP_TOPICS and _names(one, half) for one in others):
+    if not any(other.topic in names.OP_TOPICS and _names(other, half) for other in others):
         return "no operation on it: undecided"
     return "rolled back"

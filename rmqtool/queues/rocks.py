@@ -292,7 +292,7 @@ class RocksQueues(QueueSource):
 
     def queue(self, topic: str, queue_id: int) -> RocksQueue | None:
         """Give one queue; None when there is none."""
-        found = (one for one in self.queues_of(topic) if one.queue_id == queue_id)
+        found = (queue for queue in self.queues_of(topic) if queue.queue_id == queue_id)
         return next(found, None)
 
 

@@ -35,7 +35,7 @@ def reached(store: Store) -> int | None:
     if not store.lock_held():
         return None
     with Queues(store) as queues:
-        every = (one for source in queues.sources for one in source.queues())
+        every = (queue for source in queues.sources for queue in source.queues())
         spans = (one.span(store.commitlog.start) for one in every)
         return max((span.last.physical_offset for span in spans if span.last), default=0)
 
@@ -57,10 +57,12 @@ def settled(check: Callable[[], RebuildResult], *, is_live: bool) -> RebuildResu
         if not (result.differences or result.lost):
             break
         sleep(pause)
-        known = {one.path for one in result.differences}
+        known = {difference.path for difference in result.differences}
         lost = {one.path for one in result.lost}
         result = looked_again(check)
         # By file alone: where entries expire meanwhile, the same damage has another position.
-        result.differences = [one for one in result.differences if one.path in known]
+        result.differences = [
+            difference for difference in result.differences if difference.path in known
+        ]
         result.lost = [one for one in result.lost if one.path in lost]
     return result

@@ -174,7 +174,7 @@ class IndexBuilder:
         """Write the header and hand the rest of the file over."""
         self._hand_over()
         slots, capacity = self._geometry
-        fields = (one.name for one in INDEX_HEADER.fields)
+        fields = (field_.name for field_ in INDEX_HEADER.fields)
         header = dict(zip(fields, self._header.tolist(), strict=True))
         self._head[: INDEX_HEADER.size] = np.frombuffer(INDEX_HEADER.build(header), np.uint8)
         self._sink.put_index(

@@ -66,9 +66,9 @@ def account(result: RebuildResult, part: SegmentPart, runs: Runs) -> list[LostRa
     result.undispatched += runs.undispatched
     start = part.segment.start
     lost = [
-        LostRange(part.segment.path, start + one.position, one.length, _why(one))
-        for one in runs.stretches
-        if one.kind is Extent.GAP
+        LostRange(part.segment.path, start + stretch.position, stretch.length, _why(stretch))
+        for stretch in runs.stretches
+        if stretch.kind is Extent.GAP
     ]
     result.lost += lost
     return lost

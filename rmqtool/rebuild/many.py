@@ -141,8 +141,8 @@ class Rebuilds:
             path, reason = (self._refused or ((stores_file or "", "it names no store"),))[0]
             raise NotAStore(path=path, reason=reason)
         if options.output is not None:
-            for one in self.stores:
-                refuse_within(place_of(one.path), options.output)
+            for store in self.stores:
+                refuse_within(place_of(store.path), options.output)
             options = replace(options, output=anywhere(options.output))
             Dataset.of(str(options.output)).make()
         self._options = options

@@ -118,8 +118,8 @@ def _queues(result: RebuildResult) -> Iterator[Row]:
 
 
 def _differences(result: RebuildResult) -> Iterator[Row]:
-    for one in result.differences:
-        yield {name: getattr(one, name) for name in DIFFERENCES.names}
+    for difference in result.differences:
+        yield {name: getattr(difference, name) for name in DIFFERENCES.names}
 
 
 def sentences(options: RebuildOptions, result: RebuildResult) -> Iterator[str]:

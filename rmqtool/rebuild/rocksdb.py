@@ -151,11 +151,11 @@ class RocksSink(_Beside["WritingSink"]):
         units = [np.frombuffer(piece.data, CQ_UNIT.dtype) for piece in self._waiting]
         if not units:
             return
-        offsets = np.concatenate([one["physical_offset"] for one in units]).astype(np.int64)
+        offsets = np.concatenate([unit["physical_offset"] for unit in units]).astype(np.int64)
         order = np.argsort(offsets, kind="stable")
         times = np.empty_like(offsets)
         times[order] = record_times(self._log, offsets[order])
-        ends = np.cumsum([len(one) for one in units])[:-1]
+        ends = np.cumsum([len(unit) for unit in units])[:-1]
         for piece, taken, stored in zip(self._waiting, units, np.split(times, ends), strict=True):
             self._writer.put(DEFAULT, self._rows(piece, taken, stored))
         self._waiting.clear()

@@ -161,7 +161,9 @@ def _beside(store: Store) -> dict[str, list[Pair]]:
                 rows = kept[family] = []
                 for batch in database.rows(family):
                     rows += batch.items()
-                    reason = reason or next((one.reason for one in batch.long_values.values()), "")
+                    reason = reason or next(
+                        (value.reason for value in batch.long_values.values()), ""
+                    )
     except UnreadablePath as error:
         reason = error.reason
     if reason:

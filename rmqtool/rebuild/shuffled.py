@@ -126,7 +126,7 @@ class Gather:
             results = tuple(builder.finish())
             tree.finish()
         directories = tuple(
-            f"{one.kind}/{one.topic}/{one.queue_id}" for one in results if one.files
+            f"{result.kind}/{result.topic}/{result.queue_id}" for result in results if result.files
         )
         written = Written(tree.top.name, directories, results, builder.units, tree.fsync_seconds)
         return pickle.dumps(written, pickle.HIGHEST_PROTOCOL)

@@ -388,5 +388,5 @@ def _assumed(store: Store, result: RebuildResult, target: Target) -> Iterator[st
     ):
         slots, entries = geometry.index_slots.value, geometry.index_entries.value
         yield f"index files of {slots:,} slots and {entries:,} entries"
-    if store.broker_conf is None and any(one.topic == SCHEDULE_TOPIC for one in result.queues):
+    if store.broker_conf is None and any(queue.topic == SCHEDULE_TOPIC for queue in result.queues):
         yield f"delays as the queues of {SCHEDULE_TOPIC} show them, else RocketMQ's own"

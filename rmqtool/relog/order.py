@@ -39,7 +39,7 @@ class _Head:
     def load(self) -> None:
         """Take the next chunk that has records; None at the end."""
         self.begin = 0
-        self.chunk = next((one for one in self._chunks if one.count), None)
+        self.chunk = next((chunk for chunk in self._chunks if chunk.count), None)
         if self.chunk is not None:
             keys = np.maximum.accumulate(self.chunk.fields[self._key])
             self.keys = np.maximum(keys, self._last)
@@ -55,7 +55,7 @@ def merged(sources: Sequence[Iterator[Chunk]], key: int) -> Iterator[Chunk]:
     """
     heads = [one for one in (_Head(chunks, key) for chunks in sources) if one.chunk is not None]
     while heads:
-        bound = min(int(one.keys[-1]) for one in heads)
+        bound = min(int(head.keys[-1]) for head in heads)
         keys, fields, raws, size = [], [], [], 0
         for head in heads:
             chunk = head.chunk
@@ -71,7 +71,7 @@ def merged(sources: Sequence[Iterator[Chunk]], key: int) -> Iterator[Chunk]:
                 head.begin = end
             if head.begin == chunk.count:
                 head.load()
-        heads = [one for one in heads if one.chunk is not None]
+        heads = [head for head in heads if head.chunk is not None]
         order = np.argsort(np.concatenate(keys), kind="stable")
         together = np.concatenate(fields, axis=1)[:, order]
         yield gathered(together, np.concatenate(raws))

@@ -124,7 +124,7 @@ class RecordStream:
         """Read a source for its unique keys alone."""
         wanted = replace(wanted, keys=True, copies=False)
         chunks = source.chunks(wanted, advance, self._options.jobs)
-        return concatenated(one.fields[at.KEY] for one in chunks)
+        return concatenated(chunk.fields[at.KEY] for chunk in chunks)
 
     def _of_source(
         self, number: int, wanted: TakeOptions, repeats: Bools | None, advance: Advance

@@ -64,7 +64,7 @@ def rows_of(result: LogResult) -> Rows:
         "overlaps": left[Reason.OVERLAP],
         "misnumbered": left[Reason.NUMBER],
         "gaps": len(result.gaps),
-        "gap_bytes": sum(one.length for one in result.gaps),
+        "gap_bytes": sum(gap.length for gap in result.gaps),
         "source_defects": result.source_defects.total(),
         "bridges": result.log.bridges,
         "bridge_bytes": result.log.bridge_bytes,
@@ -137,7 +137,7 @@ def _changed(options: LogOptions, result: LogResult) -> Iterator[str]:
         yield "physical offsets begin past those of the sources: offsetMsgId of each message is new"
     if options.queue_offsets is QueueOffsets.RENUMBER:
         yield "queue offsets are new: consumers have no offsets, and begin as new groups do"
-    if any(one.code == CC_BEHIND for one in result.defects):
+    if any(defect.code == CC_BEHIND for defect in result.defects):
         yield "abort is left: the first start gives compaction topics the messages of the new log"
         yield "what only compaction/ of a source has is not in the new store"
     for offset in result.built.undispatched[:SHOWN] if result.built else ():

@@ -65,7 +65,7 @@ class LogFiles:
         Args:
             blanks: physical offsets of blank records; none counts where records are packed.
         """
-        self._blanks |= {one // self._size * self._size: one for one in blanks}
+        self._blanks |= {blank // self._size * self._size: blank for blank in blanks}
 
     def add(self, fields: Int64s, raw: UInt8s) -> None:
         """Write records at their places.

@@ -52,13 +52,13 @@ class LogSource:
     @property
     def size(self) -> int:
         """Bytes to read."""
-        return sum(one.size for one in self.segments)
+        return sum(segment.size for segment in self.segments)
 
     @cached_property
     def end(self) -> int:
         """Physical offset past all of its records, as far as it can be read."""
         if self.store is not None:
-            return max(one.end for one in self.segments)
+            return max(segment.end for segment in self.segments)
         end = 0
         heads = ScanOptions(body_crc=False, texts=False)
         for batch in _batches(self.segments[0], heads):
@@ -94,13 +94,13 @@ class LogSource:
     def _missing(self, options: TakeOptions) -> Chunk:
         """Give what no file is there for; what a file is too short by, who reads it says."""
         maker = options.maker()
-        for one in self.segments:
-            directory = one.path.rpartition("/")[0]
-            if length := one.missing_before:
-                path = f"{directory}/{one.start - length:020}"
+        for segment in self.segments:
+            directory = segment.path.rpartition("/")[0]
+            if length := segment.missing_before:
+                path = f"{directory}/{segment.start - length:020}"
                 maker.gaps.append(Gap(path, 0, length, str(FS_GAP)))
-            if not one.size and one.missing_after:
-                maker.gaps.append(Gap(one.path, 0, one.missing_after, str(FS_LEN)))
+            if not segment.size and segment.missing_after:
+                maker.gaps.append(Gap(segment.path, 0, segment.missing_after, str(FS_LEN)))
         return maker.finish()
 
 

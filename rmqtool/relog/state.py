@@ -74,12 +74,12 @@ def write_state(
         document = _merged(stores, name, table)
         if name == TOPICS:
             document = _with_topics(document, built)
-            compacted = {one.topic for one in topics(document) if one.is_compaction}
+            compacted = {topic.topic for topic in topics(document) if topic.is_compaction}
         if document:
             _write(tree, name, document)
     kept = stores if queue_offsets is QueueOffsets.KEEP else ()  # new numbers begin at 0
     carried = _write_offsets(tree, kept, built)
-    hands_over = any(one.topic in compacted for one in built.queues)
+    hands_over = any(queue.topic in compacted for queue in built.queues)
     if hands_over:
         tree.file(BranchKind.ABORT, size=0)
     _write_checkpoint(tree, built, has_times=not hands_over)
@@ -113,11 +113,11 @@ def _with_topics(document: Document, built: RebuildResult) -> Document:
     table: Document = dict(known) if isinstance(known, dict) else {}
     counts: dict[str, int] = {}
     batches = set()
-    for one in built.queues:
-        if not (is_system_topic(one.topic) or one.topic.startswith(LMQ_PREFIX)):
-            counts[one.topic] = max(counts.get(one.topic, 0), one.queue_id + 1)
-            if one.kind is QueueKind.BATCH_QUEUE:
-                batches.add(one.topic)
+    for queue in built.queues:
+        if not (is_system_topic(queue.topic) or queue.topic.startswith(LMQ_PREFIX)):
+            counts[queue.topic] = max(counts.get(queue.topic, 0), queue.queue_id + 1)
+            if queue.kind is QueueKind.BATCH_QUEUE:
+                batches.add(queue.topic)
     for topic, count in counts.items():
         entry = topic_entry(built.rules.release, topic, count, is_batch=topic in batches)
         own = table.get(topic)
@@ -142,7 +142,9 @@ def _write_offsets(tree: OutputTree, stores: Sequence[Store], built: RebuildResu
     Of several stores the lowest offset counts: a message comes twice rather than never. A broker
     with enableLmq keeps all of them in one file of its own, see `committed_offsets`.
     """
-    ends: QueueEnds = {(one.topic, one.queue_id): one.next_queue_offset for one in built.queues}
+    ends: QueueEnds = {
+        (queue.topic, queue.queue_id): queue.next_queue_offset for queue in built.queues
+    }
     consumed: dict[str, dict[str, int]] = {}
     light: dict[str, int] = {}
     has_light = False
@@ -210,10 +212,10 @@ def write_timers(tree: OutputTree, store: Store) -> None:
         UnreadablePath: one of them cannot be read.
         WriteFailed: the system refused.
     """
-    for one in store.artefacts():
-        if one.kind in TIMER_FILES:
-            with one.place.open() as source:
-                file = tree.file(*one.path.split("/"), size=source.size)
+    for artefact in store.artefacts():
+        if artefact.kind in TIMER_FILES:
+            with artefact.place.open() as source:
+                file = tree.file(*artefact.path.split("/"), size=source.size)
                 position = source.next_data(0)
                 with file.writing() as handle:
                     while position is not None and position < source.size:

@@ -94,7 +94,7 @@ def take(maker: ChunkMaker, batch: Batch, options: TakeOptions) -> None:
         if batch.damage:
             taken = set(batch.columns[row.POSITION, numbers].tolist()) & batch.damage.keys()
             codes = map(batch.damage.__getitem__, taken)
-            maker.defects.update(str(one) for one in codes if one not in LEFT_OUT)
+            maker.defects.update(str(code) for code in codes if code not in LEFT_OUT)
         maker.add(batch, numbers, offsets=options.offsets)
     elif batch.kind is Extent.FILLER:
         maker.blanks.append(batch.segment.start + batch.position)

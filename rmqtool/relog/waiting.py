@@ -126,7 +126,7 @@ def _timers(store: Store) -> frozenset[int] | None:
             return None
     except DecodeError:
         return None
-    rows = [one for one in pending_timers(store) if one["waits_in"] in _TIMERS]
+    rows = [timer for timer in pending_timers(store) if timer["waits_in"] in _TIMERS]
     if any("physical_offset" not in one for one in rows):
         return None  # the timer log does not tell
     return _numbers(rows, "physical_offset")

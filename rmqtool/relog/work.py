@@ -80,9 +80,9 @@ class LogRun:
         self._sources = [source_of(path, options.broker_conf) for path in options.sources]
         path = options.broker_conf
         self._told = None if path is None else read_broker_conf(path)
-        self._stores = [one.store for one in self._sources if one.store is not None]
+        self._stores = [source.store for source in self._sources if source.store is not None]
         passes = 1 if len(self._sources) == 1 else 2
-        self.total_bytes = passes * sum(one.size for one in self._sources)
+        self.total_bytes = passes * sum(source.size for source in self._sources)
         self.segment_size = options.segment_size or self._usual_size()
         self._result = LogResult(knows_release=bool(self._stores))
         self._reading = RecordStream(self._sources, options, self._result, self._expired())
@@ -117,7 +117,7 @@ class LogRun:
                 )
                 if self.options.keeps_all and self._stores:
                     write_timers(tree, self._stores[0])
-                elif any(one.topic == TIMER_TOPIC for one in result.built.queues):
+                elif any(queue.topic == TIMER_TOPIC for queue in result.built.queues):
                     write_timer_check(tree)
                 result.defects = self._validated(tree, result.built.rules.release.version)
             result.fsync_seconds = tree.fsync_seconds
@@ -126,7 +126,7 @@ class LogRun:
 
     def _judge_files(self, store: Store) -> None:
         """Take note of what is wrong with the files of a source, beside gaps."""
-        for kind in dict.fromkeys(one.kind for one in store.branches_of(*LOGS)):
+        for kind in dict.fromkeys(branch.kind for branch in store.branches_of(*LOGS)):
             found, unread = log_damage(store, VIEWS[str(kind)], self.options.selection)
             self._result.source_defects.update(str(one.code) for one in found)
             self._result.unread += unread
@@ -191,7 +191,7 @@ class LogRun:
         Raises:
             NotSound: there are some.
         """
-        copies = sum(one.tally.copies for one in built.queues)
+        copies = sum(queue.tally.copies for queue in built.queues)
         if copies and not self.options.keeps_all:
             harm = f"consumers would receive messages again, {copies:,} times in all"
             raise NotSound(path=str(self.options.output), harm=harm, instead=self._instead())
@@ -252,6 +252,6 @@ class LogRun:
 
 def _as_of(store: Store, staged: Store) -> Store:
     """Give a store with another log: its queues and configuration say what is to be written."""
-    log = [one for one in staged.branches if one.kind is BranchKind.COMMITLOG]
-    others = [one for one in store.branches if one.kind not in LOGS]
+    log = [branch for branch in staged.branches if branch.kind is BranchKind.COMMITLOG]
+    others = [branch for branch in store.branches if branch.kind not in LOGS]
     return replace(store, branches=(*log, *others))

@@ -74,9 +74,11 @@ def sarif(runs: Iterable[SarifRun], version: str) -> bytes:
 def _run(run: SarifRun, version: str) -> dict[str, Any]:
     numbers = {rule.name: number for number, rule in enumerate(run.rules)}
     notifications = [
-        _notification("error", f"could not be read: {one}") for one in _lines(run.unread)
+        _notification("error", f"could not be read: {line}") for line in _lines(run.unread)
     ]
-    notifications += [_notification("note", f"not checked: {one}") for one in _lines(run.left_out)]
+    notifications += [
+        _notification("note", f"not checked: {line}") for line in _lines(run.left_out)
+    ]
     if not run.is_finished:
         text = "interrupted: what comes after was not checked"
         notifications.append(_notification("error", text))

@@ -39,10 +39,10 @@ def with_edited_parts(store: Store, edits: Iterable[Edit], kinds: Container[Bran
     """
     by_location = _by_location(store.root, edits)
     branches = (
-        one._replace(place=EditedPlace(one.place.location, by_location))
-        if one.kind in kinds
-        else one
-        for one in store.branches
+        branch._replace(place=EditedPlace(branch.place.location, by_location))
+        if branch.kind in kinds
+        else branch
+        for branch in store.branches
     )
     return replace(store, branches=tuple(branches))
 
@@ -139,7 +139,7 @@ class EditedPlace(Place):
     def _names_below(self) -> set[str]:
         """Give the names in this directory that edits mention, or something below them."""
         above = f"{self.location}/"
-        below = [one.removeprefix(above) for one in self.edits if one.startswith(above)]
+        below = [edit.removeprefix(above) for edit in self.edits if edit.startswith(above)]
         return {name.partition("/")[0] for name in below}
 
     @property

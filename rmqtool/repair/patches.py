@@ -87,7 +87,7 @@ class RepairedQueue(KnownQueue):
         One without a byte is never loaded as it should be. In one of zeros a broker that recovers
         after a crash counts a unit. Source: ConsumeQueue#truncateDirtyLogicFiles, 4.9.3 to 5.5.0.
         """
-        end = max((one.end * UNIT for one in self.patches if any(one.raw)), default=0)
+        end = max((patch.end * UNIT for patch in self.patches if any(patch.raw)), default=0)
         found: list[int] = []
         for segment in reversed(self.files.segments):
             first = -(-segment.start // UNIT)

@@ -131,7 +131,9 @@ def examine(options: RepairOptions, watch: Callable[[int], None] = lambda _: Non
     plan = _decide(options, store, survey, (found, obstacle))
     if options.replica is not None or field_edits:
         settle(plan, lent, root)
-    if any(one.severity is not Severity.NOTE or one.code == CL_TAIL for one in findings):
+    if any(
+        finding.severity is not Severity.NOTE or finding.code == CL_TAIL for finding in findings
+    ):
         from rmqtool.query.lost import lost_messages  # of a sound store nothing is lost
 
         plan.lost_messages = lost_messages(store, doubtful)
@@ -169,7 +171,7 @@ def _look(
         jobs=options.jobs,
     )
     checks = validate(asked, watch, survey, store.root)
-    found = [one for one in checks if one.code != FS_LOCK]  # no repair ends a broker
+    found = [check for check in checks if check.code != FS_LOCK]  # no repair ends a broker
     _refuse_unread(store, checks.summary.account.unread)
     survey.queues.unread = set(checks.summary.account.unread)
     return survey, found, checks.summary
@@ -332,7 +334,7 @@ def _notes(survey: LogSurvey) -> Iterator[str]:
 def _lost(survey: LogSurvey) -> list[int]:
     """Give how many messages each queue has lost, of those that have lost any."""
     queues = survey.queues.queues.values()
-    lost = [[one.end - one.number for one in queue.patches if one.lost] for queue in queues]
+    lost = [[patch.end - patch.number for patch in queue.patches if patch.lost] for queue in queues]
     return [sum(numbers) for numbers in lost if numbers]
 
 

@@ -91,7 +91,7 @@ def misnamed(
             return f"first move {segment.path} out of the store: it holds no record"
         return f"{_saved(segment)}: no record begins it"
     name = f"{start:0{NAME_DIGITS}}"
-    there = next((one for one in files.segments if one.start == start), None)
+    there = next((segment for segment in files.segments if segment.start == start), None)
     if there is None:
         return _renamed(segment.path, name)
     if moved.get(start) == segment.start or start in unused or not there.size:

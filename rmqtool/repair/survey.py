@@ -82,7 +82,9 @@ class SegmentFacts:
     @property
     def is_used(self) -> bool:
         """Whether it holds anything but space that was allocated ahead of need."""
-        return bool(self.records) or any(one.kind is not Extent.UNUSED for one in self.stretches)
+        return bool(self.records) or any(
+            stretch.kind is not Extent.UNUSED for stretch in self.stretches
+        )
 
 
 @dataclass(slots=True)

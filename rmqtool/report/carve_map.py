@@ -100,7 +100,7 @@ class CarveMap:
     """
 
     def __init__(self, images: Iterable[Image]) -> None:
-        self._images = [(one, _Bar.of(0, one.size)) for one in images]
+        self._images = [(image, _Bar.of(0, image.size)) for image in images]
         self.fragments: list[Fragment] = []
         self.more_fragments = 0
         self._last: Fragment | None = None
@@ -161,7 +161,7 @@ class CarveMap:
                 for one, bar in self._images[:MOST_IMAGES]
             ],
             more_images=max(len(self._images) - MOST_IMAGES, 0),
-            stores=[{"facts": one, "bar": self._log(one)} for one in done.stores],
+            stores=[{"facts": store, "bar": self._log(store)} for store in done.stores],
             undrawn=self.more_fragments,
             fragments=shown,
             more_fragments=len(self.fragments) + self.more_fragments - len(shown),
@@ -171,8 +171,8 @@ class CarveMap:
     def _log(self, store: StoreFound) -> Markup:
         begin, end = store.physical_offset or 0, store.physical_offset_end or 0
         bar = _Bar.of(begin, end - begin)
-        for one in self.fragments:
-            if one.store == store.store:
-                best = max(grade for grade, count in enumerate(one.grades) if count)
-                bar.add(best, one.begin, one.end - one.begin)
+        for fragment in self.fragments:
+            if fragment.store == store.store:
+                best = max(grade for grade, count in enumerate(fragment.grades) if count)
+                bar.add(best, fragment.begin, fragment.end - fragment.begin)
         return bar.draw("records by their place in the log")

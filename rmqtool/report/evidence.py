@@ -63,7 +63,9 @@ def evidence(store: Store, words: Sequence[str]) -> Evidence:
         UnreadablePath: the store root cannot be listed.
     """
     roots = [(store.root, "")]
-    roots += [(one.place, one.path) for one in store.branches if one.path.startswith("/")]
+    roots += [
+        (branch.place, branch.path) for branch in store.branches if branch.path.startswith("/")
+    ]
     return Evidence(
         command=shlex.join(["rmqtool", *words]),
         version=f"rmqtool {__version__}, Python {sys.version.split()[0]}",

@@ -110,7 +110,9 @@ class Looker:
             segment.path, SegmentTiling(segment.path, segment.start, segment.size)
         )
         facts.records += report.records
-        facts.stretches += [(str(one.kind), one.position, one.length) for one in report.stretches]
+        facts.stretches += [
+            (str(stretch.kind), stretch.position, stretch.length) for stretch in report.stretches
+        ]
         if report.unread:
             behind = report.last_end - segment.start if report.records else part.begin
             begin = max([part.begin, behind, *(at + n for _, at, n in facts.stretches)])

@@ -78,21 +78,21 @@ def _about_findings(facts: Facts) -> dict[str, Any]:
 def _commands(findings: Sequence[Finding]) -> list[str]:
     """Give the commands that help, worst findings first, each once, ready to be typed."""
     found: dict[str, None] = {}
-    for one in findings:
-        if one.severity is not Severity.NOTE:
-            found.setdefault(one.code.command.format(path=shlex.quote(one.path)), None)
+    for finding in findings:
+        if finding.severity is not Severity.NOTE:
+            found.setdefault(finding.code.command.format(path=shlex.quote(finding.path)), None)
     return list(found)[:MOST_COMMANDS]
 
 
 def _about_segments(facts: Facts) -> dict[str, Any]:
     on: defaultdict[str, list[Finding]] = defaultdict(list)
-    for one in facts.findings:
-        on[one.path].append(one)
+    for finding in facts.findings:
+        on[finding.path].append(finding)
     wanted = list(facts.segments)
     if len(wanted) > MOST_SEGMENTS:  # those that have something to tell, and then the first ones
         wanted.sort(key=lambda one: not (one.path in on or _is_hurt(one)))
         chosen = {id(one) for one in wanted[:MOST_SEGMENTS]}
-        wanted = [one for one in facts.segments if id(one) in chosen]
+        wanted = [segment for segment in facts.segments if id(segment) in chosen]
     columns = columns_for(len(wanted))
     kinds: Counter[str] = Counter()
     for segment in facts.segments:
@@ -156,7 +156,7 @@ def _about_queues(facts: Facts) -> dict[str, Any]:
 
 
 def _about_groups(facts: Facts) -> dict[str, Any]:
-    groups = [one for one in facts.sections["groups"] if one.topic]
+    groups = [section for section in facts.sections["groups"] if section.topic]
     groups.sort(key=lambda one: (-one.lag, one.group, one.topic))
     dead: dict[str, dict[str, Any]] = {}
     for queue in facts.sections["queues"]:
@@ -165,13 +165,13 @@ def _about_groups(facts: Facts) -> dict[str, Any]:
             entry = dead.setdefault(group, {"messages": 0, "first": None, "last": None})
             entry["messages"] += queue.messages
             times = [queue.first_store_timestamp, entry["first"]]
-            entry["first"] = min((one for one in times if one is not None), default=None)
+            entry["first"] = min((time_ for time_ in times if time_ is not None), default=None)
             times = [queue.last_store_timestamp, entry["last"]]
-            entry["last"] = max((one for one in times if one is not None), default=None)
+            entry["last"] = max((time_ for time_ in times if time_ is not None), default=None)
     return {
         "groups": groups[:MOST_GROUPS],
         "more_groups": len(groups) - len(groups[:MOST_GROUPS]),
-        "largest_lag": max((one.lag for one in groups), default=0),
+        "largest_lag": max((group.lag for group in groups), default=0),
         "dead": sorted(dead.items(), key=lambda one: (-one[1]["messages"], one[0])),
     }
 

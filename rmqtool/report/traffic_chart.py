@@ -50,7 +50,7 @@ def traffic_chart(grid: TimeGrid, series: Sequence[tuple[str, Sequence[int]]]) -
 def scale(largest: int) -> tuple[int, int]:
     """Give the top of an axis and the distance of its lines: 1, 2 or 5 and zeros."""
     distances = (digit * 10**zeros for zeros in count() for digit in (1, 2, 5))
-    every = next(one for one in distances if MOST_LINES * one >= largest)
+    every = next(distance for distance in distances if MOST_LINES * distance >= largest)
     return max(-(-largest // every), 1) * every, every
 
 

@@ -53,7 +53,7 @@ class SendContent:
             if queue_id is not None:
                 found[topic, route.queue_of(queue_id, 0)] += count
                 continue
-            total = sum(one.queues for one in route.masters)
+            total = sum(master.queues for master in route.masters)
             for turn in range(min(total, count)):  # they take turns
                 share = (count - turn + total - 1) // total
                 found[topic, route.queue_of(None, turn)] += share

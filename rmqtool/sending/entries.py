@@ -195,7 +195,7 @@ def _properties(found: Mapping[str, Any]) -> dict[str, str]:
     if unique_key := _text(found, "unique_key", ""):
         own.setdefault(properties.UNIQ_KEY, unique_key)
     keys = found.get("keys") or []
-    if not isinstance(keys, list) or not all(isinstance(one, str) for one in keys):
+    if not isinstance(keys, list) or not all(isinstance(key, str) for key in keys):
         reason = "keys are no list of texts"
         raise BadMessage(reason)
     if keys:
@@ -258,8 +258,8 @@ def _of_record(record: Message) -> Iterator[Stored]:
     if damage or not record.sys_flag & SysFlag.INNER_BATCH_FLAG:
         yield _stored(record, record.flag, record.properties_bytes, body, damage)
         return
-    for one in inner_batch.messages(body):
-        yield _stored(record, one.flag, one.properties_bytes, one.body, "")
+    for message in inner_batch.messages(body):
+        yield _stored(record, message.flag, message.properties_bytes, message.body, "")
 
 
 def _stored(record: Message, flag: int, raw: bytes, body: bytes, damage: str) -> Stored:

@@ -44,7 +44,7 @@ class SendOptions:
     @property
     def cluster(self) -> str:
         """The name servers as text."""
-        return ";".join(shown(*one) for one in self.name_servers)
+        return ";".join(shown(*server) for server in self.name_servers)
 
 
 def shown(host: str, port: int) -> str:

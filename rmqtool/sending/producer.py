@@ -77,8 +77,8 @@ class Brokers:
         return self
 
     def __exit__(self, *_: object) -> None:
-        for one in self._connections.values():
-            one.close()
+        for connection in self._connections.values():
+            connection.close()
 
     def send(self, message: Outgoing, queue: TargetQueue) -> Done:
         """Send a message; a broker that is busy is asked again, for some seconds.

@@ -56,10 +56,12 @@ class Route(NamedTuple):
             turn: how many messages of the topic without a queue came before.
         """
         if queue_id is not None and queue_id >= 0:
-            having = [one for one in self.masters if queue_id < one.queues]
+            having = [master for master in self.masters if queue_id < master.queues]
             if having:
                 return TargetQueue(having[queue_id % len(having)], queue_id)
-        number = (turn if queue_id is None else queue_id) % sum(one.queues for one in self.masters)
+        number = (turn if queue_id is None else queue_id) % sum(
+            master.queues for master in self.masters
+        )
         for master in self.masters:
             if number < master.queues:
                 return TargetQueue(master, number)
@@ -80,7 +82,7 @@ def routes_of(
     for address in name_servers:
         try:
             with Connection(address, timeout) as connection:
-                return {one: _route(connection, one) for one in topics}
+                return {topic: _route(connection, topic) for topic in topics}
         except RemotingError as error:
             errors.append(error)
     if len(errors) == 1:

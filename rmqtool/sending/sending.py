@@ -65,13 +65,13 @@ class SendRun:
         """
         checked = SendContent()
         with self._place.open() as file:
-            for one in entries(file, self.options.to_topic, advance):
+            for entry in entries(file, self.options.to_topic, advance):
                 checked.entries += 1
-                if isinstance(one, BadLine):
-                    self._note_bad(one, checked)
-                elif self._is_wanted(one, checked):
-                    checked.messages[one.topic, one.queue_id] += 1
-                    checked.bytes[one.topic] += len(one.body)
+                if isinstance(entry, BadLine):
+                    self._note_bad(entry, checked)
+                elif self._is_wanted(entry, checked):
+                    checked.messages[entry.topic, entry.queue_id] += 1
+                    checked.bytes[entry.topic] += len(entry.body)
             checked.digest = digest_of(file)
         return checked
 
@@ -129,12 +129,12 @@ class SendRun:
             UnreadablePath: they are not those that were checked.
         """
         turns, passed, count = Turns(routes), SendContent(), 0
-        for one in entries(file, self.options.to_topic):
-            if isinstance(one, Outgoing) and self._is_wanted(one, passed):
+        for entry in entries(file, self.options.to_topic):
+            if isinstance(entry, Outgoing) and self._is_wanted(entry, passed):
                 count += 1
-                if one.topic not in routes:
+                if entry.topic not in routes:
                     break
-                yield one, turns.queue_of(one)
+                yield entry, turns.queue_of(entry)
         if count != total:
             reason = "was changed while its messages were sent"
             raise UnreadablePath(path=self.options.file, reason=reason, trouble=Trouble.TOLD)

@@ -165,25 +165,25 @@ class ExportRun:
         if not self._options.source.is_fleet:
             yield self._options.source.path
             return
-        found = (one.store.path for some in self._tasks for one in some.tasks
-                 if isinstance(one, FleetTask))  # fmt: skip
+        found = (task.store.path for some in self._tasks for task in some.tasks
+                 if isinstance(task, FleetTask))  # fmt: skip
         yield from dict.fromkeys(found)
 
     def _left(self, advance: Callable[[int], None]) -> Iterator[NumberedTask]:
         """Yield the tasks without a receipt, and those that could not read everything."""
         there = set(self._receipts())
-        for one in self._tasks:
-            name = Receipt(one.number).name
+        for task in self._tasks:
+            name = Receipt(task.number).name
             raw = None
             if name.rpartition("/")[2] in there:
                 raw = self._target.read(name, LARGEST_RECEIPT)
             receipt = None if raw is None else Receipt(**fields_of(raw))
             if receipt is None or receipt.unread:
-                yield one
+                yield task
                 continue
             self._result.resumed += 1
             self._take(receipt)
-            advance(one.length)
+            advance(task.length)
 
     def _take(self, receipt: Receipt) -> None:
         self._result.add(receipt)

@@ -41,10 +41,10 @@ _LONGEST_NAME: Final = 255  # bytes
 _DIGITS: Final = 16
 # Columns with few values: a dictionary of any other is built and then thrown away.
 FEW_VALUES: Final = frozenset(
-    one.name
+    column.name
     for columns in (FLEET, *(table.columns for table in TABLES.values()))
-    for one in columns
-    if one.has_few
+    for column in columns
+    if column.has_few
 )
 # Columns that grow by about as much from row to row: as differences they take next to nothing.
 DIFFERENCES: Final = "DELTA_BINARY_PACKED"
@@ -191,7 +191,7 @@ class _CsvFile:
 
     def write(self, rows: pa.Table) -> None:
         for batch in rows.to_batches():
-            self._put([self._cell(one[name]) for name in self._names] for one in plain_rows(batch))
+            self._put([self._cell(row[name]) for name in self._names] for row in plain_rows(batch))
 
     def close(self) -> None:
         pass  # each row is written already

@@ -33,7 +33,9 @@ BUFFER_BYTES: Final = 64 << 20  # rows that wait to be written, of all partition
 ROWS_A_GROUP: Final = 1 << 18
 OPEN_FILES: Final = 256  # of one task
 FEW_TEXTS: Final = frozenset(
-    one.name for one in MESSAGES.columns if one.source is not None and one.source.is_encoded
+    column.name
+    for column in MESSAGES.columns
+    if column.source is not None and column.source.is_encoded
 )
 RECEIPTS: Final = "_receipts"
 PLACES: Final = ("segment", "file", "path", "reason")  # columns that say what cannot be read
@@ -49,7 +51,7 @@ class NumberedTask:
     @property
     def length(self) -> int:
         """Bytes to read, about: so many go to one Spark task."""
-        return max(sum(one.length for one in self.tasks), 1)
+        return max(sum(task.length for task in self.tasks), 1)
 
 
 class Receipt(NamedTuple):
@@ -146,7 +148,7 @@ class ExportTask:
         kept: list[pa.RecordBatch] = []
         rows = size = 0
         source = self.options.source
-        read = (batches(one, source, names, self._encoded, expired) for one in tasks)
+        read = (batches(task, source, names, self._encoded, expired) for task in tasks)
         for batch in chain.from_iterable(read):
             kept.append(batch)
             rows, size = rows + batch.num_rows, size + batch.nbytes

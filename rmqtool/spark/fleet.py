@@ -62,7 +62,7 @@ def tasks(options: SourceOptions) -> list[AnyTask]:
         name, reason = (fleet.refused or (("stores_file", "it names no store"),))[0]
         raise UsageError(option="path", reason=f"{name}: {reason}")
     found: list[AnyTask] = []
-    if any(is_remote(one.path) for one in fleet.stores):
+    if any(is_remote(store.path) for store in fleet.stores):
         with ThreadPoolExecutor(AT_A_TIME, thread_name_prefix="rmqtool-plan") as pool:
             for some in pool.map(lambda one: _of_store(one, options), fleet.stores):
                 found += some
@@ -115,7 +115,7 @@ def _of_store(store: FleetStore, options: SourceOptions) -> list[FleetTask]:
     try:
         if not store.broker:
             store = store._replace(broker=broker_of(place_of(store.path)) or "")
-        return [FleetTask(store, one) for one in plan.tasks(own)]
+        return [FleetTask(store, task) for task in plan.tasks(own)]
     except RmqtoolError as error:
         if isinstance(error, UsageError) and error.option not in ABOUT_STORES:
             raise

@@ -127,7 +127,7 @@ class Job:
             job = tracker.getJobInfo(number)
             if job is None or job.status != "RUNNING":
                 continue
-            for stage in (tracker.getStageInfo(one) for one in job.stageIds):
+            for stage in (tracker.getStageInfo(d) for d in job.stageIds):
                 if stage is not None:
                     done, total = done + stage.numCompletedTasks, total + stage.numTasks
         return done, total

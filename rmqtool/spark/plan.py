@@ -90,7 +90,7 @@ class RocksTask:
     @property
     def length(self) -> int:
         """Bytes to read, about; to open the database counts."""
-        units = sum(one.end - one.first for one in self.ranges)
+        units = sum(range_.end - range_.first for range_ in self.ranges)
         return FILE_BYTES + units * ROCKSDB_CQ_UNIT.size
 
 

@@ -53,7 +53,9 @@ BATCH_ROWS: Final = WINDOW_BYTES // SMALLEST_RECORD + 8
 SMALLEST_WINDOW: Final = 64 << 10
 RECORD_BYTES: Final = 1 << 10  # of an ordinary message, about
 TEXTS: Final = frozenset(
-    one.name for one in MESSAGES.columns if one.source is not None and one.source.needs_texts
+    column.name
+    for column in MESSAGES.columns
+    if column.source is not None and column.source.needs_texts
 )
 ROWS_A_BATCH: Final = 1000
 
@@ -198,9 +200,13 @@ def _units_in_rocksdb(
     try:
         with Database(task.place, task.path) as database:
             ranges = (
-                (RocksQueue(database, one.topic, one.queue_id, ends), one.first, one.end)
-                for one in task.ranges
-                for ends in [QueueEnds(maximum=(0, one.end - 1))]
+                (
+                    RocksQueue(database, range_.topic, range_.queue_id, ends),
+                    range_.first,
+                    range_.end,
+                )
+                for range_ in task.ranges
+                for ends in [QueueEnds(maximum=(0, range_.end - 1))]
             )
             for rows in unit_batches(ranges, task.place, options.selection):
                 yield rows.select(names).cast(schema)
@@ -278,10 +284,12 @@ def _of_segment(task: LogTask, gone: Gone) -> Iterator[Finding]:
     )
     bounded = Bounded()
     yield from bounded.take(report.findings)
-    for one in report.stretches:
-        if one.kind is Extent.GAP and one.code:
-            place = At(segment.path, one.position, one.length, segment.start + one.position)
-            yield from bounded.take([finding(one.code, place)])
+    for stretch in report.stretches:
+        if stretch.kind is Extent.GAP and stretch.code:
+            place = At(
+                segment.path, stretch.position, stretch.length, segment.start + stretch.position
+            )
+            yield from bounded.take([finding(stretch.code, place)])
     if report.unread and not gone.has(segment.path, report.unread):
         yield finding(UNREAD, At(segment.path), actual=report.unread.reason)
     bounded.add(report.counts.items())
@@ -304,9 +312,9 @@ def _batch(rows: list[dict[str, Any]], schema: pa.Schema, names: Sequence[str]) 
     wanted = chosen(schema, names)
     columns = []
     for field in wanted:
-        values = [one.get(field.name) for one in rows]
+        values = [row.get(field.name) for row in rows]
         if pa.types.is_timestamp(field.type):
-            held = [one if one is not None and abs(one) < 2**63 else None for one in values]
+            held = [value if value is not None and abs(value) < 2**63 else None for value in values]
             columns.append(pa.array(held, pa.int64()).cast(field.type))
         else:
             columns.append(pa.array(values, field.type))

@@ -169,8 +169,10 @@ def first_rows(batches: Iterable[pa.RecordBatch], limit: int) -> Iterator[pa.Rec
 def with_comments(schema: StructType, table: Table) -> StructType:
     """Give columns with what they mean, as `DESCRIBE` and catalogues show it."""
     commented = [
-        StructField(one.name, one.dataType, one.nullable, {"comment": comment(table[one.name])})
-        for one in schema.fields
+        StructField(
+            field_.name, field_.dataType, field_.nullable, {"comment": comment(table[field_.name])}
+        )
+        for field_ in schema.fields
     ]
     return StructType(commented)
 

@@ -102,7 +102,7 @@ class Questions:
             raise UsageError(option="SQL", reason=reason)
         tables, views = mentioned(text)
         if self._source.is_fleet:  # views join by physical offset and queue: of one store
-            tables, views = tuple(one for one in tables if one != OPERATIONS), ()
+            tables, views = tuple(table for table in tables if table != OPERATIONS), ()
         self._put(tables, views, None)
         rows = self._understood(text)
         if kind in ABOUT_NAMES:

@@ -118,7 +118,7 @@ def _names(attributes: Any) -> Iterator[str]:  # noqa: ANN401 - of the JVM
 def _is_command(node: Any) -> bool:  # noqa: ANN401 - of the JVM
     kind = node.getClass()
     while kind is not None:
-        if any("Command" in str(one.getSimpleName()) for one in kind.getInterfaces()):
+        if any("Command" in str(nterface.getSimpleName()) for nterface in kind.getInterfaces()):
             return True
         kind = kind.getSuperclass()
     return False

@@ -145,7 +145,7 @@ class RocketMQStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             if left < right:
                 part = SegmentPart(segment, left, right)
                 found.append(LogTask(part, store.is_dledger, left))
-        lost = [InputPartition(LossTask(one)) for one in losses]
+        lost = [InputPartition(LossTask(loss)) for loss in losses]
         return [*lost, *(InputPartition(pack) for pack in packs(found, self.options))]
 
     def _loss(

@@ -86,4 +86,6 @@ def chosen(
         encoded: those whose texts are numbers of a dictionary, as a scan makes them.
     """
     fields = [schema.field(name) for name in names]
-    return pa.schema([one.with_type(ENCODED) if one.name in encoded else one for one in fields])
+    return pa.schema(
+        [field_.with_type(ENCODED) if field_.name in encoded else field_ for field_ in fields]
+    )

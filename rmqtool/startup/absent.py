@@ -63,7 +63,7 @@ class AbsentConfig:
         Raises:
             UnreadablePath: a directory may not be listed.
         """
-        known = {one.topic for one in topics(self._presence.document(TOPICS))}
+        known = {topic.topic for topic in topics(self._presence.document(TOPICS))}
         counts: dict[str, dict[int, int]] = {}
         for fate in self._fates:
             if fate.topic not in known and not is_made_by_brokers(fate.topic):

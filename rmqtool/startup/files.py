@@ -201,7 +201,7 @@ class FileQueue:
 
     def delete_before(self, offset: int) -> None:
         """Delete the files that end before a byte."""
-        for file in [one for one in self.files if one.end < offset]:
+        for file in [file for file in self.files if file.end < offset]:
             self.files.remove(file)
             self._delete(file)
 

@@ -56,7 +56,7 @@ def _harm(found: Prediction) -> tuple[object, ...]:
         *(found.lost, found.cut, found.unlisted, found.misdelivered),
         *(found.compacted, found.missing, found.light),
     )
-    return (*(one.messages for one in counts), found.refusals, found.further, found.timers_lost)
+    return (*(count.messages for count in counts), found.refusals, found.further, found.timers_lost)
 
 
 def freeze(model: Model) -> None:

@@ -176,8 +176,10 @@ class LossCount:
 
         What lies before the first file has expired. Without a file nothing has.
         """
-        outside = self.coverage.now.outside((one.start, one.start + one.length) for one in files)
-        return outside[outside >= min((one.start for one in files), default=0)]
+        outside = self.coverage.now.outside(
+            (file.start, file.start + file.length) for file in files
+        )
+        return outside[outside >= min((file.start for file in files), default=0)]
 
     def _ask(self, segment: SegmentCensus, end: int, losses: Losses) -> None:
         if not segment.positions.size:

@@ -179,7 +179,7 @@ class Prediction:
     @property
     def lacks_configuration(self) -> bool:
         """Whether a part of that, or a refusal, is for configuration that is missing or damaged."""
-        paths = [*(one.path for one in self.further), *(one.path for one in self.refusals)]
+        paths = [*(one.path for one in self.further), *(refusal.path for refusal in self.refusals)]
         is_config = any(path.startswith(f"{CONFIG}/") for path in paths)
         return is_config or bool(self.unrouted.messages)
 

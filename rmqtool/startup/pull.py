@@ -136,7 +136,7 @@ class Pull:
     @staticmethod
     def _rows(units: NDArray[Any], *more: NDArray[Any]) -> list[_Row]:
         columns = (units["physical_offset"], units["size"], *more)
-        return [_Row(*row) for row in zip(*(one.tolist() for one in columns), strict=True)]
+        return [_Row(*row) for row in zip(*(column.tolist() for column in columns), strict=True)]
 
     def _pull(self, rows: list[_Row]) -> int:
         """Pull once; give how many units were looked at."""

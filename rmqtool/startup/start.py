@@ -243,7 +243,7 @@ def _prediction(store: Store, model: Model, before: Before, run: _Run) -> Predic
     log = model.commitlog
     fates = tuple(run.stages.fates() if run.stages else queue_fates(model, before))
     if model.compacted is not None and run.recovered is not None:
-        fates = tuple(compaction_losses.fate(one, model.compacted) for one in fates)
+        fates = tuple(compaction_losses.fate(fate, model.compacted) for fate in fates)
     known = partial(surroundings.is_known, store, model.topics)
     if run.recovered is None:  # the log stays as it is
         losses = Losses()

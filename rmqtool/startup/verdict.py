@@ -69,7 +69,7 @@ def _losses(prediction: Prediction) -> list[str]:
         topics = counted(len(prediction.lost.topics), "topic")
         parts.append(f"{counted(lost, 'message')} in {topics} lost")
     if out_of_reach := prediction.unreachable:
-        names = {one.topic for loss in _unreachable(prediction) for one in loss.topics}
+        names = {topic.topic for loss in _unreachable(prediction) for topic in loss.topics}
         topics = counted(len(names), "topic")
         parts.append(f"{counted(out_of_reach, 'message')} in {topics} out of reach")
     if count := prediction.misdelivered.messages:

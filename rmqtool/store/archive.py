@@ -187,7 +187,7 @@ class ArchiveFile(OpenFile):
     def __init__(self, place: Place, member: Member) -> None:
         OpenFile.__init__(self, place, -1, member.size)
         self._source, self._extents = member.source, member.extents
-        self._starts = [one.position for one in member.extents]
+        self._starts = [extent.position for extent in member.extents]
 
     def fileno(self) -> int:
         """Refuse: locks of a member do not exist.
@@ -277,6 +277,6 @@ def is_inside(path: object) -> bool:
 
 
 def _entry(name: str, member: Member) -> Entry:
-    allocated = sum(one.length for one in member.extents)
+    allocated = sum(extent.length for extent in member.extents)
     owner = (member.owner, member.group, member.mode)
     return Entry(name, member.kind, member.size, member.mtime_ns, allocated, 0, *owner)

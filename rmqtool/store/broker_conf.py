@@ -36,7 +36,7 @@ def places_elsewhere(root: Place, broker_conf: str | BrokerConf | None) -> tuple
         return ()
     conf = broker_conf if isinstance(broker_conf, BrokerConf) else read_broker_conf(broker_conf)
     roots = {root.location, conf.text(ROOT.name) or root.location}
-    roots |= {os.path.realpath(one) for one in roots}
+    roots |= {os.path.realpath(root) for root in roots}
     found = []
     for key in filter(NAMES_A_PLACE.fullmatch, conf.values):
         from pathlib import PurePath  # takes as long to load as the rest of this module

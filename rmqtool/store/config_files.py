@@ -78,11 +78,11 @@ class ConfigDocument:
         Args:
             blank_stops: white space is an error to the broker.
         """
-        for one in () if self else self.problems:
-            if one.fault is Fault.BLANK and not blank_stops:
+        for problem in () if self else self.problems:
+            if problem.fault is Fault.BLANK and not blank_stops:
                 return None  # it is taken for no configuration
-            if one.path.endswith(BACKUP) and one.fault is not Fault.EMPTY:
-                return one
+            if problem.path.endswith(BACKUP) and problem.fault is not Fault.EMPTY:
+                return problem
         return None
 
 

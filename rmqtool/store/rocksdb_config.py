@@ -57,7 +57,7 @@ def config_documents(databases: list[RocksDb]) -> dict[str, ConfigDocument]:
     Args:
         databases: of the store.
     """
-    there = {one.path: one for one in databases if not one.is_empty}
+    there = {database.path: database for database in databases if not database.is_empty}
     if VERSION_2 in there:
         return _documents(there[VERSION_2], dict.fromkeys(SHAPES, DEFAULT), _version_2)
     if ONE in there:

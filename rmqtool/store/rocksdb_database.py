@@ -132,7 +132,7 @@ class Database:
         if family not in self.families:
             return None
         batches = self._scan(family, begin, end, 1, is_last=True)
-        return next(((one.keys[0], one.values[0]) for one in list(batches)), None)
+        return next(((batch.keys[0], batch.values[0]) for batch in list(batches)), None)
 
     def get(self, family: str, key: bytes) -> bytes | None:
         """Give the value of a key; None without one.

@@ -71,7 +71,7 @@ class DatabaseFiles:
     def state(self) -> tuple[object, ...]:
         """What is the same as long as the files are: facts of the directory and of each file."""
         own = os.fstat(self._directory)
-        files = ((one.name, one.inode, one.size, one.mtime_ns) for one in self.entries)
+        files = ((entry.name, entry.inode, entry.size, entry.mtime_ns) for entry in self.entries)
         return own.st_dev, own.st_ino, *files
 
     @property
@@ -116,7 +116,7 @@ class DatabaseFiles:
             return None, [*self._facts]  # no path leads to an open file there
         if os.geteuid() != 0:
             return None, []
-        owners = {one.st_uid for one in self._facts.values()}
+        owners = {fact.st_uid for fact in self._facts.values()}
         users = [spare_user(os.getpid()), *sorted(owners - {0}), 0]
         choices = [(user, self._closed_to(user)) for user in users if user is not None]
         return min(choices, key=self._copied)

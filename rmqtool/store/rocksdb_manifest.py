@@ -133,7 +133,9 @@ def _apply(manifest: RocksdbManifest, edit: VersionEdit) -> None:
         manifest.named.add(number)
     if FAMILY_DROP in content.numbers:
         manifest.families.pop(content.family, None)
-        for table in [one for one in manifest.tables.values() if one.family == content.family]:
+        for table in [
+            table for table in manifest.tables.values() if table.family == content.family
+        ]:
             del manifest.tables[table.number]
 
 

@@ -67,7 +67,7 @@ def _open(order: dict[str, Any]) -> tuple[Rdict, dict[str, Any]]:
     names = Rdict.list_cf(HERE, options)
     families = {name: Options(raw_mode=True) for name in names}
     database = Rdict(HERE, options, families, AccessType.read_only(False))
-    live = {one["name"].lstrip("/"): one["size"] for one in database.live_files()}
+    live = {file["name"].lstrip("/"): file["size"] for file in database.live_files()}
     return database, {"families": names, "live": live}
 
 

@@ -168,13 +168,17 @@ class MappedFiles:
     def well_named(self) -> MappedFiles:
         """Set the files apart whose names are no multiple of the file length."""
         length = self.file_length
-        odd = tuple(one for one in self.segments if length and one.start % length)
+        odd = tuple(segment for segment in self.segments if length and segment.start % length)
         if not odd:
             return self
-        well = [one for one in self.segments if not one.start % length]
+        well = [segment for segment in self.segments if not segment.start % length]
         joints = (OddityKind.HOLE, OddityKind.OVERLAP, OddityKind.DUPLICATE)
         paths = {one.path for one in odd}
-        kept = [one for one in self.oddities if one.kind not in joints and one.path not in paths]
+        kept = [
+            oddity
+            for oddity in self.oddities
+            if oddity.kind not in joints and oddity.path not in paths
+        ]
         oddities = (*kept, *_joints(well, length))
         return replace(self, segments=tuple(well), oddities=oddities, misnamed=odd)
 
@@ -186,7 +190,7 @@ class MappedFiles:
         if not is_live:
             return self
         full = max(len(self.segments) - _MADE_AHEAD - 1, 0)
-        last = [one._replace(grows=True) for one in self.segments[full:]]
+        last = [segment._replace(grows=True) for segment in self.segments[full:]]
         if last and not last[-1].size:  # a broker makes a file before it gives it its length
             last[-1] = last[-1]._replace(missing_after=0)
         return replace(self, segments=(*self.segments[:full], *last))
@@ -319,7 +323,7 @@ def _lengths(segments: Sequence[Segment], length: int) -> Iterator[Oddity]:
 
 def _with_missing(segments: Sequence[Segment], length: int) -> Iterable[Segment]:
     """Tell files what no file holds beside them; a file under a wrong name is told nothing."""
-    is_whole = all(one.size == length for one in segments)
+    is_whole = all(segment.size == length for segment in segments)
     if not length or (is_whole and all(a.end == b.start for a, b in pairwise(segments))):
         return segments  # files that are all empty have no length
     found = list(segments)

@@ -188,8 +188,8 @@ class Store:
         with suppress(UnreadablePath):  # who reads them is told
             for name, log in (("commitlog", self.commitlog), ("timer_log", self.timer_log)):
                 found[name] = [segment.size for segment in log.segments]
-            found["index_slots"] = [one.slots for one in self._index_files]
-            found["index_entries"] = [one.entries for one in self._index_files]
+            found["index_slots"] = [file.slots for file in self._index_files]
+            found["index_entries"] = [file.entries for file in self._index_files]
         return found
 
     def mapped(self, branch: Branch) -> MappedFiles:
@@ -255,7 +255,7 @@ class Store:
             return None
         from rmqtool.formats.config_shapes import topics
 
-        return frozenset(one.topic for one in topics(found.document) if one.is_batch_queue)
+        return frozenset(topic.topic for topic in topics(found.document) if topic.is_batch_queue)
 
     def config(self, name: str) -> ConfigDocument:
         """Read one JSON file of `config` as a broker would: the `.bak` where the file is no use.

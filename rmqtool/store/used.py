@@ -99,4 +99,4 @@ def last_used_start(segments: Sequence[Segment]) -> int:
 def marked_followed(segments: Sequence[Segment]) -> list[Segment]:
     """Tell each file of a log whether one after it holds anything: then it ends in a blank."""
     last = last_used_start(segments)
-    return [one._replace(is_followed=one.start < last) for one in segments]
+    return [segment._replace(is_followed=segment.start < last) for segment in segments]

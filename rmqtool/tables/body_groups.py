@@ -59,8 +59,8 @@ class BodyColumns(NamedTuple):
     @classmethod
     def of(cls, bodies: Sequence[Body]) -> BodyColumns:
         """Give bodies that were shown one by one."""
-        columns = (pa.array([getattr(one, name) for one in bodies], TEXT) for name in cls._fields)
-        return cls(*(one if one.null_count < len(one) else None for one in columns))
+        columns = (pa.array([getattr(body, name) for body in bodies], TEXT) for name in cls._fields)
+        return cls(*(column if column.null_count < len(column) else None for column in columns))
 
 
 class Group(NamedTuple):
@@ -154,7 +154,7 @@ def _in_order(texts: pa.StringArray, others: BodyColumns, is_text: Bools) -> Bod
     none = pa.nulls(len(texts), TEXT)
     return BodyColumns(
         column(texts, others.body),
-        *(None if one is None else column(none, one) for one in others[1:]),
+        *(None if other is None else column(none, other) for other in others[1:]),
     )
 
 

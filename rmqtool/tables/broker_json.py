@@ -79,7 +79,7 @@ def _documents(store: Store, done: WrittenConfig) -> Iterator[ConfigDocument]:
     """Yield each document that a start would load; what it could not is remembered."""
     for name in CONFIG_NAMES:
         found = store.config(name)
-        done.unread += [one.says for one in found.problems]
+        done.unread += [problem.says for problem in found.problems]
         if name == LIGHT_OFFSETS and store.config_in_rocksdb.get(OFFSETS):
             found = _light_offsets(store.config(OFFSETS), found)
         if found:

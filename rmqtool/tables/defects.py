@@ -55,9 +55,9 @@ def log_defects(store: Store, view: View, selection: Selection) -> Iterator[Find
         return
     judge = FileJudge(store.lock_held)
     for files in logs_of(store, view):
-        for one in judge.files(files):
-            if is_damage(one) and one.code not in IN_THE_LOG:
-                yield one
+        for file in judge.files(files):
+            if is_damage(file) and file.code not in IN_THE_LOG:
+                yield file
     if view.branch in STORE_LOGS:
         yield from no_log(store, lambda: _queues_with_files(store))
 
@@ -69,11 +69,11 @@ def log_damage(
     found: list[Finding] = []
     unread: list[StoreError] = []
     try:
-        for one in log_defects(store, view, selection):
-            if one.code == FS_READ:
-                unread.append(UnreadablePath(path=one.path, reason=one.actual))
+        for defect in log_defects(store, view, selection):
+            if defect.code == FS_READ:
+                unread.append(UnreadablePath(path=defect.path, reason=defect.actual))
             else:
-                found.append(one)
+                found.append(defect)
     except UnreadablePath as error:
         unread.append(error)
     return found, unread
@@ -83,7 +83,7 @@ def _queues_with_files(store: Store) -> int:
     from rmqtool.queues.discovery import Queues  # asked for seldom
 
     with Queues(store) as queues:
-        return sum(bool(one.files) for source in queues.sources for one in source.queues())
+        return sum(bool(queue.files) for source in queues.sources for queue in source.queues())
 
 
 def defect_row(found: Finding, names: Collection[str]) -> Row:

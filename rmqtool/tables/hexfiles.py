@@ -58,7 +58,7 @@ def file_lines(part: FilePart, selection: Selection) -> Iterator[Row]:
     with part.open() as file:
         sections = _sections(part, file.size)
         if part.kind in _UNITS:
-            sections = [_chosen(one, part.start, selection) for one in sections]
+            sections = [_chosen(section, part.start, selection) for section in sections]
         for piece in _pieces(file, sections, is_whole=not selection.options()):
             for line in lines_of(piece):
                 yield hex_row(line, part.path, None)

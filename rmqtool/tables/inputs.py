@@ -88,7 +88,7 @@ def views_of(store: Store, word: str | None) -> list[View]:
     """
     if word == EVERYTHING:
         there = {branch.kind for branch in store.branches}
-        if any(one.kind is BranchKind.TIMER_CHECK for one in store.artefacts()):
+        if any(artefact.kind is BranchKind.TIMER_CHECK for artefact in store.artefacts()):
             there.add(BranchKind.TIMER_CHECK)  # it lies among the configuration
         if any(not one.is_empty for one in store.rocksdb()):
             there.add(BranchKind.ROCKSDB)

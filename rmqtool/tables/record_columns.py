@@ -39,7 +39,9 @@ if TYPE_CHECKING:
 
 SCHEMA: Final = MESSAGES.arrow
 EVERYTHING: Final = frozenset(MESSAGES.names)
-_SOURCES: Final = [(one.name, one.source) for one in MESSAGES.columns if one.source is not None]
+_SOURCES: Final = [
+    (column.name, column.source) for column in MESSAGES.columns if column.source is not None
+]
 # Properties whose place the scan has found already: the row in which it begins.
 _FOUND: Final = {names.TAGS: row.TAGS_START, names.UNIQ_KEY: row.UNIQUE_KEY_START}
 

@@ -76,7 +76,7 @@ def _in_queues(
 ) -> Iterator[tuple[int, int]]:
     """Yield physical offset and size of the notes of revive topics that are not done with."""
     with Queues(store) as queues:
-        for topic in sorted(one for one in queues.topics() if one.startswith(REVIVE_PREFIX)):
+        for topic in sorted(topic for topic in queues.topics() if topic.startswith(REVIVE_PREFIX)):
             for queue in queues.queues_of(topic):
                 last = committed.get((topic, REVIVE_GROUP, queue.queue_id))
                 first = 0 if last is None else last + 1
@@ -112,7 +112,7 @@ def _popped(note: dict[str, Any]) -> Iterator[Popped]:
     if not isinstance(group, str) or not isinstance(topic, str):
         return
     queue_id, start, count, bits, time, invisible = (
-        one if isinstance(one, int) else 0 for one in numbers
+        number if isinstance(number, int) else 0 for number in numbers
     )
     further = note.get("d")
     distances = further if isinstance(further, list) and further else range(count)

@@ -52,7 +52,11 @@ class SingleRecord:
 
     def row(self, table: Table) -> dict[str, object]:
         """Give its row of a table of messages; a column without a source is left out."""
-        return {one.name: one.source.read(self) for one in table.columns if one.source is not None}
+        return {
+            column.name: column.source.read(self)
+            for column in table.columns
+            if column.source is not None
+        }
 
     def stored(self, field: str, _number: int) -> object:
         """Give a field as it is stored."""

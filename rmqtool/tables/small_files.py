@@ -134,8 +134,8 @@ def config_rows(part: FilePart) -> Iterator[Row]:
 def rows_of_databases(store: Store) -> Iterator[Row]:
     """Give the same rows of topics, groups and offsets that lie in RocksDB."""
     for found in store.config_in_rocksdb.values():
-        for one in found.problems:
-            yield {"file": one.path, "extent": "gap", "code": FS_READ, "reason": one.says}
+        for problem in found.problems:
+            yield {"file": problem.path, "extent": "gap", "code": FS_READ, "reason": problem.says}
         for path, value in _leaves(found.document) if found else ():
             yield {"file": found.path, "path": ".".join(path), "value": value}
     from rmqtool.tables.rocksdb import odd_rows  # small files alone need no such library

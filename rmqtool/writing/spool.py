@@ -38,8 +38,8 @@ class Spool:
         staged = f"{path}-{os.getpid()}"
         arrays: list[pickle.PickleBuffer] = []
         packed = pickle.dumps(result, pickle.HIGHEST_PROTOCOL, buffer_callback=arrays.append)
-        pieces = [memoryview(one.raw()) for one in arrays]
-        head = pickle.dumps((packed, [len(one) for one in pieces]), pickle.HIGHEST_PROTOCOL)
+        pieces = [memoryview(array.raw()) for array in arrays]
+        head = pickle.dumps((packed, [len(piece) for piece in pieces]), pickle.HIGHEST_PROTOCOL)
         try:
             with open(staged, "wb") as file:  # noqa: PTH123 - a str
                 file.write(len(head).to_bytes(LENGTH_BYTES, "big"))

@@ -91,7 +91,7 @@ def _not_files(inspection: Inspection) -> Iterator[Finding]:
 
 def _usual_geometry(files: Sequence[IndexFile]) -> Geometry | None:
     """Give the slots and entries that most files have; of two that differ, the larger file's."""
-    known = Counter((one.slots, one.entries) for one in files if one.slots and one.entries)
+    known = Counter((file.slots, file.entries) for file in files if file.slots and file.entries)
     return max(known, key=lambda one: (known[one], index_size(*one)), default=None)
 
 

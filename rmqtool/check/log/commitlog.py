@@ -80,7 +80,7 @@ class LogPass:
         store, taken_over = inspection.store, inspection.scope.taken_over
         logs = [(log, False) for log in (store.old_commitlog,) if log.segments]
         logs.append((store.commitlog, store.is_dledger))
-        read = [one for log, _ in logs for one in log.segments]
+        read = [segment for log, _ in logs for segment in log.segments]
         facts.is_known = True
         facts.oldest = min((one.start for one in read), default=0)
         read = [one for one in read if one.path not in taken_over]
@@ -89,7 +89,9 @@ class LogPass:
             yield from begin()
         for log, is_dledger in logs:
             segments = [
-                one for one in _without_duplicates(log.segments) if one.path not in taken_over
+                duplicate
+                for duplicate in _without_duplicates(log.segments)
+                if duplicate.path not in taken_over
             ]
             last_used = last_used_start(segments)
             judge = SegmentJudge(inspection, facts.lost, last_used, is_dledger=is_dledger)

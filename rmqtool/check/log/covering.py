@@ -64,6 +64,6 @@ class Covering:
 
     def _as_arrays(self) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
         if self._arrays is None:
-            ends = np.array([one.end for one in self._stretches], np.int64)
+            ends = np.array([stretch.end for stretch in self._stretches], np.int64)
             self._arrays = np.array(self._starts, np.int64), ends
         return self._arrays

@@ -80,7 +80,7 @@ class PartReport:
     @property
     def is_unused(self) -> bool:
         """Whether nothing was ever written here."""
-        return not self.records and all(one.kind is Extent.UNUSED for one in self.stretches)
+        return not self.records and all(stretch.kind is Extent.UNUSED for stretch in self.stretches)
 
 
 def inspect_part(
@@ -204,8 +204,8 @@ class _Inspector:
         self.judge.end()
         runs = None if self.collector is None else self.collector.finish(self.part.end)
         counts = self.bounded.counts.copy()
-        for one in self.findings:
-            counts[one.code, one.severity] -= 1
+        for finding in self.findings:
+            counts[finding.code, finding.severity] -= 1
         return PartReport(
             first=self.first,
             end=self.part.end if self.first is None or unread else self.end,

@@ -57,7 +57,7 @@ class EntriesOnDisk(NamedTuple):
         Raises:
             UnreadablePath: a file may not be read, or not any more.
         """
-        files = {one.path: one for one in store.index_files()}
+        files = {file.path: file for file in store.index_files()}
         raw = bytearray()
         for piece in self.pieces:
             with files[piece.path].open() as file:
@@ -138,7 +138,7 @@ class Prover:
     def _pieces(self, run: IndexRun) -> tuple[Piece, ...]:
         pieces: list[Piece] = []
         begin = int(run.physical_offsets[0])
-        place = bisect_right([one.begin for one in self._files], begin) - 1
+        place = bisect_right([file.begin for file in self._files], begin) - 1
         done, number = 0, -1
         while 0 <= place < len(self._files) and done < len(run):
             known = self._files[place]

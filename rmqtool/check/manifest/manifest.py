@@ -103,7 +103,7 @@ class Manifest(NamedTuple):
             "is_proven": self.is_proven,
             "log_end": self.log_end,
         }
-        lines = ",\n".join(json.dumps(one._asdict()) for one in self.files.values())
+        lines = ",\n".join(json.dumps(file._asdict()) for file in self.files.values())
         text = json.dumps(head)[:-1] + f', "files": [\n{lines}\n]}}\n'
         return text.encode("utf-8", "backslashreplace")
 
@@ -139,7 +139,7 @@ class Manifest(NamedTuple):
             CheckLevel(found["level"]),
             found["is_proven"] is True,
             int(found["log_end"]),
-            {one.path: one for one in files},
+            {file.path: file for file in files},
         )
 
 

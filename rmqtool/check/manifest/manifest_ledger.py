@@ -83,12 +83,15 @@ class Ledger:
         store = inspection.store
         is_live = store.lock_held()
         try:
-            for one in store.artefacts():
-                if is_live and one.path.endswith(TEMPORARY):
+            for artefact in store.artefacts():
+                if is_live and artefact.path.endswith(TEMPORARY):
                     continue  # its broker gives it another name any moment
-                if (entry := one.place.stat()) is not None:
+                if (entry := artefact.place.stat()) is not None:
                     facts = (entry.size, entry.mtime_ns, entry.inode)
-                    self._found[one.path] = one.place, ManifestFile(one.path, one.kind, *facts)
+                    self._found[artefact.path] = (
+                        artefact.place,
+                        ManifestFile(artefact.path, artefact.kind, *facts),
+                    )
         except UnreadablePath as error:
             yield inspection.unread(inspection.path_of(error.path), error)
         segments = [*store.old_commitlog.segments, *store.commitlog.segments]
@@ -261,7 +264,7 @@ def _is_being_replaced(inspection: Inspection, place: Place, found: Digest) -> b
 
 def _sealed(segments: list[Segment]) -> frozenset[str]:
     """Give the paths of the segments behind which another one is in use."""
-    used = [one.path for one in segments if _begins_with_data(one)]
+    used = [segment.path for segment in segments if _begins_with_data(segment)]
     return frozenset(used[:-1])
 
 

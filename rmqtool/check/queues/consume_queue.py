@@ -103,7 +103,7 @@ class QueueComparer:
     def _unread(self, state: QueueState, error: UnreadablePath) -> Iterator[Finding]:
         """Say once that a file cannot be read; nothing is said of its units, the others go on."""
         path = self._inspection.path_of(error.path)
-        bad = next((one for one in state.units.files if one.path == path), None)
+        bad = next((file for file in state.units.files if file.path == path), None)
         state.unread.append((bad.start // UNIT, bad.end // UNIT) if bad else (0, EVERYTHING))
         if not self._inspection.is_known_unread(path):
             yield self._inspection.unread(path, error, (state.topic, state.queue_id))
@@ -354,7 +354,7 @@ class QueueComparer:
         others = [one for one in found if one.physical_offset != gap.after]
         yield from others
         is_lost = self._facts.lost.between(gap.before, gap.after)
-        if is_lost or any(one.code == CQ_EXTRA for one in others):
+        if is_lost or any(other.code == CQ_EXTRA for other in others):
             return
         if self._facts.has_bridges(gap.before, gap.after) or self._is_moved(state, gap):
             return

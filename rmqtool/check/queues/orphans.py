@@ -41,8 +41,8 @@ FEWER: Final = "has fewer queues in topics.json"
 def queue_counts(document: config_shapes.Document) -> dict[str, int]:
     """Give how many queues each configured topic has."""
     return {
-        one.topic: max(one.read_queue_nums or 0, one.write_queue_nums or 0)
-        for one in config_shapes.topics(document)
+        topic.topic: max(topic.read_queue_nums or 0, topic.write_queue_nums or 0)
+        for topic in config_shapes.topics(document)
     }
 
 

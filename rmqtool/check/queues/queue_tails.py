@@ -106,7 +106,9 @@ class Tails:
         limit = min(written, checkpoint["physic_msg_timestamp"]) - MARGIN_MS
         if rules.abnormal_start is AbnormalStart.QUEUED_OFFSET:
             if offset > 0:
-                starts = [one.start for one in store.commitlog.segments if one.start <= offset]
+                starts = [
+                    segment.start for segment in store.commitlog.segments if segment.start <= offset
+                ]
                 return max(starts, default=0)
             limit = written
         with LogReader(store.old_commitlog, store.commitlog) as log:

@@ -94,8 +94,8 @@ class QueueRanges:
         if source is None:
             return True
         left = [
-            one.end
-            for one in inspection.store.commitlog.segments
-            if one.path in scope.taken_over or inspection.is_known_unread(one.path)
+            segment.end
+            for segment in inspection.store.commitlog.segments
+            if segment.path in scope.taken_over or inspection.is_known_unread(segment.path)
         ]
         return (source.dispatched or 0) < max(left, default=self._facts.oldest)

@@ -138,7 +138,7 @@ class EndJudge:
 
     def _is_filler(self, offsets: Int64s) -> npt.NDArray[np.bool_]:
         """Tell units that repair puts where a message was lost: they point before a segment."""
-        starts = [one.start - 1 for one in self._inspection.store.commitlog.segments]
+        starts = [segment.start - 1 for segment in self._inspection.store.commitlog.segments]
         found: npt.NDArray[np.bool_] = np.isin(offsets, np.array(starts, np.int64))
         return found
 
@@ -231,7 +231,9 @@ class EndJudge:
         dispatch, inspection = self._comparer.dispatch, self._inspection
         at = At(self._path, physical_offset=dispatch.checkpoint)
         segments = [
-            one for one in inspection.store.commitlog.segments if one.end > dispatch.checkpoint
+            segment
+            for segment in inspection.store.commitlog.segments
+            if segment.end > dispatch.checkpoint
         ]
         message = f"{dispatch.late:,} units are not dispatched yet, from {dispatch.checkpoint} on"
         severity = None

@@ -176,7 +176,7 @@ class UnitTables:
 
 def _is_all(manifest: RocksdbManifest, database: Database) -> bool:
     """Say whether the tables that the MANIFEST names are all there is, and what the library has."""
-    if database.live != {one.name: one.size for one in manifest.tables.values()}:
+    if database.live != {table.name: table.size for table in manifest.tables.values()}:
         return False
     for entry in database.place.entries():
         if entry.name.endswith(".blob") or (entry.name.endswith(".log") and entry.size):

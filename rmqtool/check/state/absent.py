@@ -124,14 +124,14 @@ def groups_of(presence: ConfigPresence, queue_topics: Iterable[str]) -> frozense
         presence: of the configuration.
         queue_topics: topics that have a queue.
     """
-    configured = {one.group for one in subscription_groups(presence.document(GROUPS))}
+    configured = {group.group for group in subscription_groups(presence.document(GROUPS))}
     names = {*queue_topics, *_names(presence)}
-    retried = {one.removeprefix(RETRY_PREFIX) for one in names if one.startswith(RETRY_PREFIX)}
+    retried = {name.removeprefix(RETRY_PREFIX) for name in names if name.startswith(RETRY_PREFIX)}
     return frozenset(one for one in configured | retried if not is_system_group(one))
 
 
 def _names(presence: ConfigPresence) -> set[str]:
-    return {one.topic for one in topics(presence.document(TOPICS))}
+    return {topic.topic for topic in topics(presence.document(TOPICS))}
 
 
 def _needed(inspection: Inspection, ranges: QueueRanges) -> Needed | None:

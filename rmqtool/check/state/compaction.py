@@ -60,8 +60,8 @@ def check(inspection: Inspection, queue_facts: QueueFacts) -> Iterator[Finding]:
         if log_files:
             odd = of_queue(mapped_files(inspection, log_files), *name)
             yield from (one for one in odd if one.code != FS_GAP)
-        in_log = {one.start: one for one in log_files or ()}
-        in_queue = {one.start: one for one in queue_files or ()}
+        in_log = {file.start: file for file in log_files or ()}
+        in_queue = {file.start: file for file in queue_files or ()}
         for start in sorted(in_log.keys() - in_queue.keys()):
             at = At(in_log[start].path, topic=name[0], queue_id=name[1])
             yield finding(CC_PAIR, at, "the log file has no queue file")
@@ -124,7 +124,7 @@ def _behind(
     """
     store = inspection.store
     topics = config_shapes.topics(inspection.document("topics.json") or {})
-    names = {one.topic for one in topics if one.is_compaction}
+    names = {topic.topic for topic in topics if topic.is_compaction}
     late = {
         name: newest.get(name, -1)
         for name, end in queue_facts.wanted.items()
@@ -167,7 +167,9 @@ def _is_handed_over(inspection: Inspection, physical_offset: int, store_timestam
     fields = CHECKPOINT.parse(raw.ljust(CHECKPOINT.size, b"\0"))
     if inspection.scope.release.records_queued_offset and fields["logics_physical_offset"] > 0:
         queued = fields["logics_physical_offset"]
-        first = next((one for one in reversed(segments) if one.start <= queued), segments[0])
+        first = next(
+            (segment for segment in reversed(segments) if segment.start <= queued), segments[0]
+        )
         return physical_offset >= first.start
     return bool(
         store_timestamp >= min(fields["physic_msg_timestamp"], fields["logics_msg_timestamp"])

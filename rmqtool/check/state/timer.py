@@ -127,7 +127,7 @@ def _lost(inspection: Inspection, log: TimerLog, values: dict[str, int]) -> Iter
     precision = _precision(inspection)
     slots = [one for one in waiting(inspection.store, log, values, precision) if one.is_lost]
     if slots:
-        count = counted(sum(one.timers for one in slots), "waiting timer message")
+        count = counted(sum(slot.timers for slot in slots), "waiting timer message")
         first = iso_time(slots[0].time * precision)
         message = f"{count} in the timer log, the first due at {first}: the wheel has no slot"
         yield finding(TW_LOST, At(WHEEL), f"{message} for them", expected=len(slots), actual=0)

@@ -77,7 +77,7 @@ class TimerLog:
     def at(self, number: int) -> At:
         """Say where a record lies."""
         start = int(self.starts[number])
-        segment = next(one for one in self.segments if one.start <= start < one.end)
+        segment = next(segment for segment in self.segments if segment.start <= start < segment.end)
         return At(segment.path, start - segment.start, RECORD)
 
 

@@ -133,7 +133,7 @@ def _revised_from(log: TimerLog, flushed: int) -> int:
     if not log.segments:
         return 0
     wanted = flushed - log.segments[-1].size
-    starts = [one.start for one in log.segments if one.start <= wanted]
+    starts = [segment.start for segment in log.segments if segment.start <= wanted]
     return starts[-1] if starts else log.segments[0].start
 
 

@@ -104,7 +104,7 @@ class Carve(Command):
             with progress("carve", work.total_bytes or None, quiet=quiet) as advance:
                 done = self._mapped(work, advance) if self.map else work.run(advance)
         shown = replace(self.delivery, columns=None, format=self.summary)
-        shown.emit(CARVED.rows([[one.row for one in done.stores]]))
+        shown.emit(CARVED.rows([[store.row for store in done.stores]]))
         return self._end(done)
 
     def _mapped(self, work: Carving, advance: Callable[[int], None]) -> Carved:

@@ -109,7 +109,7 @@ class Dump(Command):
             views = [one for one in VIEWS.values() if self.as_ in {one.word, EVERYTHING}]
         elif any(map(os.path.lexists, self.paths)):
             stores = [store_of(path, self.broker_conf, None) for path in self.paths]
-            views = [one for store in stores for one in views_of(store, None)]
+            views = [view for store in stores for view in views_of(store, None)]
         else:
             views = [VIEWS["commitlog"]]
         views = list(dict.fromkeys(views))

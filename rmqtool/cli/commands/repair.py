@@ -162,7 +162,7 @@ class Repair(Command):
         from rmqtool import repair
 
         others = (self.plan, self.apply, self.quarantine, self.output, self.replica)
-        if self.dry_run or self.in_place or any(one is not None for one in others):
+        if self.dry_run or self.in_place or any(other is not None for other in others):
             raise UsageError(option="--undo", reason="cannot be combined with other options")
         repair.undo(self.store, broker_conf=self.broker_conf)
         self.delivery.note("the latest edit is taken back; the store is as it was before")

@@ -271,7 +271,7 @@ class Validate(Command):
             FleetFindings(self.findings, options) as written,
         ):
             verdicts = map(written.put, stores.verdicts(watch, keeps_findings=keeps))
-            self.delivery.emit(STORES.rows([one.row] for one in verdicts))
+            self.delivery.emit(STORES.rows([verdict.row] for verdict in verdicts))
         self.delivery.note(number_of(len(stores.stores), "store"))
         return stores.exit_code
 

@@ -95,8 +95,8 @@ def _offers(words: Sequence[str]) -> Iterator[Word]:
 
 def _spelt(options: Iterable[Parameter]) -> Iterator[Word]:
     """Give all ways to write some options, each once."""
-    for one in dict.fromkeys(options):
-        yield from ((spelt, one.declaration.help) for spelt in one.spellings)
+    for fromkey in dict.fromkeys(options):
+        yield from ((spelt, fromkey.declaration.help) for spelt in fromkey.spellings)
 
 
 class _Asked:
@@ -108,7 +108,7 @@ class _Asked:
     """
 
     def __init__(self, command: type[Command], words: list[str]) -> None:
-        self._arguments = [one for one in parameters(command) if one.is_argument]
+        self._arguments = [parameter for parameter in parameters(command) if parameter.is_argument]
         known = (*parameters(command), HELP)
         self._options = {spelt: one for one in known for spelt in one.spellings}
         self.values: dict[str, list[str]] = {}

@@ -104,9 +104,11 @@ def _variables() -> dict[str, str]:
     """Give the environment variables that stand for options, with what they do."""
     users: dict[tuple[str, str], list[str]] = {}
     for name in NAMES:
-        for one in parameters(load(name)):
-            if isinstance(one.declaration, Option) and one.declaration.env:
-                users.setdefault((one.declaration.env, one.declaration.names), []).append(name)
+        for parameter in parameters(load(name)):
+            if isinstance(parameter.declaration, Option) and parameter.declaration.env:
+                users.setdefault(
+                    (parameter.declaration.env, parameter.declaration.names), []
+                ).append(name)
     return {
         env: f"Value of {option} where that is not given: {', '.join(names)}."
         for (env, option), names in users.items()

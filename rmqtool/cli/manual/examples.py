@@ -88,4 +88,4 @@ def _folded(line: str, width: int) -> list[str]:
     lines = textwrap.wrap(
         line, width, subsequent_indent="    ", break_long_words=False, break_on_hyphens=False
     )
-    return [one.replace(GLUE, " ") for one in lines]
+    return [line.replace(GLUE, " ") for line in lines]

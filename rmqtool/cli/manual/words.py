@@ -65,7 +65,7 @@ def nearest(word: str, others: Iterable[str]) -> list[str]:
     fields = {field.name for layout in LAYOUTS.values() for field in layout.fields}
     files = {name for artefact in ARTEFACTS for name in artefact.names}
     known = {key(name): name for name in (*files, *fields, *columns(), *LAYOUTS, *CODES, *others)}
-    return [known[one] for one in difflib.get_close_matches(key(word), known, NEAREST)]
+    return [known[match] for match in difflib.get_close_matches(key(word), known, NEAREST)]
 
 
 def _code(asked: str) -> Page | None:

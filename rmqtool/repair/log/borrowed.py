@@ -83,7 +83,7 @@ class LenderFile:
     def lent(self, stretch: OpenStretch, other: LogReader) -> Iterator[Loan]:
         """Give the runs of sound records, and the blank, that lie in a stretch."""
         begin, end = max(stretch.start, self.segment.start), min(stretch.end, self.segment.end)
-        found = [one for one in self.blanks if begin <= one[0] and one[1] <= end]
+        found = [blank for blank in self.blanks if begin <= blank[0] and blank[1] <= end]
         first = max(bisect_right(self.runs, (begin,)) - 1, 0)
         last = bisect_right(self.runs, (end,))
         for low, high in self.runs[first:last]:
@@ -164,7 +164,7 @@ class Borrower:
         """Scan files; give what is no sound record of each, or why it cannot be read."""
         scan = ScanOptions(property_crc=True)
         options = PartOptions(scan, None, self.records, last_used_start(log.segments))
-        whole = [SegmentPart(one, 0, min(one.size, self.length)) for one in segments]
+        whole = [SegmentPart(segment, 0, min(segment.size, self.length)) for segment in segments]
         yield from run(partial(_without_record, options=options), whole, jobs=self.jobs)
 
     # ---- one stretch ----------------------------------------------------------------------------
@@ -210,7 +210,7 @@ class Borrower:
     ) -> Iterator[Loan]:
         """Give the records that differ in both logs and are the damaged ones here."""
         judge = DisputeJudge(own, other, self.witnesses)
-        starts = [one.start for one in stretches]
+        starts = [stretch.start for stretch in stretches]
         for head in differing(self.own, own, other):
             number = bisect_right(starts, head.physical_offset) - 1
             if number >= 0 and head.physical_offset < stretches[number].end:
@@ -274,10 +274,10 @@ def _without_record(part: SegmentPart, options: PartOptions) -> list[OpenStretch
         return report.unread
     start = part.segment.start
     found = []
-    for one in report.stretches:
-        is_blank = one.kind is Extent.FILLER and one.code is None
-        begin = start + one.position
-        found.append(OpenStretch(begin, begin + one.length, one.code, is_blank))
+    for stretch in report.stretches:
+        is_blank = stretch.kind is Extent.FILLER and stretch.code is None
+        begin = start + stretch.position
+        found.append(OpenStretch(begin, begin + stretch.length, stretch.code, is_blank))
     judge = report.judge
     for defect in (*judge.damaged, *judge.bridges) if judge is not None else ():
         begin = defect.physical_offset or 0

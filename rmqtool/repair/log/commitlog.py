@@ -80,9 +80,9 @@ class LogRepair:
 
     def edit(self) -> None:
         """Decide all edits of the log, in the order of its segments."""
-        used = [one for one in self.survey.segments.values() if one.is_used]
+        used = [segment for segment in self.survey.segments.values() if segment.is_used]
         last_used = max((one.segment.start for one in used), default=-1)
-        segments = list({one.start: one for one in self.files.segments}.values())
+        segments = list({segment.start: segment for segment in self.files.segments}.values())
         for before, segment in pairwise([None, *segments]):
             assert segment is not None  # noqa: S101 - only the first of all is None
             if before is not None and segment.start > before.start + self.length:

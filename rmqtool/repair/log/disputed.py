@@ -154,12 +154,15 @@ class DisputeJudge:
         places = {one.physical_offset for one in beside if not _is_other(one, self.own, self.other)}
         places.add(head.physical_offset)
         marks = [
-            1 + SEVERITY * one.severity.rank
-            for one in report.findings
-            if one.physical_offset in places
+            1 + SEVERITY * finding.severity.rank
+            for finding in report.findings
+            if finding.physical_offset in places
         ]
         at = head.physical_offset - segment.start
-        is_none = any(one.position <= at < one.position + one.length for one in report.stretches)
+        is_none = any(
+            stretch.position <= at < stretch.position + stretch.length
+            for stretch in report.stretches
+        )
         return sum(marks) + GAP * is_none
 
     def _agreeing(self, head: RecordHead, log: LogReader) -> int:
@@ -168,4 +171,4 @@ class DisputeJudge:
             message = decode(log.read_at(head.physical_offset, head.size))
         except DecodeError:
             return 0
-        return sum(one.agrees(message, head.physical_offset) for one in self.witnesses)
+        return sum(witness.agrees(message, head.physical_offset) for witness in self.witnesses)

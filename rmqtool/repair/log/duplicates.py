@@ -30,7 +30,7 @@ def copies(files: MappedFiles) -> dict[Segment, str] | None:
     Raises:
         UnreadablePath: one of them cannot be read.
     """
-    read = {one.start: one for one in files.segments}
+    read = {segment.start: segment for segment in files.segments}
     found = {}
     for one in files.segments:
         if one is read[one.start]:

@@ -36,7 +36,11 @@ def with_messages(
         lost_messages: rows of `tables/lost_messages.py`.
     """
     places = sorted(
-        {one["physical_offset"] for one in lost_messages if one["physical_offset"] is not None}
+        {
+            message["physical_offset"]
+            for message in lost_messages
+            if message["physical_offset"] is not None
+        }
     )
     for edit in edits:
         unknown, name = no_record(edit.length), PurePosixPath(edit.path).name

@@ -107,8 +107,8 @@ def read(log: LogReader, place: tuple[int, int], rules: DispatchRules) -> Misnum
         return None
     start = place[1] - len(message.properties_bytes) + numbers.position + len(FURTHER) + 1
     queues = [
-        (one, further_queue_id(one.decode("latin-1"), message.queue_id, has_lmq=rules.lmq))
-        for one in topics
+        (topic, further_queue_id(topic.decode("latin-1"), message.queue_id, has_lmq=rules.lmq))
+        for topic in topics
     ]
     known = [parse_long(text.decode("latin-1")) for text in texts]
     unit = CQ_UNIT.packer.pack(place[0], message.size, rules.tags_code(message))
@@ -203,15 +203,17 @@ class FurtherNumbers:
             writer: takes the edits.
             segment_at: gives the file of a physical offset.
         """
-        for one in self.records:
-            segment = segment_at(one.physical_offset)
+        for record in self.records:
+            segment = segment_at(record.physical_offset)
             if segment is None:
                 continue
-            names = ", ".join(topic.decode("utf-8", "backslashreplace") for topic, _ in one.queues)
-            lost = "" if one.is_known else f"the numbers of one message in {names}"
-            position = one.physical_offset - segment.start + one.position
-            reason = PUT_BACK if one.is_known else BLANKED
-            writer.write(segment, position, Content.of(one.raw), CODE, reason, lost)
+            names = ", ".join(
+                topic.decode("utf-8", "backslashreplace") for topic, _ in record.queues
+            )
+            lost = "" if record.is_known else f"the numbers of one message in {names}"
+            position = record.physical_offset - segment.start + record.position
+            reason = PUT_BACK if record.is_known else BLANKED
+            writer.write(segment, position, Content.of(record.raw), CODE, reason, lost)
 
     def is_answered(self, defect: Finding) -> bool:
         """Tell whether a finding is only a consequence of numbers that are put back."""
@@ -219,7 +221,7 @@ class FurtherNumbers:
             return False  # of a queue as a whole
         return any(
             (topic.decode("utf-8", "backslashreplace"), queue_id) == (defect.topic, defect.queue_id)
-            for one in self.records
-            if one.is_known
-            for topic, queue_id in one.queues
+            for record in self.records
+            if record.is_known
+            for topic, queue_id in record.queues
         )

@@ -120,7 +120,7 @@ def _without_units(writer: EditWriter, queue: RepairedQueue, *, is_crashed: bool
     cuts += queue.starts_without_units(is_crashed=is_crashed)
     if not cuts:
         return set()
-    behind = [one for one in queue.files.segments if one.start >= min(cuts)]
+    behind = [segment for segment in queue.files.segments if segment.start >= min(cuts)]
     if len(behind) == len(queue.files.segments) and queue.files.places:
         writer.remove(queue.files.places[0].location, CQ_RANGE, f"{NO_UNIT}: the whole queue")
     else:
@@ -189,7 +189,7 @@ def _directory(writer: EditWriter, queue: RepairedQueue | RepairedBatchQueue) ->
 
 
 def _segment(files: MappedFiles, start: int) -> Segment | None:
-    return next((one for one in files if one.start == start), None)
+    return next((file for file in files if file.start == start), None)
 
 
 def by_file(patches: Iterable[Patch], file_length: int) -> Iterator[tuple[int, int, Patch]]:

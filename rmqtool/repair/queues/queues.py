@@ -192,10 +192,10 @@ class QueueRepair:
     def _out_of_reach(self, queue: RepairedQueue, log: LogReader) -> int:
         """Count the sound messages that the edits of a queue put out of reach."""
         name, patches = (queue.topic, queue.queue_id), queue.patches
-        stretches = [(one.number, one.end) for one in patches]
+        stretches = [(patch.number, patch.end) for patch in patches]
         return messages_out_of_reach(
             [places_of(queue.units.packed(first, end - first)) for first, end in stretches],
-            [places_of(one.raw) for one in patches],
+            [places_of(patch.raw) for patch in patches],
             partial(places_in, queue.units, stretches, inside=False),
             lambda place: (
                 not self.judge.damaged_at(place, SMALLEST_RECORD)
@@ -235,7 +235,7 @@ class QueueRepair:
         for topic, queue_id in others:
             units = self._inspection.queue("queues", (topic, queue_id))
             queue = RepairedQueue(units, BridgedPlacement(*self._log))
-            odd = [one for one in units.files if one.size != self._file_length]
+            odd = [file for file in units.files if file.size != self._file_length]
             try:
                 unwanted.of_other_queue(queue, is_odd=bool(odd))
             except UnreadablePath:

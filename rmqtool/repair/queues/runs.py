@@ -93,8 +93,8 @@ def _true_places(
 
 def _lies_at(units: npt.NDArray[np.void], row: int, physical_offset: int) -> bool:
     """Tell whether a record may lie there: between those of the units beside its own."""
-    before = [int(one) for one in units["physical_offset"][max(row - 1, 0) : row]]
-    behind = [int(one) for one in units["physical_offset"][row + 1 : row + 2]]
+    before = [int(unit) for unit in units["physical_offset"][max(row - 1, 0) : row]]
+    behind = [int(unit) for unit in units["physical_offset"][row + 1 : row + 2]]
     return all(one < physical_offset for one in before) and all(
         one > physical_offset for one in behind
     )

@@ -79,7 +79,7 @@ def edits(inspection: Inspection, found: Iterable[Finding], log: LogReader) -> l
             continue
         tail = len(message.topic_bytes) + LENGTH_BYTES + len(message.properties_bytes)
         position = place - segment.start + message.size - tail
-        code = min((one.code for one in defects_at[place]), key=str)
+        code = min((defect.code for defect in defects_at[place]), key=str)
         writer.write(segment, position, Content.of(proven.topic), code, proven.reason)
     return writer.edits
 
@@ -118,12 +118,12 @@ class _Names:
         fits = [one for one in self._near(own) if self._agrees(message, one)]
         if self._has_unit(place, message, own) or self._is_indexed(place, message, own):
             return None
-        queued = [one for one in fits if self._has_unit(place, message, one)]
+        queued = [fit for fit in fits if self._has_unit(place, message, fit)]
         if queued:
             words = f"{queued[0].decode()} queue {message.queue_id}"
             is_alone = len(queued) == 1 and self._is_alone(message, queued[0])
             return _Proven(queued[0], AS_QUEUED.format(words)) if is_alone else None
-        indexed = [one for one in fits if self._is_indexed(place, message, one)]
+        indexed = [fit for fit in fits if self._is_indexed(place, message, fit)]
         if len(indexed) != 1:
             return None
         return _Proven(indexed[0], AS_INDEXED.format(indexed[0].decode()))
@@ -166,7 +166,7 @@ class _Names:
 
     def _has_unit(self, place: int, message: Message, topic: bytes) -> bool:
         """Tell whether the unit of the record's queue offset there is that of the record."""
-        units = (_unit(one, message.queue_offset) for one in self._queues(message, topic))
+        units = (_unit(queue, message.queue_offset) for queue in self._queues(message, topic))
         return any(
             unit is not None
             and (unit.physical_offset, unit.size, unit.queue_offset)

@@ -110,10 +110,10 @@ def _edit(
     target = next((one for one in reversed(own.segments) if one.start == segment.start), None)
     contents = [
         (
-            one.start - segment.start,
-            Content(one.end - one.start, ((0, _bytes(other, one)),)),
+            loan.start - segment.start,
+            Content(loan.end - loan.start, ((0, _bytes(other, loan)),)),
         )
-        for one in loans
+        for loan in loans
     ]
     if target is None:
         whole = Content(length)
@@ -121,7 +121,7 @@ def _edit(
             whole = whole.overlaid(position, content)
         directory = own.places[0] if own.places else store.root.child(COMMITLOG)
         location = directory.child(f"{segment.start:0{NAME_DIGITS}}").location
-        reason = "; ".join(source(other, one) for one in loans)
+        reason = "; ".join(source(other, loan) for loan in loans)
         writer.create(location, whole, loans[0].code, reason, mtime_ms=segment.mtime_ms)
         return
     if target.size < max(position + content.size for position, content in contents):

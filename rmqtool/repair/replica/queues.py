@@ -47,7 +47,7 @@ def lend_queues(
         min((log.start for log in logs), default=0),
         max((log.end for log in logs), default=0),
     )
-    known = {one.topic for one in topics(store.config(TOPICS).document)}
+    known = {topic.topic for topic in topics(store.config(TOPICS).document)}
     try:
         for queue in theirs.files.queues():
             if is_deleted(queue.topic, known, ()):
@@ -84,7 +84,7 @@ def _is_lent(own: QueueUnits | None, theirs: QueueUnits, log: tuple[int, int]) -
 def _is_sound(queue: QueueUnits, start: int) -> bool:
     """Tell whether each unit of a queue lies past the one before, and before the log."""
     files = queue.files
-    if any(one.size != files.file_length for one in files):
+    if any(file.size != files.file_length for file in files):
         return False
     last = -1
     for _, units in queue.used():

@@ -81,8 +81,8 @@ def edit(
         resets: what is missing is written.
     """
     defects = [one for one in found if one.severity is not Severity.NOTE]
-    missing = [one for one in defects if one.code in MISSING]
-    databases = {path: one for one in defects if (path := _unreadable(one))}
+    missing = [defect for defect in defects if defect.code in MISSING]
+    databases = {path: defect for defect in defects if (path := _unreadable(defect))}
     if not missing and not databases:
         return
     try:

@@ -52,12 +52,12 @@ def edit(
         resets: files of which no copy is sound are written anew, and topics put back.
     """
     defects = [one for one in found if one.severity is not Severity.NOTE]
-    broken = sorted({one.path for one in defects if one.code == CF_JSON})
+    broken = sorted({defect.path for defect in defects if defect.code == CF_JSON})
     for path in broken:
         _restore(writer, survey, path, CF_JSON, is_json, resets=resets)
-    for path in sorted({one.path for one in defects if one.code == EP_CRC}):
+    for path in sorted({defect.path for defect in defects if defect.code == EP_CRC}):
         _restore(writer, survey, path, EP_CRC, _is_epoch)
-    codes = {one.code for one in defects}
+    codes = {defect.code for defect in defects}
     offsets.edit(writer, survey, frozenset(broken), clamps=clamp, known=codes)
 
 
@@ -119,7 +119,7 @@ def has_topics(raw: bytes) -> bool:
 def _is_epoch(raw: bytes) -> bool:
     with suppress(DecodeError):
         file = epoch.decode(raw, path="")
-        pairs = [(one.epoch, one.start_offset) for one in file.entries]
+        pairs = [(entry.epoch, entry.start_offset) for entry in file.entries]
         is_whole = file.count == len(pairs) and file.crc in {0, file.crc_found}
         return is_whole and pairs == sorted(pairs)
     return False

@@ -62,7 +62,7 @@ def edit(writer: EditWriter, survey: LogSurvey, found: list[Finding], jobs: int 
     if not (defects or survey.moved or is_ahead):
         return
     code = defects[0].code if defects else IX_KEY if is_ahead else CL_PHYOFF
-    harmed = {one.path for one in defects}
+    harmed = {defect.path for defect in defects}
     sink = IndexEdits(writer, store, places[0].place.location, harmed, code)
     geometry = store.geometry
     builder = IndexBuilder(

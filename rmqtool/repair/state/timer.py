@@ -41,13 +41,13 @@ def edit(writer: EditWriter, survey: LogSurvey, found: list[Finding]) -> None:
     """Cut a damaged timer log, take a wrong wheel out, lower `timercheck`."""
     defects = [one for one in found if one.severity is not Severity.NOTE]
     store = survey.inspection.store
-    short = _lengths(writer, store, {one.path for one in defects if one.code == FS_LEN})
-    end = _cut_log(writer, survey, [one for one in defects if one.code == TL_REC], short)
-    wheels = {one.path for one in defects if one.code in {TW_LEN, TW_POS, TW_LOST}}
-    is_gone = any(one.code == TW_LOST for one in defects)
+    short = _lengths(writer, store, {defect.path for defect in defects if defect.code == FS_LEN})
+    end = _cut_log(writer, survey, [defect for defect in defects if defect.code == TL_REC], short)
+    wheels = {defect.path for defect in defects if defect.code in {TW_LEN, TW_POS, TW_LOST}}
+    is_gone = any(defect.code == TW_LOST for defect in defects)
     for branch in store.timer_wheels():
         if branch.path in wheels or end is not None:
-            code = next((one.code for one in defects if one.path == branch.path), TL_REC)
+            code = next((defect.code for defect in defects if defect.path == branch.path), TL_REC)
             writer.remove(branch.place.location, code, WHEEL)
             is_gone = True
     if survey.facts.lost:
@@ -97,7 +97,7 @@ def _leave_lost(writer: EditWriter, survey: LogSurvey, end: int | None) -> None:
         return  # said elsewhere
     is_lost = survey.facts.lost.mask(log.messages)
     places = log.starts[is_lost if end is None else is_lost & (log.starts < end)]
-    files = np.searchsorted([one.start for one in log.segments], places, side="right") - 1
+    files = np.searchsorted([segment.start for segment in log.segments], places, side="right") - 1
     for number in np.unique(files).tolist():
         why = f"none: {TL_REF.consequence}"
         writer.leave(TL_REF, log.segments[number].path, TL_REF.meaning, why)
@@ -110,7 +110,7 @@ def _lengths(writer: EditWriter, store: Store, paths: set[str]) -> list[Segment]
     the last file, where it was cut in a record: zeros would make one of it that never was.
     """
     length, segments = store.geometry.timer_log.value, store.timer_log.segments
-    wrong = [one for one in segments if one.path in paths and one.size != length]
+    wrong = [segment for segment in segments if segment.path in paths and segment.size != length]
     for segment in wrong:
         writer.length(segment, length, FS_LEN, "the length that brokers load")
     size = TIMER_LOG_RECORD.size
@@ -124,9 +124,9 @@ def _cut_log(
     """Zero the timer log from its first bad record on; give that place, None for none."""
     store = survey.inspection.store
     places = [(one.end - one.size % TIMER_LOG_RECORD.size, one) for one in short]
-    for one in defects:
-        own = [segment for segment in store.timer_log.segments if segment.path == one.path]
-        places += [(segment.start + (one.position or 0), segment) for segment in own]
+    for defect in defects:
+        own = [segment for segment in store.timer_log.segments if segment.path == defect.path]
+        places += [(segment.start + (defect.position or 0), segment) for segment in own]
     if not places:
         return None
     start, first = min(places, key=lambda place: place[0])
@@ -191,7 +191,9 @@ def _used_end(survey: LogSurvey, limit: int) -> int:
     """Give the end of what the timer log holds, at most a limit."""
     from rmqtool.store.used import used_bytes
 
-    segments = [one for one in survey.inspection.store.timer_log.segments if one.start < limit]
+    segments = [
+        segment for segment in survey.inspection.store.timer_log.segments if segment.start < limit
+    ]
     if not segments:
         return 0
     with segments[-1].open() as file:

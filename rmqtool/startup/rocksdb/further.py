@@ -168,6 +168,6 @@ def _see(seen: HalvesAndTimers, record: DispatchRequest, rows: FurtherRows) -> N
         seen.halves[record.physical_offset] = key
     elif record.topic in OP_TOPICS:
         offsets = values.get(OFFSETS_OF_HALVES, "").split(",")
-        seen.ended |= {int(one) for one in offsets if one.isdecimal()}
+        seen.ended |= {int(offset) for offset in offsets if offset.isdecimal()}
     elif record.topic == CHECK_MAX_TIME_TOPIC:
         seen.given_up.add(key)

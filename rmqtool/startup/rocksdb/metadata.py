@@ -94,7 +94,7 @@ def _is_newest_damaged(database: Database, family: str) -> bool:
     """Tell whether the newest table of a family is damaged: of one key, older ones are not read."""
     manifest = read_manifest(database.place)
     numbers = {name: number for number, name in manifest.families.items()}
-    tables = [one for one in manifest.tables.values() if one.family == numbers.get(family)]
+    tables = [table for table in manifest.tables.values() if table.family == numbers.get(family)]
     if not tables:
         return True
     newest = max(tables, key=lambda one: one.number)

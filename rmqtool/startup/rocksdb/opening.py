@@ -51,7 +51,7 @@ def with_database(store: Store, plain: Model, rocksdb_settings: RocksSettings) -
         EngineMissing: the library that reads RocksDB is not installed.
     """
     model = RocksModel(
-        **{one.name: getattr(plain, one.name) for one in fields(plain)},
+        **{field_.name: getattr(plain, field_.name) for field_ in fields(plain)},
         rocksdb_settings=rocksdb_settings,
         keyed_rules=plain.dispatch_rules._replace(batch_topics=frozenset()),
     )
@@ -113,7 +113,7 @@ def open_database(store: Store, path: str, loader: Loader) -> Database | None:
     except UnreadablePath as error:
         loader.refuse(path, f"RocksDB does not open it: {error.reason}")
         return None
-    sizes = {one.name: one.size for one in place.entries() if one.kind is EntryKind.FILE}
+    sizes = {entry.name: entry.size for entry in place.entries() if entry.kind is EntryKind.FILE}
     for table in manifest.tables.values():
         if sizes.get(table.name) != table.size:
             reason = "is missing" if table.name not in sizes else "has another length"

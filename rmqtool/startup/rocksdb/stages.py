@@ -70,7 +70,7 @@ class RocksStages:
         """
         model, found = self.model, []
         if model.rocksdb_settings.has_files and not model.rocksdb_settings.rocksdb_is_read:
-            cut = sum(one.units_cut for one in fates if one.in_rocksdb)
+            cut = sum(fate.units_cut for fate in fates if fate.in_rocksdb)
             if cut:
                 message = f"{cut:,} units of queues in RocksDB go out of sight"
                 found.append(FurtherStep("empty", model.rocksdb_settings.path, message, cut))

@@ -45,7 +45,7 @@ class RocksStartFile(StartFile):
                 found = min(found, model.dispatched_end)
         else:
             self._leading = found = model.dispatched_end
-        return min([found, *(one for one in model.further_offsets if one > 0)])
+        return min([found, *(offset for offset in model.further_offsets if offset > 0)])
 
     def queues_agree(self, record: DispatchRequest) -> bool:
         """Tell whether the queues that lead have all before the first record of a file."""
