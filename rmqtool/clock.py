@@ -44,7 +44,7 @@ class Clock:
         """Give the milliseconds since 1970 of a time.
 
         Raises:
-            UsageError: it is none.
+            UsageError: it is not one.
         """
         text = text.strip()
         if re.fullmatch(_EPOCH_MS, text):
@@ -71,7 +71,7 @@ class Clock:
         """Read `TIME±5m`: the first millisecond, and the one past the last.
 
         Raises:
-            UsageError: it is none.
+            UsageError: it is not one.
         """
         parts = re.fullmatch(_AROUND, text.strip())
         near = NEAR_MS if parts is None else length_ms(parts[2])
@@ -85,7 +85,7 @@ class Clock:
         """The time zone of the place.
 
         Raises:
-            ValueError: there is none of that name.
+            ValueError: there is not of that name.
         """
         return zone_of(self.place or LOCAL)
 

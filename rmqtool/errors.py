@@ -231,7 +231,7 @@ class BadLength(DecodeError):
 
 
 class BadMagic(DecodeError):
-    """The magic code is none that RocketMQ writes here."""
+    """The magic code is not one that RocketMQ writes here."""
 
 
 class RepairError(PathError):

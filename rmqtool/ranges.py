@@ -34,7 +34,7 @@ def size(option: str, text: str) -> int:
     """Read `4096`, `4KiB`, `4KB` (4,000 bytes) or `0x1000`.
 
     Raises:
-        UsageError: it is none of these.
+        UsageError: it is not of these.
     """
     match = _NUMBER.fullmatch(text.strip())
     # In hex digits a B is a digit, and a unit cannot follow.

@@ -26,7 +26,7 @@ class JsonLines:
     """Rows that a worker has written as JSON lines already: writing takes longer than reading."""
 
     count: int  # how many rows
-    text: bytes | memoryview  # UTF-8, a line feed behind each row and nowhere else
+    text: bytes | memoryview  # UTF-8, a line feed after each row and nowhere else
     damaged: int = 0  # how many of them tell of damage
 
     def __reduce__(self) -> tuple[Any, ...]:

@@ -59,7 +59,7 @@ class Column(NamedTuple):
     name: str  # public
     type: Type  # of its values
     meaning: str  # what they say, one phrase
-    unit: str = ""  # of a number; empty where there is none
+    unit: str = ""  # of a number; empty where there is not one
     aliases: tuple[str, ...] = ()  # what RocketMQ, its clients and its tools call the same
     # there for exceptions: a table for people shows it only where it is not null
     is_optional: bool = False

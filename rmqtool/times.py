@@ -76,7 +76,7 @@ def zone_of(name: str) -> tzinfo:
     """Give a time zone by its name; `local` is that of this machine.
 
     Raises:
-        ValueError: there is none of that name here.
+        ValueError: there is not of that name here.
     """
     if name == LOCAL:
         return _Here()

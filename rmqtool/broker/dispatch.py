@@ -185,7 +185,7 @@ def has_bad_delay(topic: str, values: Mapping[str, str]) -> bool:
 
 
 def has_bad_batch_numbers(release: Rules, values: Mapping[str, str]) -> bool:
-    """Tell whether one of the numbers of an inner batch is none: Java throws.
+    """Tell whether one of the numbers of an inner batch is not one: Java throws.
 
     Source: CommitLog#setBatchSizeIfNeeded.
     """

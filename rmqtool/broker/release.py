@@ -102,8 +102,8 @@ class WrittenBy(NamedTuple):
     """The releases that may have written a store last."""
 
     traces: tuple[Trace, ...]  # what tells them
-    at_least: Version | None  # the newest of all lower bounds; None when there is none
-    # the oldest of all upper bounds; None when there is none, or when it contradicts the lower
+    at_least: Version | None  # the newest of all lower bounds; None without one
+    # the oldest of all upper bounds; None without one, or when it contradicts the lower
     # bound: then the store was upgraded, and old traces remained
     below: Version | None
 

@@ -73,7 +73,7 @@ FASTJSON_1: Final = re.compile(rb'":\{-?\d+:')
 FASTJSON_2: Final = re.compile(rb'":\{\s+-?\d+:')
 OFFSET_FILES: Final = ("consumerOffset.json", "delayOffset.json")
 
-# The separator behind the last property: written before 4.9.1, and again from 5.2.0 on.
+# The separator after the last property: written before 4.9.1, and again from 5.2.0 on.
 # By MessageDecoder#messageProperties2String, 4.9.0 to 5.5.0.
 FIRST_WITHOUT_SEPARATOR: Final = Version(4, 9, 1)
 FIRST_WITH_SEPARATOR: Final = Version(5, 2, 0)

@@ -78,7 +78,7 @@ FULL: Final = 2  # no room for more runs
 
 @inlined
 def next_magic(window: UInt8s, begin: int, size: int) -> int:
-    """Give where the next magic code of a record begins; -1 where there is none.
+    """Give where the next magic code of a record begins; -1 where there is not one.
 
     Args:
         window: uint8, shape (n,).

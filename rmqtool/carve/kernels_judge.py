@@ -79,7 +79,7 @@ DELETE: Final = 0x7F
 
 @called
 def property_crc(window: UInt8s, end: int, length: int) -> int:
-    """Read the checksum that closes the properties of a record; -1 where there is none.
+    """Read the checksum that closes the properties of a record; -1 where there is not one.
 
     Its ten digits stand in reverse. Source: MessageDecoder#createCrc32, 5.2.0 to 5.5.0.
 

@@ -193,7 +193,7 @@ class Inspection:
         return found
 
     def _name_links(self, kind: BranchKind) -> None:
-        """Take note of links in place of topics and queues: what is behind them is not read."""
+        """Take note of links in place of topics and queues: what is after them is not read."""
         family = self.store.family(kind)
         if family is None:
             return

@@ -41,7 +41,7 @@ INCOMPLETE: Final = 3
 
 
 class Findings:
-    """The findings of one validation; they stream, and the summary is known behind the last one.
+    """The findings of one validation; they stream, and the summary is known after the last one.
 
     Attributes:
         summary: what was checked, and what not.

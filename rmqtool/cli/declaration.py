@@ -118,7 +118,7 @@ class Parameter(NamedTuple):
     declaration: Argument | Option
     kind: Kind  # how its value is read
     type: Any  # of its value, None aside
-    default: Any  # None where there is none, or none is needed
+    default: Any  # None without one, or none is needed
     is_required: bool  # there is no default
 
     @property
@@ -173,7 +173,7 @@ class Parameter(NamedTuple):
         """Give the value of what was typed.
 
         Raises:
-            UsageError: it is none.
+            UsageError: it is not one.
         """
         if isinstance(raw, list):
             if self.kind is Kind.TEXTS:
@@ -255,7 +255,7 @@ def build(command: type[C], given: Mapping[str, Raw]) -> C:
     """Make a command of what was typed, by the names of its parameters, and of the environment.
 
     Raises:
-        UsageError: a value is none, or contradicts another.
+        UsageError: a value is not one, or contradicts another.
     """
     values: dict[str, dict[str, object]] = {"": {}}
     for parameter in parameters(command):

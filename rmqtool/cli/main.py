@@ -152,7 +152,7 @@ def _complete(words: Sequence[str]) -> int:
 
 
 def _flush() -> None:
-    """Write out what Typer printed; what fails here must not fail at exit, behind our back."""
+    """Write out what Typer printed; what fails here must not fail at exit, after our back."""
     if sys.stdout is None:
         return
     try:

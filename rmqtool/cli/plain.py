@@ -29,7 +29,7 @@ def read(words: Sequence[str]) -> Command | None:
         words: without the program's name.
 
     Raises:
-        UsageError: a value is none.
+        UsageError: a value is not one.
     """
     first, *rest = words or [""]
     if not rest and first in (*HELP.spellings, *VERSION.spellings):

@@ -34,7 +34,7 @@ def read(words: Sequence[str]) -> Command | int:
     """Read a command line; an exit code when Typer has answered already, to --help.
 
     Raises:
-        UsageError: a value is none.
+        UsageError: a value is not one.
         typer.TyperException: a line that no command understands.
         typer.Abort: interrupted.
         SystemExit: Typer's own answer to a closed pipe.
@@ -51,13 +51,13 @@ class _Contents(TyperGroup):
         return [*NAMES]
 
     def get_command(self, ctx: Context, cmd_name: str) -> Built | None:  # noqa: ARG002
-        """Import and build one command; None when there is none of that name."""
+        """Import and build one command; None without one of that name."""
         return _command(cmd_name) if cmd_name in NAMES else None
 
     def resolve_command(
         self, ctx: Context, args: list[str]
     ) -> tuple[str | None, Built | None, list[str]]:
-        """Find the command that is called; where there is none, say what may have been meant.
+        """Find the command that is called; where there is not one, say what may have been meant.
 
         Raises:
             UsageError: there is no such command.

@@ -1,4 +1,4 @@
-"""Run validations and show them while they run; write reports for CI systems behind them."""
+"""Run validations and show them while they run; write reports for CI systems after them."""
 
 from __future__ import annotations
 

@@ -201,7 +201,7 @@ class RunCollector:
         """Give all runs; nothing can be added any more.
 
         Args:
-            end: position behind the part, for one in which nothing begins.
+            end: position after the part, for one in which nothing begins.
         """
         runs = Runs(
             first=self._first,

@@ -101,7 +101,7 @@ def _delays(store: Store, units: Units, queue_id: int) -> Iterator[int]:
 
 
 def _of_extension(store: Store, queue_id: int, address: int) -> int:
-    """Read the tags code of a unit of the extension; -1 where there is none."""
+    """Read the tags code of a unit of the extension; -1 where there is not one."""
     queue = store.ext_queue(SCHEDULE_TOPIC, queue_id)
     raw = queue.files.read_at(real_offset(address), EXT_UNIT.size) if queue else b""
     return EXT_UNIT.parse(raw)["tags_code"] if len(raw) == EXT_UNIT.size else -1

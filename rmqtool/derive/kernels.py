@@ -148,7 +148,7 @@ def dispatch(
 
     Args:
         columns: int64, shape (ROWS, m), with texts.
-        which: first record, record behind the last, units and highest fate so far.
+        which: first record, record after the last, units and highest fate so far.
         rules: int64, kind of each topic; int64, delay of each level in ms.
         queues: slots, facts and count of a `QueueTable`.
         units: uint8, shape (UNIT * k,); int64, shape (FACTS, k), with room for all records.

@@ -1,4 +1,4 @@
-"""Queue runs: units of one queue that lie one behind the other, packed as a broker packs them.
+"""Queue runs: units of one queue that lie one after the other, packed as a broker packs them.
 
 A run is addressed by its queue offset: its bytes belong at `queue_offset * 20` of the queue. Units
 of batch queues have no such place; their runs are in log order.

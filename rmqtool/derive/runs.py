@@ -46,13 +46,13 @@ class Runs:
 
     # position in the segment at which the first extent begins; None when none does
     first: int | None
-    end: int  # position behind the last extent
+    end: int  # position after the last extent
     records: int  # how many
     queues: QueueRuns  # units of consume queues
     batch_queues: QueueRuns  # units of batch queues
     index: IndexRun  # entries of the key index
     stretches: tuple[Stretch, ...]  # fillers, gaps, unused tails, in file order
-    # physical offsets of records that no broker can dispatch: a number in their properties is none.
+    # physical offsets of records that no broker can dispatch: a numeric property is no number.
     # All later ones of the segment are lost to a broker, too.
     undispatched: tuple[int, ...]
     last_physical_offset: int  # of the last record; -1 without records

@@ -56,14 +56,14 @@ class Scratch:
             _SPARE.append(self)
 
     def make_room_for_units(self, used: int, more: int) -> None:
-        """Have room for more units behind those in use."""
+        """Have room for more units after those in use."""
         while self.facts.shape[1] < used + more:
             self.packed = np.concatenate([self.packed, np.empty_like(self.packed)])
             self.facts = np.concatenate([self.facts, np.empty_like(self.facts)], axis=1)
             self.sorted_facts = np.empty_like(self.facts)
 
     def make_room_for_entries(self, used: int, more: int) -> None:
-        """Have room for more index entries behind those in use."""
+        """Have room for more index entries after those in use."""
         while self.hashes.size < used + more:
             self.hashes = np.concatenate([self.hashes, np.empty_like(self.hashes)])
             self.places = np.concatenate([self.places, np.empty_like(self.places)], axis=1)

@@ -226,7 +226,7 @@ class _OwnRecords:
     def _count(self, batch: Batch, records: Int64s) -> None:
         offsets = records[row.PHYSICAL_OFFSET]
         low, high = self.task.shared
-        # Which range, topic and queue: the numbers of all three, one behind the other.
+        # Which range, topic and queue: the numbers of all three, one after the other.
         places = (offsets >= low).astype(np.int64) + (offsets >= high)
         if (places == RANGES.index(SHARED)).any():
             self._first(int(offsets[places == RANGES.index(SHARED)][0]))

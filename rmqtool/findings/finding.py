@@ -71,9 +71,9 @@ class At(NamedTuple):
     path: str  # file or directory, relative to the store root, `/` separated
     position: int | None = None  # first byte in that file; None when it is about the whole file
     length: int | None = None  # bytes from `position` on; None as above
-    # commitlog offset that is concerned; None when there is none
+    # commitlog offset that is concerned; None without one
     physical_offset: int | None = None
-    # of the queue or record that is concerned, printable; None when there is none
+    # of the queue or record that is concerned, printable; None without one
     topic: str | None = None
     queue_id: int | None = None  # of that queue; None when it is not one alone
     queue_offset: int | None = None  # of the unit or record in it, the first of several

@@ -61,7 +61,7 @@ def filter_name(consumer_group: str, topic: str) -> str:
 
 
 def is_hit(bit_map: bytes, positions: tuple[int, ...]) -> bool:
-    """Tell whether all these bits are set; a bit behind the end is not."""
+    """Tell whether all these bits are set; a bit past the end is not."""
     return all(
         position // _BITS < len(bit_map) and bit_map[position // _BITS] >> position % _BITS & 1
         for position in positions

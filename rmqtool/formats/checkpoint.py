@@ -1,4 +1,4 @@
-"""`checkpoint`: how far the store's parts had come; 4096 bytes, zero behind the fields.
+"""`checkpoint`: how far the store's parts had come; 4096 bytes, zero after the fields.
 
 Fields that a release does not know it leaves as they are.
 Source: StoreCheckpoint, 4.9.3 to 5.5.0.

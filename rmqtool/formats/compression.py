@@ -24,7 +24,7 @@ _ZSTD_WINDOW_BYTES: Final = 1 << 27
 
 
 class Decompressed(NamedTuple):
-    """A body as the client gave it, or why there is none."""
+    """A body as the client gave it, or why there is not one."""
 
     body: bytes | None  # the bytes; None when they cannot be had
     reason: str = ""  # what stood in the way; empty with a body
@@ -48,7 +48,7 @@ def decompress(body: bytes, flags: int, ceiling: int = DEFAULT_CEILING_BYTES) ->
 
 
 def _zlib(body: bytes, ceiling: int) -> Decompressed:
-    """Read one zlib stream; bytes behind it are ignored, as Java's InflaterInputStream does."""
+    """Read one zlib stream; bytes after it are ignored, as Java's InflaterInputStream does."""
     reader = zlib.decompressobj()
     try:
         found = reader.decompress(body, ceiling + 1)

@@ -2,7 +2,7 @@
 
 A key that is an object itself, as clients write it, becomes its own text without spaces.
 
-Zeros past the end, as a crash leaves them, end the text; `null` in place of an object is none.
+Zeros past the end, as a crash leaves them, end the text; `null` in place of an object is not one.
 
 What the files hold is in config_shapes.py. Strict JSON, as RocksDB values and metrics are, is
 accepted alike.

@@ -24,7 +24,7 @@ EXT_UNIT: Final = Layout(
     ),  # 20
     "consumequeue_ext/<topic>/<queue id>/*: head of one unit",
 )
-END_BLANK: Final = -1  # in place of a size, behind the last unit of a file
+END_BLANK: Final = -1  # in place of a size, after the last unit of a file
 END_BLANK_DATA_LENGTH: Final = 4  # bytes that a file keeps for it
 MAX_EXT_UNIT_SIZE: Final = 32_767
 DEFAULT_FILE_LENGTH: Final = 50_331_648  # mappedFileSizeConsumeQueueExt
@@ -62,7 +62,7 @@ def decode(raw: bytes, *, path: str = "<bytes>", position: int = 0) -> ExtUnit |
     Source: ConsumeQueueExt.CqExtUnit#read, 4.9.3 to 5.5.0.
 
     Raises:
-        Truncated: the unit goes on behind `raw`.
+        Truncated: the unit goes on after `raw`.
         BadLength: the size is not that of header and bitmap.
     """
     if len(raw) < END_BLANK_DATA_LENGTH or EXT_UNIT["size"].of(raw) < 1:

@@ -31,7 +31,7 @@ DLEDGER_ENTRY: Final = Layout(
     ),  # 48
     "dledger-<id>/data/*: header of one commitlog record",
 )
-DLEDGER_BODY_OFFSET: Final = DLEDGER_ENTRY.size  # queues and index point behind the header
+DLEDGER_BODY_OFFSET: Final = DLEDGER_ENTRY.size  # queues and index point after the header
 
 DLEDGER_BLANK: Final = Layout(
     "dledger_blank",

@@ -41,7 +41,7 @@ def decode(raw: bytes, *, path: str = "<bytes>") -> EpochFile:
 
     Raises:
         Truncated: the two head lines are not there.
-        DecodeError: a number is none.
+        DecodeError: a number is not one.
     """
     lines = raw.decode("utf-8", "replace").splitlines()
     if len(lines) < _HEAD_LINES:
@@ -82,7 +82,7 @@ def decode_identity(raw: bytes, *, path: str = "<bytes>") -> BrokerIdentity:
 
     Raises:
         Truncated: fewer than three parts.
-        DecodeError: the broker's number is none.
+        DecodeError: the broker's number is not one.
     """
     parts = raw.decode("utf-8", "replace").strip().split("#")
     if len(parts) < _IDENTITY_PARTS:

@@ -217,12 +217,12 @@ def decode(raw: bytes, *, path: str = "<bytes>", position: int = 0) -> Message:
     """Read the record at the beginning of `raw`, and prove that its lengths fit together.
 
     Args:
-        raw: the record; bytes behind it are not looked at.
+        raw: the record; bytes after it are not looked at.
         path: where it came from, for the error.
         position: where it lay in that file, for the error.
 
     Raises:
-        Truncated: the record goes on behind `raw`.
+        Truncated: the record goes on after `raw`.
         BadMagic: it is no record (a blank, for one).
         BadLength: a length is impossible, or the parts do not add up to the total size.
     """

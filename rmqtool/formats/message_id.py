@@ -220,7 +220,7 @@ def _signed(number: int, bits: int) -> int:
 
 
 def _month_starts(reference_ms: int) -> tuple[int, ...]:
-    """Give when the month of a time, the one before and the one behind it began, in UTC."""
+    """Give when the month of a time, the one before and the one after it began, in UTC."""
     try:
         reference = datetime.fromtimestamp(reference_ms / 1000, UTC)
         first = reference.replace(day=1, hour=0, minute=0, second=0, microsecond=0)

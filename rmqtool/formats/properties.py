@@ -46,7 +46,7 @@ class PropertyItem(NamedTuple):
     position: int  # first byte in the properties
     length: int  # bytes, with the separator that ends it
     name: bytes  # bytes before the first 0x01
-    value: bytes  # bytes behind it, which may hold another 0x01
+    value: bytes  # bytes after it, which may hold another 0x01
     is_kept: bool  # whether the broker's reader takes it; empty names and values vanish
 
 
@@ -135,7 +135,7 @@ def crc_item(record_head: bytes) -> bytes:
 
 
 def stored_crc(properties: Mapping[str, str]) -> int | None:
-    """Read the property CRC; None where the broker would say that there is none.
+    """Read the property CRC; None where the broker would say that there is not one.
 
     Source: CommitLog#checkMessageAndReturnSize, 5.2.0 to 5.5.0; a CRC of 0 counts from 5.3.2 on
     (ISSUE 9121), before that it was none.

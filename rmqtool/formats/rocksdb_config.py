@@ -85,7 +85,7 @@ def v2_row(key: bytes, value: bytes) -> RocksdbRow:
     """Read a row of version 2.
 
     Raises:
-        DecodeError: key or value is none of this database.
+        DecodeError: key or value is not of this database.
     """
     taken, value_reader = RowReader(key, "key"), RowReader(value, "value")
     head = taken.take(CONFIG_KEY)

@@ -48,7 +48,7 @@ def pop_row(key: bytes, value: bytes) -> RocksdbRow:
     """Read the state of one popped message: its key, and JSON that says the same and more.
 
     Raises:
-        DecodeError: the key is none of this family.
+        DecodeError: the key is not of this family.
     """
     taken, text = RowReader(key, "key"), RowReader(value, "value")
     taken.take(POP_TIME)

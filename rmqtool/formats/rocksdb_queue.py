@@ -101,7 +101,7 @@ def unit_row(key: bytes, value: bytes) -> RocksdbRow:
     """Read one unit.
 
     Raises:
-        DecodeError: key or value is none of this family.
+        DecodeError: key or value is not of this family.
     """
     taken, unit = RowReader(key, "key"), RowReader(value, "value")
     _take_topic(taken)
@@ -114,7 +114,7 @@ def offset_row(key: bytes, value: bytes) -> RocksdbRow:
     """Read one row of `max`, `min` or the end of dispatch.
 
     Raises:
-        DecodeError: key or value is none of this family.
+        DecodeError: key or value is not of this family.
     """
     taken, end = RowReader(key, "key"), RowReader(value, "value")
     _take_topic(taken)

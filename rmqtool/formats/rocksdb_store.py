@@ -108,7 +108,7 @@ def index_row(key: bytes, value: bytes) -> RocksdbRow:
     first separator that fits ends the topic, as no topic of a client may hold one.
 
     Raises:
-        DecodeError: key or value is none of this family.
+        DecodeError: key or value is not of this family.
     """
     if key in {LAST_OFFSET, LAST_TIME}:
         return _number_row(key, value)
@@ -152,7 +152,7 @@ def timer_row(key: bytes, value: bytes) -> RocksdbRow:
     """Read a timer message, or one of the timer's checkpoints.
 
     Raises:
-        DecodeError: key or value is none of this family.
+        DecodeError: key or value is not of this family.
     """
     if key in {TIMER_SCANNED, TIMER_DELIVERED}:
         return _number_row(key, value)
@@ -167,7 +167,7 @@ def trans_row(key: bytes, value: bytes) -> RocksdbRow:
     """Read an open half message, or how far half messages were taken.
 
     Raises:
-        DecodeError: key or value is none of this family.
+        DecodeError: key or value is not of this family.
     """
     if key == LAST_OFFSET:
         return _number_row(key, value)

@@ -244,7 +244,7 @@ def _index(survey: Survey, file: IndexFile) -> rows.IndexRow | None:
 
 
 def checkpoint_rows(survey: Survey) -> list[rows.CheckpointRow]:
-    """The checkpoint beside what the files show; nothing when there is none."""
+    """The checkpoint beside what the files show; nothing when there is not one."""
     try:
         fields = survey.store.checkpoint()
     except RmqtoolError as error:

@@ -1,4 +1,4 @@
-"""Consumer groups: how far behind they are, and what they gave up.
+"""Consumer groups: how far after they are, and what they gave up.
 
 Source: ConsumerOffsetManager, MixAll#getRetryTopic, #getDLQTopic, 4.9.3 to 5.5.0.
 """

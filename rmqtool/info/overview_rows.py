@@ -1,7 +1,7 @@
 """Rows of an overview: one class a section, fields in the order they are shown.
 
 The annotations are the public declaration; a time is in ms since 1970 here and a text in its
-column. None is "not known" or "there is none".
+column. None is "not known" or "there is not one".
 Named tuples, as sixteen dataclasses would take a tenth of the whole command to declare.
 """
 

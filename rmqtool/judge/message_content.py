@@ -58,7 +58,7 @@ def check_further(
         batch: of the record.
         number: of the record in it.
         at: where it lies.
-        is_dispatched: brokers read the numbers: at one that is none, Java throws.
+        is_dispatched: brokers read the numbers: at one that is not one, Java throws.
         is_deep: at level deep; else only the numbers matter, and a whole record costs little.
     """
     record = batch.matrix[:, number]

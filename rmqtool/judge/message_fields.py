@@ -191,7 +191,7 @@ def _born_hosts(
 ) -> Iterator[Finding]:
     """Find the one message of a client that came from another address, by a single bit.
 
-    A client with several producers has as many addresses; so has one behind a proxy.
+    A client with several producers has as many addresses; so has one after a proxy.
     """
     flags = batch.columns[row.SYS_FLAG][numbers]
     starts = batch.columns[row.RECORD_START][numbers] + MESSAGE_PREFIX.size

@@ -79,7 +79,7 @@ def keep(key: KernelKey, made: KernelCode, among: Sequence[CacheDirectory]) -> C
         among: the places to try.
 
     Raises:
-        NotKept: there is none.
+        NotKept: there is not one.
     """
 
     def write(directory: int, place: CacheDirectory) -> None:
@@ -94,7 +94,7 @@ def writable(among: Sequence[CacheDirectory]) -> CacheDirectory:
     """Give the first place in which code can be kept; make it if it is not there.
 
     Raises:
-        NotKept: there is none.
+        NotKept: there is not one.
     """
 
     def try_it(directory: int, _: CacheDirectory) -> None:
@@ -110,7 +110,7 @@ def _first(
     """Give the first place that serves for something.
 
     Raises:
-        NotKept: there is none.
+        NotKept: there is not one.
     """
     reasons = []
     for place in among:

@@ -37,7 +37,7 @@ def installed() -> CacheDirectory:
 def own() -> list[CacheDirectory]:
     """Give the directories of the user's own, the one to take first first.
 
-    A home that belongs to another user is none: `sudo` may keep that of who called it.
+    A home that belongs to another user is not one: `sudo` may keep that of who called it.
     """
     found = [os.environ.get("NUMBA_CACHE_DIR", ""), _below(os.environ.get("XDG_CACHE_HOME", ""))]
     found.append(_below(os.environ.get("HOME", ""), ".cache"))

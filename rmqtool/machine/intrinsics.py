@@ -1,7 +1,7 @@
 """Machine instructions that numba does not offer: unaligned big-endian loads, byte masks, calls.
 
 None checks bounds: a caller proves that `position` lies in the array. Loads of 8 bytes and masks
-of 32 may read past the end of a record, so windows are allocated with SLACK bytes behind them.
+of 32 may read past the end of a record, so windows are allocated with SLACK bytes after them.
 What they are made of is in `instructions`, which only the compiler loads.
 """
 
@@ -14,7 +14,7 @@ from rmqtool.machine.pieces import Instruction
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-SLACK: Final = 64  # bytes that a window has behind its last one
+SLACK: Final = 64  # bytes that a window has after its last one
 MASK_BYTES: Final = 32  # bytes that one mask looks at
 
 

@@ -46,7 +46,7 @@ def open_other(path: str) -> LogSource:
     """Open the store, or the file of records, that messages may be in.
 
     Raises:
-        StoreError: it is none, or cannot be read.
+        StoreError: it is not one, or cannot be read.
     """
     return source_of(path, None)
 

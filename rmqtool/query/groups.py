@@ -153,7 +153,7 @@ class ConsumerGroup:
         return DLQ_PREFIX + self.name
 
     def pop_topic(self, topic: str) -> str | None:
-        """Give the retry topic of pop consumers of a topic; None where there is none."""
+        """Give the retry topic of pop consumers of a topic; None without one."""
         names = (f"{self.retry_topic}{one}{topic}" for one in POP_SEPARATORS)
         return next((name for name in names if name in self._sources.topics), None)
 

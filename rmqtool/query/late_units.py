@@ -123,7 +123,7 @@ class LateQueue(QueueUnits):
         return found
 
     def _late(self, number: int) -> Unit | None:
-        """Give a late unit; None when it is none of a record, or not late."""
+        """Give a late unit; None when it is not of a record, or not late."""
         row = int(np.searchsorted(self._numbers, number, "right")) - 1
         if row < 0 or self._numbers[row] != number:
             return None

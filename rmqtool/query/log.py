@@ -67,7 +67,7 @@ class LogRecord(NamedTuple):
 
     @property
     def end(self) -> int:
-        """Physical offset behind it."""
+        """Physical offset after it."""
         return self.message.physical_offset + self.message.total_size
 
     @property
@@ -115,7 +115,7 @@ class Log:
 
     @cached_property
     def end(self) -> int:
-        """Physical offset behind the last record, found with a few reads.
+        """Physical offset after the last record, found with a few reads.
 
         Raises:
             UnreadablePath: a file may not be read.
@@ -221,7 +221,7 @@ class Log:
         return self.record_at(head.physical_offset)
 
     def next_record(self, physical_offset: int) -> RecordHead | None:
-        """Find the first record at or behind an offset, some MiB far in its file, or in the next.
+        """Find the first record at or after an offset, some MiB far in its file, or in the next.
 
         Raises:
             UnreadablePath: a file may not be read.

@@ -53,7 +53,7 @@ class RecordNeed(NamedTuple):
         return self._match_deeper(message)
 
     def _match_deeper(self, message: Message) -> str:
-        """Look where brokers do not: behind a later unique key, and into inner batches."""
+        """Look where brokers do not: after a later unique key, and into inner batches."""
         raw = self.text.encode("utf-8", "surrogatepass")
         if raw not in message.properties_bytes and raw not in message.body:
             return ""

@@ -126,7 +126,7 @@ def number(option: str, text: str, largest: int = _LARGEST) -> int:
     """Read a decimal or `0x` number.
 
     Raises:
-        UsageError: it is none, or does not fit.
+        UsageError: it is not one, or does not fit.
     """
     text = text.strip()
     if not _NUMBER.fullmatch(text):

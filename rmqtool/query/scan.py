@@ -40,7 +40,7 @@ class Hits:
     """What one part of the log gave."""
 
     first: int | None  # position at which its first extent begins; None when it has none
-    end: int  # position behind its last extent
+    end: int  # position after its last extent
     offsets: tuple[int, ...]  # physical offsets of the candidates
     unread: str = ""  # why the rest could not be read; empty when all was
 

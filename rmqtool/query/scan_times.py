@@ -33,7 +33,7 @@ class Seen(NamedTuple):
     """What the records of one queue say."""
 
     first: int  # smallest queue offset
-    end: int  # behind the largest one
+    end: int  # after the largest one
     start: int  # physical offset of the record that has the smallest one
     queue_offset: int = -1  # the answer so far; -1 for none
     physical_offset: int = -1  # of its record; -1 for none
@@ -53,7 +53,7 @@ class TimesOf:
     """What one part of the log gave."""
 
     first: int | None  # position at which its first extent begins; None when it has none
-    end: int  # position behind its last extent
+    end: int  # position after its last extent
     queues: dict[int, Seen]  # by number
     unread: str = ""  # why the rest could not be read; empty when all was
 

@@ -63,7 +63,7 @@ class Sources:
         return topics.known_topics(self.store)
 
     def queue(self, topic: str, queue_id: int) -> Queue | None:
-        """Give a queue; None when there is none."""
+        """Give a queue; None without one."""
         key = topic, queue_id
         if key not in self._known:
             units = self.queues.queue(topic, queue_id)

@@ -28,7 +28,7 @@ UNREADABLE_UNITS: Final = 64  # passed in a row before a stretch of a queue is g
 
 
 def first_record_from(log: Log, timestamp: int) -> RecordHead | None:
-    """Find the first record of the log that was stored at or after a time; None behind the end.
+    """Find the first record of the log that was stored at or after a time; None past the end.
 
     Raises:
         UnreadablePath: a file may not be read.

@@ -31,7 +31,7 @@ RECALLED_KEY: Final = "TIMER_DEL_UNIQKEY"
 ROLL_TIMES: Final = "TIMER_ROLL_TIMES"
 HALF_OFFSET: Final = "TRANS_OFFSET"  # 5.4.0+, in the operations of RocksDB transactions
 MOST_UNITS: Final = 50_000  # of a queue that are read for one operation
-MOST_RECORDS: Final = 1000  # of one life; a unique key that everybody uses is none
+MOST_RECORDS: Final = 1000  # of one life; a unique key that everybody uses is not one
 TIMES: Final = ("TIMER_OUT_MS", "TIMER_DELIVER_MS", "TIMER_DELAY_SEC", "TIMER_DELAY_MS")
 STAGES: Final = {
     **dict.fromkeys(names.HALF_TOPICS, "half"),
@@ -141,7 +141,7 @@ def _later(lookup: Lookup, message: Message, answer: Answer) -> None:
 def _names(operation: Message, half: Message) -> bool:
     """Tell whether an operation names a half message.
 
-    Its body is one queue offset, from 5.1.0 on several with a comma behind each.
+    Its body is one queue offset, from 5.1.0 on several with a comma after each.
     """
     stored = operation.properties
     if HALF_OFFSET in stored:

@@ -1,1 +1,1 @@
-"""Where queue units come from: one interface, with files, batch files and RocksDB behind it."""
+"""Where queue units come from: one interface, with files, batch files and RocksDB after it."""

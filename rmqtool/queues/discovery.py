@@ -45,7 +45,7 @@ class FileSource(QueueSource):
 
     @cached_property
     def family(self) -> QueueFamily | None:
-        """The directory that holds them; None when there is none."""
+        """The directory that holds them; None without one."""
         if not self._store.branches_of(self.kind):
             return None
         geometry, is_plain = self._store.geometry, self.kind is BranchKind.CONSUME_QUEUE

@@ -291,7 +291,7 @@ class RocksQueues(QueueSource):
         return (queue for queue in self.queues() if queue.topic == topic)
 
     def queue(self, topic: str, queue_id: int) -> RocksQueue | None:
-        """Give one queue; None when there is none."""
+        """Give one queue; None without one."""
         found = (queue for queue in self.queues_of(topic) if queue.queue_id == queue_id)
         return next(found, None)
 

@@ -55,7 +55,7 @@ class LookedUp(NamedTuple):
 
     unit: Unit | None  # what it says; None when it is not a real one
     place: UnitPlace  # where it lies
-    problem: str = ""  # why it is none; empty when it is one
+    problem: str = ""  # why it is not one; empty when it is one
 
 
 class QueueSpan(NamedTuple):
@@ -64,11 +64,13 @@ class QueueSpan(NamedTuple):
     topic: str  # of the queue
     queue_id: int  # of the queue
     kind: BranchKind  # of the queue
-    # first real unit whose record the commitlog still has; None when there is none
+    # first real unit whose record the commitlog still has; None without one
     first: Unit | None
-    last: Unit | None  # last real unit; None when there is none
+    last: Unit | None  # last real unit; None without one
     expired: int  # real units before `first`
-    mean_size: float  # bytes of a message of this queue, from the last units; 0 when there is none
+    mean_size: (
+        float  # bytes of a message of this queue, from the last units; 0 when there is not one
+    )
     is_exact: bool  # `mean_size` is over all units
     files: int = 0  # number of its own files; a database has none for a queue
     size: int = 0  # bytes of these
@@ -258,4 +260,4 @@ class QueueSource(Protocol):
         """
 
     def queue(self, topic: str, queue_id: int) -> QueueUnits | None:
-        """Give one queue; None when there is none."""
+        """Give one queue; None without one."""

@@ -1,7 +1,7 @@
 """Compare what the log gives with what a store has, without writing anything.
 
 Three things differ by nature and are compared by what they mean: units of messages that have
-expired since, where a rebuild has pre-blank; ext addresses, behind which the plain tags code lies;
+expired since, where a rebuild has pre-blank; ext addresses, after which the plain tags code lies;
 and, where segments have expired, index files, which then begin and end elsewhere.
 """
 
@@ -307,7 +307,7 @@ class ComparingSink:
         return self.cut is not None and bool((units["physical_offset"][used] >= self.cut).all())
 
     def _zero_behind(self, path: str, file: OpenFile, end: int, size: int) -> None:
-        """Look for bytes behind the last unit or entry; holes are not read."""
+        """Look for bytes after the last unit or entry; holes are not read."""
         start = file.next_data(end)
         while start is not None and start < size:
             length = min(file.next_hole(start) - start, COMPARED_BYTES)
@@ -325,7 +325,7 @@ class ComparingSink:
 
 
 def _difference(path: str, start: int, expected: Bytes, actual: Bytes) -> Difference:
-    """Say where two stretches of a file differ, at the latest behind the shorter one."""
+    """Say where two stretches of a file differ, at the latest after the shorter one."""
     shared = min(len(expected), len(actual))
     places = np.flatnonzero(expected[:shared] != actual[:shared])
     first = int(places[0]) if len(places) else shared

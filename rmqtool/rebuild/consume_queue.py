@@ -65,7 +65,7 @@ class QueueResult(NamedTuple):
     topic: str  # as text
     queue_id: int  # of the topic
     first_queue_offset: int  # of the first unit; -1 without units
-    next_queue_offset: int  # behind the last unit: what the next message gets
+    next_queue_offset: int  # after the last unit: what the next message gets
     files: int  # how many
     tally: UnitTally  # what became of its units
     left_out: str = ""  # why nothing was written; empty when it was
@@ -276,7 +276,7 @@ class _ConsumeQueue(_Queue):
 
 
 class _BatchQueue(_Queue):
-    """A batch queue: units one behind the other; a queue offset gives no place."""
+    """A batch queue: units one after the other; a queue offset gives no place."""
 
     def __init__(self, run: QueueRun, topic: str, options: QueueOptions) -> None:
         super().__init__(run, topic, options)

@@ -1,4 +1,4 @@
-"""Consume queue extension: units with the Bloom bits of SQL92 subscriptions, behind queue units.
+"""Consume queue extension: units with the Bloom bits of SQL92 subscriptions, after queue units.
 
 A broker with `enableConsumeQueueExt` puts the address of an ext unit in place of the tags code, and
 sets the bits of every subscription of `consumerFilter.json` that was born before the message and
@@ -130,7 +130,7 @@ class ExtBytes:
 
 
 class ExtQueue:
-    """The ext units of one queue, one behind the other.
+    """The ext units of one queue, one after the other.
 
     Attributes:
         pending: what has not been written yet.

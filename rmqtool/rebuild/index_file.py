@@ -53,7 +53,7 @@ class BuiltIndexFile(NamedTuple):
     slots: int  # hash slots
     header: dict[str, int]  # the fields, by name
     head: npt.NDArray[np.uint8]  # uint8, shape (header and slots,)
-    used: int  # bytes of the file from its start; behind them are zeros
+    used: int  # bytes of the file from its start; after them are zeros
     is_full: bool  # whether the next entry went to another file
 
     @property
@@ -151,7 +151,7 @@ class IndexBuilder:
             self._head = np.zeros(entry_position(slots, 0), np.uint8)
             self._window = np.zeros(WINDOW_ENTRIES * INDEX_ENTRY.size, np.uint8)
         self._head[:] = 0
-        self._window[: INDEX_ENTRY.size] = 0  # entry 0 is none
+        self._window[: INDEX_ENTRY.size] = 0  # entry 0 is not one
         header = self._header
         header[kernels.BEGIN_TIMESTAMP] = header[kernels.END_TIMESTAMP]
         header[kernels.BEGIN_OFFSET] = header[kernels.END_OFFSET]
@@ -193,7 +193,7 @@ class IndexBuilder:
         self._is_open = False
 
     def _choose_name(self) -> str:
-        """Name a file: behind the one before, for a broker loads them in the order of names."""
+        """Name a file: after the one before, for a broker loads them in the order of names."""
         known = self._names.get(int(self._header[kernels.BEGIN_OFFSET]), "")
         if known <= self._last_name:
             known = file_name(self._created_at, self._zone)

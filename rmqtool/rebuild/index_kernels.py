@@ -56,7 +56,7 @@ def put_keys(
 
     Args:
         file: uint8, header and slots of the file; uint8, a window of entries.
-        geometry: slots, number of the entry behind the window or the file, and of the window's
+        geometry: slots, number of the entry after the window or the file, and of the window's
             first entry (the unused entry 0 counted).
         header: int64, shape (6,): the header's fields.
         entries: int32, shape (n,): hashes, none negative; int64, shape (n,): physical offsets;

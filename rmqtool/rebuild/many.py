@@ -112,7 +112,7 @@ def directory_of(store: FleetStore) -> str:
 
 
 class Rebuilds:
-    """Several stores that are rebuilt, in order; then what stands for stores and is none.
+    """Several stores that are rebuilt, in order; then what stands for stores and is not one.
 
     Attributes:
         stores: which.

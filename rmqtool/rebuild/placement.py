@@ -23,7 +23,7 @@ FEW_FILLERS: Final = 1 << 16  # a queue file with default settings has 300,000 u
 
 
 class PlacedUnits(NamedTuple):
-    """Units that lie one behind the other."""
+    """Units that lie one after the other."""
 
     queue_offset: int  # of the first unit
     packed: memoryview | bytes  # 20 bytes each
@@ -106,7 +106,7 @@ class Placement:
             yield from self._decide(doubtful)
 
     def _place_before(self, doubtful: QueueRun, run: QueueRun) -> int | None:
-        """Give the place of a misnumbered run, which the next one tells; None if it is none."""
+        """Give the place of a misnumbered run, which the next one tells; None if it is not one."""
         place = run.queue_offset - doubtful.count
         if self.next >= 0:
             return place if place == self.next else None

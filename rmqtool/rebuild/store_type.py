@@ -96,7 +96,7 @@ def rules_for(store: Store, options: RebuildOptions) -> tuple[DispatchRules, str
     """Say which rules follow from the release that was asked for, or that wrote the store; and why.
 
     Raises:
-        UsageError: the release is none.
+        UsageError: the release is not one.
     """
     if options.rules is not None:
         return options.rules

@@ -81,7 +81,7 @@ def host_of(text: str) -> bytes:
     """Read a broker's address, `10.0.0.1:10911` or `[::1]:10911`, as records store it.
 
     Raises:
-        UsageError: it is none.
+        UsageError: it is not one.
     """
     import ipaddress
 

@@ -108,7 +108,7 @@ def source_of(path: str, broker_conf: str | None) -> LogSource:
     """Open a source.
 
     Raises:
-        StoreError: it is none, or cannot be read.
+        StoreError: it is not one, or cannot be read.
     """
     place = place_of(path)
     if path.endswith(RECORDS):
@@ -129,7 +129,7 @@ def source_of(path: str, broker_conf: str | None) -> LogSource:
 def _of_file(
     segment: Segment, options: TakeOptions, advance: Callable[[int], None]
 ) -> Iterator[Chunk]:
-    """Yield the records of a file of records; what is none has the number that it would have."""
+    """Yield the records of a file of records; what is not one has the number that it would have."""
     options = replace(options, offsets=row.PHYSICAL_OFFSET_FIELD)
     maker = options.maker()
     number = 1
@@ -162,7 +162,7 @@ def _batches(segment: Segment, options: ScanOptions) -> Iterator[Batch | Gap]:
 
 
 def _after(segment: Segment, position: int) -> int | None:
-    """Find the next record past something that is none; None where nothing follows."""
+    """Find the next record past something that is not one; None where nothing follows."""
     with segment.open() as file:
         size = _size_at(file, position)
         if SMALLEST_RECORD <= size <= LARGEST_RECORD and _is_record(file, position + size):

@@ -69,7 +69,7 @@ class TakeRecords:
     options: TakeOptions
 
     def __call__(self, part: SegmentPart, *, start: int | None = None) -> Chunk:
-        """Give the records of a part, and what in it is none."""
+        """Give the records of a part, and what in it is not one."""
         maker = self.options.maker()
         # A hole of any length is one part.
         maker.reserve(min(part.length, self.options.part_bytes))

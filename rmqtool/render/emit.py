@@ -110,7 +110,7 @@ def chosen_columns(rows: Rows, look: Look) -> Sequence[str]:
     """Give the columns to write.
 
     Raises:
-        UsageError: one of them is none of these rows'.
+        UsageError: one of them is not of these rows'.
     """
     if look.columns is None:
         return rows.columns
@@ -203,7 +203,7 @@ class _JsonArray:
         return count
 
     def _lines(self, chunk: Chunk) -> tuple[int, bytes]:
-        """Give a chunk's rows, each with a line feed behind it; there is none inside a row."""
+        """Give a chunk's rows, each with a line feed after it; there is not one inside a row."""
         if isinstance(chunk, JsonLines):
             return chunk.count, bytes(chunk.text)
         rows = rows_of(chunk)

@@ -30,7 +30,7 @@ class Sink:
 
     Attributes:
         name: what to call it in an error.
-        width: columns of the terminal behind it; None when it is none.
+        width: columns of the terminal after it; None when it is not one.
     """
 
     def __init__(self, stream: Writable, name: str, width: int | None = None) -> None:
@@ -97,7 +97,7 @@ def standard_output() -> Sink:
 
 
 def terminal_width(descriptor: int) -> int | None:
-    """Give the columns of the terminal behind a file descriptor; None when it is none.
+    """Give the columns of the terminal behind a file descriptor; None when it is not one.
 
     `COLUMNS` wins, as everywhere; a terminal that does not know its width has 80 columns.
     """

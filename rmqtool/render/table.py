@@ -5,7 +5,7 @@ line and nothing is ever cut; on a terminal it ends in an ellipsis, IDs, keys an
 columns that do not fit
 are left out, which the caller is told. Sentences are never cut: where they do not fit beside the
 rest they stand below it. A column that is there for exceptions only, such as the
-code of a damage, takes no room before there is one; a later one stands behind its line.
+code of a damage, takes no room before there is one; a later one stands after its line.
 """
 
 from __future__ import annotations

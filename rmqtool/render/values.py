@@ -102,7 +102,7 @@ def json_row(row: Mapping[str, object]) -> dict[str, object]:
     """Give a row as plain JSON values, in the order of its fields.
 
     Bytes are text; where they are not UTF-8 the text has replacement characters, and a twin
-    field with `_b64` behind its name holds them exactly.
+    field with `_b64` after its name holds them exactly.
     """
     plain: dict[str, object] = {}
     for name, value in row.items():

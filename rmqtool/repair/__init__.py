@@ -113,7 +113,7 @@ def undo(store: Path, which: str | None = None, *, broker_conf: str | None = Non
         Name of the undo directory that it was kept in.
 
     Raises:
-        RepairError: there is none, or the store was changed since.
+        RepairError: there is not one, or the store was changed since.
         StoreLocked: a broker uses the store.
     """
     from rmqtool.store.address import place_of

@@ -89,7 +89,7 @@ class EditedPlace(Place):
         return self._at(self._own.child(name))
 
     def resolved(self) -> Self:
-        """Give the place that a link leads to, there or not; itself when it is none."""
+        """Give the place that a link leads to, there or not; itself when it is not one."""
         return self._at(self._own.resolved())
 
     def stat(self) -> Entry | None:

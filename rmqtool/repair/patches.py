@@ -49,7 +49,7 @@ class Patch:
 
     @property
     def end(self) -> int:
-        """Number behind the last one."""
+        """Number after the last one."""
         return self.number + len(self.raw) // UNIT
 
     def without(self, start: int, end: int) -> Iterator[Patch]:

@@ -161,7 +161,7 @@ def read_plan(path: str, replica: Place | None = None) -> Plan:
         replica: the store that lends bytes; None where none is named.
 
     Raises:
-        UsageError: it is none that this version wrote.
+        UsageError: it is not one that this version wrote.
         UnreadablePath: it cannot be read.
     """
     raw = Place.of(path).read(LARGEST_PLAN)

@@ -68,7 +68,7 @@ class SegmentFacts:
     segment: Segment  # the file
     stretches: list[Stretch] = field(default_factory=list)  # fillers, gaps, unused space, in order
     records: int = 0  # how many begin in it
-    end: int = 0  # position behind the last extent
+    end: int = 0  # position after the last extent
     # of records that name another place: how far that is from theirs, bytes
     distances: Counter[int] = field(default_factory=Counter)
 
@@ -137,7 +137,7 @@ class LogSurvey:
 
     @property
     def end(self) -> int:
-        """Where the log will end: behind its last record, or the bridge over its tail."""
+        """Where the log will end: after its last record, or the bridge over its tail."""
         facts, tail = self.facts, self.queues.judge.tail
         if tail is not None:
             return max(tail.start, self.queues.judge.tail_end)
@@ -250,7 +250,7 @@ class LogSurvey:
         return {start: place for start, place in places.items() if place is not None}
 
     def forget_unused(self) -> None:
-        """Drop what was noted of files behind the last one in use: the log ends before them."""
+        """Drop what was noted of files after the last one in use: the log ends before them."""
         used = [facts.segment.start for facts in self.segments.values() if facts.is_used]
         self.queues.last_start = max(used, default=0)
         end = self.queues.last_start + self.inspection.store.commitlog.file_length

@@ -88,7 +88,7 @@ class QueueCoverage:
 
     @property
     def ahead(self) -> int:
-        """Units behind the last record that the log has for this queue."""
+        """Units after the last record that the log has for this queue."""
         if self.in_log is None or self.in_files is None:
             return 0
         return max(self.in_files[1] - self.in_log[1], 0)

@@ -13,7 +13,7 @@ from typing import Final
 
 (
     PHYSICAL_OFFSET,  # where the record lies: start of the segment plus POSITION
-    POSITION,  # first byte in the segment; with DLedger behind the entry header
+    POSITION,  # first byte in the segment; with DLedger after the entry header
     RECORD_START,
     SIZE,
     MAGIC_CODE,
@@ -64,4 +64,4 @@ MARK_MALFORMED: Final = 8  # topic, tags or a key is no UTF-8
 HASH, TEXT_START, TEXT_LENGTH, KEY_SEED = range(4)
 FACTS: Final = 4
 TOPICS, TOPICS_TEXT = range(2)  # places of its `counts`
-WORD_SLACK: Final = 8  # bytes behind its text: kernels compare text by words
+WORD_SLACK: Final = 8  # bytes after its text: kernels compare text by words

@@ -36,7 +36,7 @@ BATCH_ENTRIES: Final = 1 << 16
 
 @dataclass(frozen=True, slots=True)
 class EntryBatch:
-    """Entries that lie one behind the other."""
+    """Entries that lie one after the other."""
 
     first: int  # number of the first one
     raw: npt.NDArray[np.uint8]  # uint8, shape (count, 20)
@@ -115,7 +115,7 @@ def scan(
     Args:
         file: the opened file.
         index: its geometry.
-        end: number behind the last entry: `index_count` of the header as a rule. Entries that
+        end: number after the last entry: `index_count` of the header as a rule. Entries that
             file or geometry have no room for are left out.
         batch_entries: entries in a batch.
 

@@ -24,7 +24,7 @@ class Joinable(Protocol):
 
     Attributes:
         first: position at which the first extent of the part begins; None when it found none.
-        end: position behind the last extent, in this part or behind it.
+        end: position after the last extent, in this part or after it.
     """
 
     @property

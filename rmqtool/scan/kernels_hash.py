@@ -49,7 +49,7 @@ def java_hash(window: UInt8s, start: int, length: int, seed: int) -> int:
     """Give the hash of a stretch of UTF-8, 32 bits unsigned, going on from `seed`.
 
     Args:
-        window: uint8, shape (n,); up to 7 bytes behind the stretch are read, too.
+        window: uint8, shape (n,); up to 7 bytes after the stretch are read, too.
         start: first byte.
         length: bytes, not negative.
         seed: hash of what stands before, 0 for nothing.

@@ -31,13 +31,13 @@ MINUS: Final = 0x2D
 PLUS: Final = 0x2B
 
 # What was found in properties takes rows of `found`: those that matter, each as the start of its
-# value behind the first byte of the properties, and the length of it.
+# value after the first byte of the properties, and the length of it.
 TAGS, KEYS, UNIQUE_KEY, DELAY, INNER_NUM, INNER_BASE, CRC, DISPATCH, DISPATCH_OFFSET = range(9)
 WANTED: Final = 9
 MARKS: Final = 9  # marks of the record
 ITEMS: Final = 10  # rows
 # Records of one producer have properties of one shape: the same names at the same places, only
-# values differ. A shape that was seen twice is remembered behind its items: an example of it, and
+# values differ. A shape that was seen twice is remembered after its items: an example of it, and
 # for each 32 bytes which of them belong to names and separators, and which to values.
 EXAMPLE: Final = ITEMS  # where it begins in the window, its length; -1 for none
 MISSES: Final = ITEMS + 1  # how many records in a row had another shape
@@ -154,7 +154,7 @@ def cut_items(window: UInt8s, start: int, end: int, found: Int64s) -> None:
     for block in range(start, end + 1, MASK_BYTES):
         names = mask_of(window, block, NAME_VALUE_SEPARATOR)
         ends = mask_of(window, block, PROPERTY_SEPARATOR)
-        if end - block < MASK_BYTES:  # the end counts as a separator: an empty item is none
+        if end - block < MASK_BYTES:  # the end counts as a separator: an empty item is not one
             last = 1 << (end - block)
             names, ends = names & (last - 1), ends & (last - 1) | last
         while ends:

@@ -297,9 +297,9 @@ def texts(
     """Read topic and properties of records; return where it stopped, why, and the keys so far.
 
     Args:
-        window: uint8, shape (n,), with SLACK bytes behind the last record.
+        window: uint8, shape (n,), with SLACK bytes after the last record.
         columns: int64, shape (ROWS, m); the rows from TOPIC_NUMBER on are filled.
-        which: first record, record behind the last, keys collected so far, WANT_ bits.
+        which: first record, record after the last, keys collected so far, WANT_ bits.
         topics: slots, facts, text and counts of a `TopicTable`.
         keys: int64, shape (2, k), filled with (record, hash) in dispatch order; and scratch,
             int64, shape SCRATCH.

@@ -238,7 +238,7 @@ def find_record(window: UInt8s, begin: int, size: int, physical_offset: int) -> 
         physical_offset: what a record at the first byte of the window has in that field.
 
     Returns:
-        Its place in the window; -1 when there is none.
+        Its place in the window; -1 when there is not one.
     """
     for start in range(begin, size - PREFIX + 1):
         if window[start + MAGIC_CODE] != MAGIC_BYTE:

@@ -70,7 +70,7 @@ def scan(
 ) -> Iterator[Batch]:
     """Tile a part of a commitlog segment with batches, in file order.
 
-    A record belongs to the part in which it begins, so the last batch may end behind the part. A
+    A record belongs to the part in which it begins, so the last batch may end after the part. A
     part that does not begin where the file does begins at the first record that says it lies
     there; whether that is where the part before ends, `join` finds out.
 
@@ -319,7 +319,7 @@ class SegmentScanner:
         return found
 
     def _after_damage(self, position: int, first: int) -> int | None:
-        """Find where records go on behind damage at `position`; None when they do not.
+        """Find where records go on after damage at `position`; None when they do not.
 
         Args:
             position: where a record should have been.
@@ -431,9 +431,9 @@ class SegmentScanner:
         return self.size if found is None else min(found, self.size)
 
     def _last_used(self, position: int) -> int:
-        """Give the position behind the last byte of the file that is not zero.
+        """Give the position after the last byte of the file that is not zero.
 
-        It is behind `position`, where something lies that is not.
+        It is after `position`, where something lies that is not.
         """
         window, end = self.window, self.size
         while end > position:

@@ -34,7 +34,7 @@ class TopicTable:
     Attributes:
         slots: int64, shape (power of two,); number of a topic, -1 where empty.
         facts: int64, shape (slots / 2, FACTS).
-        text: uint8, shape (n,); the names, one behind the other.
+        text: uint8, shape (n,); the names, one after the other.
         counts: int64, shape (2,); topics, and bytes of `text` in use.
     """
 

@@ -56,7 +56,7 @@ class Window:
 
     @property
     def end(self) -> int:
-        """Position in the file behind the last byte that is here."""
+        """Position in the file after the last byte that is here."""
         return self.position + self.size
 
     @property

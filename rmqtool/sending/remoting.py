@@ -180,7 +180,7 @@ def frame(code: int, opaque: int, fields: Mapping[str, str], body: bytes) -> byt
 
 
 def json_of(raw: bytes) -> object:
-    """Read JSON, with numbers as names, too; None where it is none."""
+    """Read JSON, with numbers as names, too; None where it is not one."""
     try:
         return orjson.loads(raw)
     except ValueError:

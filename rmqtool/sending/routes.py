@@ -115,7 +115,7 @@ def _route(connection: Connection, topic: str) -> Route:
 
 
 def _masters(found: object) -> tuple[Master, ...] | None:
-    """Read a route; None where it is none."""
+    """Read a route; None where it is not one."""
     try:
         return tuple(sorted(_each_master(found)))
     except (TypeError, KeyError, ValueError, AttributeError):

@@ -73,7 +73,7 @@ def check_java() -> None:
     """Find Java the way Spark does.
 
     Raises:
-        EngineMissing: there is none, or it is too old.
+        EngineMissing: there is not one, or it is too old.
     """
     program = _java()
     if program is None:

@@ -24,7 +24,7 @@ _known: OrderedDict[tuple[Segment, bool], list[int]] = OrderedDict()
 
 
 def true_start(part: SegmentPart, *, is_dledger: bool) -> int:
-    """Give the position of the first extent that begins in a part, or lies behind it.
+    """Give the position of the first extent that begins in a part, or lies after it.
 
     Raises:
         UnreadablePath: the file cannot be read.

@@ -63,7 +63,7 @@ class ExportOptions:
     # bytes from which on a file is closed and another one begun
     target_file_size: int = TARGET_FILE_SIZE
     # the log between the offsets of the selection is known to be what it was: files that have grown
-    # since, behind them, are the same
+    # since, after them, are the same
     is_settled: bool = False
 
     def __post_init__(self) -> None:

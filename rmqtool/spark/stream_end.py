@@ -35,7 +35,7 @@ def end_of(store: Store) -> End:
     """Give where the last record ends that is complete.
 
     A running broker may be in the middle of writing the last one: while its checksum is wrong, or
-    its end is zero, it is left for the next batch. With a record behind it, it is a row, and so it
+    its end is zero, it is left for the next batch. With a record after it, it is a row, and so it
     is when the broker has ended as it should: it took what recovery had left.
     """
     log = store.commitlog
@@ -61,7 +61,7 @@ def has_ended(store: Store) -> bool:
 
 
 def is_complete(tail: Tail, reader: LogReader) -> bool:
-    """Whether the last record is written to its end, or something lies behind it."""
+    """Whether the last record is written to its end, or something lies after it."""
     last = tail.last
     if last is None or last.size > LARGEST_CHECKED:
         return True

@@ -41,7 +41,7 @@ class BatchQueue:
         self.max_physical_offset, self.minimum, self.maximum = -1, -1, 0
 
     def recover(self) -> None:
-        """Find the end: the first unit that is none, in the three newest files.
+        """Find the end: the first unit that is not one, in the three newest files.
 
         Source: BatchConsumeQueue#recover.
         """
@@ -59,7 +59,7 @@ class BatchQueue:
         self._revise()
 
     def truncate(self, physical_offset: int) -> None:
-        """Cut the units of records that begin at or behind `physical_offset`.
+        """Cut the units of records that begin at or after `physical_offset`.
 
         Source: BatchConsumeQueue#truncateDirtyLogicFiles.
         """

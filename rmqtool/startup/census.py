@@ -1,6 +1,6 @@
 """All messages of the log as it lies there now, damage and what follows it included.
 
-The broker's own scan ends at the first damage; to say what is lost behind it, this one goes on at
+The broker's own scan ends at the first damage; to say what is lost after it, this one goes on at
 the next record that proves its own place.
 """
 
@@ -128,7 +128,7 @@ def _census(file: ModelFile, columns: Int64s, names: list[str]) -> SegmentCensus
 def whole_records(
     file: ModelFile, reader: ModelReader, check: RecordCheck
 ) -> Iterator[tuple[int, DispatchRequest]]:
-    """Yield the whole records of a file: in sequence, and behind damage by their own word."""
+    """Yield the whole records of a file: in sequence, and after damage by their own word."""
     position, in_sequence = 0, True
     while True:
         checked = check.check(reader, position, file.length)

@@ -31,7 +31,7 @@ class Dispatched:
     end: int  # physical offset at which it would go on with new messages
     # stretches of the log that it could not read and passed over, half open
     skipped: tuple[tuple[int, int], ...] = ()
-    # physical offset behind which it never gets; the broker then waits for ever
+    # physical offset after which it never gets; the broker then waits for ever
     hangs_at: int | None = None
     is_awaited: bool = True  # whether the broker waits for it before it comes up
 
@@ -99,7 +99,7 @@ class _Reput:
         return None
 
     def _damage(self, file: ModelFile, reader: ModelReader, begin: int) -> tuple[int, int] | None:
-        """Go on as the broker does behind the first record that it cannot read.
+        """Go on as the broker does after the first record that it cannot read.
 
         A record whose lengths do not add up is passed by its totalSize, but the buffer stays where
         its parts ended, and what is left to read is not counted down.

@@ -2,7 +2,7 @@
 
 It is loaded with its queue, and recovered when the queue has a file: from unit to unit by the
 sizes in them, and a size that leads past the end of its file is one at which Java throws. So is a
-bitmap that does; whoever pulls its message gets an error each time. Behind the newest address that
+bitmap that does; whoever pulls its message gets an error each time. After the newest address that
 recovery met in the queue, a start appends a unit for each record that it dispatches, whether the
 queue has that record already or not: an older unit whose address lies there leads into the middle
 of what it wrote. Which bits of a bitmap it sets is not foretold.
@@ -61,12 +61,12 @@ class Extension:
     _read: tuple[ModelFile | None, bytes] = (None, b"")
 
     def recover(self, newest: int | None) -> None:
-        """Follow the units; go on behind the one at the newest address that the queue has.
+        """Follow the units; go on after the one at the newest address that the queue has.
 
         Source: ConsumeQueueExt#recover, #truncateByMaxAddress.
 
         Raises:
-            StartFails: a size leads behind the end of its file.
+            StartFails: a size leads past the end of its file.
             UnreadablePath: a file cannot be read.
         """
         if not self.files.files:
@@ -130,7 +130,7 @@ class Extension:
         Source: ConsumeQueueExt#get, CqExtUnit#read.
 
         Raises:
-            _Throws: it goes on behind what has been written.
+            _Throws: it goes on after what has been written.
         """
         place = real_offset(at)
         file = self.files.find(place, or_first=place == 0)

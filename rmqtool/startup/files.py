@@ -34,7 +34,7 @@ class ModelFile:
     start: int  # first byte of the byte space, from the name
     length: int  # configured length of the file
     place: Place | None = None  # where it lies; None for one that the broker would create
-    wrote_position: int = 0  # behind the last byte that the broker takes for written
+    wrote_position: int = 0  # after the last byte that the broker takes for written
     is_first_created: bool = False  # created in an empty queue, by this start
     # (position, bytes) of what the broker would write, in order
     written: list[tuple[int, bytearray]] = field(default_factory=list)
@@ -43,7 +43,7 @@ class ModelFile:
 
     @property
     def end(self) -> int:
-        """Byte of the byte space behind this file."""
+        """Byte of the byte space after this file."""
         return self.start + self.length
 
     @property
@@ -75,7 +75,7 @@ class ModelFile:
 
 
 class ModelReader:
-    """Positioned reads of a `ModelFile`; what lies behind the end of the file is zero."""
+    """Positioned reads of a `ModelFile`; what lies past the end of the file is zero."""
 
     __slots__ = ("_file", "_model", "_window", "_window_begin", "_window_bytes")
 
@@ -185,7 +185,7 @@ class FileQueue:
         return self.files[0] if found is None and or_first else found
 
     def cut(self, offset: int) -> None:
-        """Lower the position of the file that holds `offset`, delete the files behind it.
+        """Lower the position of the file that holds `offset`, delete the files after it.
 
         Source: MappedFileQueue#truncateDirtyFiles.
         """
@@ -215,7 +215,7 @@ class FileQueue:
             self.delete_last()
 
     def last_for_append(self, start_offset: int) -> ModelFile:
-        """Give the file to append to; a new one when there is none or the last one is full.
+        """Give the file to append to; a new one when there is not one or the last one is full.
 
         Source: MappedFileQueue#getLastMappedFile(long), #tryCreateMappedFile.
         """

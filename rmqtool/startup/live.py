@@ -3,7 +3,7 @@
 A process that dies loses nothing that it has written; only all files must be seen at one moment.
 Each queue is taken as it is when it is looked at, and the log up to the end of the newest record
 that a queue file points to: brokers dispatch in the order of the log, so the records before it were
-whole by then. Queues in RocksDB were copied before, and may lag as far behind as the last flush:
+whole by then. Queues in RocksDB were copied before, and may lag as far after as the last flush:
 without queue files the log goes up to the end of its newest sound record. What comes later counts
 as zeros.
 """

@@ -99,7 +99,7 @@ class Loader:
 
 
 def entries(place: Place) -> list[Entry]:
-    """List a directory as Java's `File#listFiles` does: nothing where there is none.
+    """List a directory as Java's `File#listFiles` does: nothing where there is not one.
 
     A link counts as what it leads to, as it does for the broker.
 

@@ -188,7 +188,7 @@ class LossCount:
         pointed = is_in(segment.positions, self.coverage.now.of(segment.start).positions)
         stays = segment.positions + segment.sizes <= end
         # An earlier cut leaves records in the file that it cut, without units, and older than the
-        # record that it was cut after; the files behind that one it deletes.
+        # record that it was cut after; the files after that one it deletes.
         is_left = (segment.store_timestamps < self.recovered.last_timestamp) & ~pointed
         is_left &= segment.path == self.recovered.end_path
         losses.lost.add(segment, ~stays & ~is_left)

@@ -42,7 +42,7 @@ class ConsumeQueue:
     topic: str  # its topic
     queue_id: int  # its number
     files: FileQueue  # its files
-    # behind the newest record that it points to, as the broker believes
+    # after the newest record that it points to, as the broker believes
     max_physical_offset: int = -1
     min_position: int = 0  # byte of the queue's first unit that still has a record
     appended: int = 0  # units that this start would append
@@ -67,7 +67,7 @@ class ConsumeQueue:
         self.max_physical_offset, self.min_position = -1, 0
 
     def recover(self) -> None:
-        """Find the end: the first unit that is none, in the three newest files.
+        """Find the end: the first unit that is not one, in the three newest files.
 
         Source: ConsumeQueue#recover.
 
@@ -92,7 +92,7 @@ class ConsumeQueue:
             self.extension.recover(newest)
 
     def truncate(self, physical_offset: int) -> None:
-        """Cut the units of records that begin at or behind `physical_offset`.
+        """Cut the units of records that begin at or after `physical_offset`.
 
         The first unit of a file is kept without a look at its size: in an empty last file a unit
         of zeros appears. A queue whose every file goes, or that had none, believes in

@@ -261,7 +261,7 @@ class _Cursor:
         return data
 
     def over(self, begin: int, length: int) -> bytes:
-        """Read from further back, and go on behind it."""
+        """Read from further back, and go on after it."""
         self.at = begin
         return self.take(length)
 

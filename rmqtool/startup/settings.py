@@ -42,7 +42,7 @@ class Settings:
     calculates_bit_maps: bool = conf.BIT_MAPS.default  # `enableCalcFilterBitMap`
     has_lmq: bool = conf.LMQ.default  # `enableLmq`
     dispatches_to_many: bool = conf.MULTI_DISPATCH.default  # `enableMultiDispatch`
-    # `brokerId` is 0; only a master goes on behind a record it cannot dispatch
+    # `brokerId` is 0; only a master goes on after a record it cannot dispatch
     is_master: bool = True
     # heap of the JVM, not from the file: 4.9 to 5.3.1 allocate what totalSize says
     heap_bytes: int = HEAP_BYTES

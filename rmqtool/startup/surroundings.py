@@ -1,7 +1,7 @@
 """What a whole broker loads beside the message store, and would refuse to start for.
 
-A JSON file that cannot be parsed is replaced by its `.bak`, or by nothing when there is none; only
-a `.bak` that cannot be parsed either stops the broker.
+A JSON file that cannot be parsed is replaced by its `.bak`, or by nothing without one; only a
+`.bak` that cannot be parsed either stops the broker.
 Source: BrokerController#initialize, ConfigManager#load, #loadBak, TimerWheel, TimerMessageStore,
 4.9.3 to 5.5.0.
 """

@@ -21,12 +21,12 @@ _FIRST_CHUNK, _LARGEST_CHUNK = 1 << 12, 1 << 20  # bytes; most queues end early 
 class Prefix(NamedTuple):
     """The run of good units at the beginning of a file."""
 
-    end: int  # position behind them
+    end: int  # position after them
     last: np.void | None  # the last of them; None without one
 
 
 def good_units(file: ModelFile, layout: Layout, begin: int = 0, below: int | None = None) -> Prefix:
-    """Follow units from a position until one is none, or points to `below` or behind it.
+    """Follow units from a position until one is not one, or points to `below` or after it.
 
     Raises:
         UnreadablePath: the disk refused.

@@ -45,10 +45,10 @@ _ARRAYS: Final = (
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """Records that the broker accepts, one behind the other."""
+    """Records that the broker accepts, one after the other."""
 
     position: int  # of the first in its file
-    end: int  # position behind the last
+    end: int  # position after the last
     positions: Int64s  # int64, shape (n,); of the records in the file
     sizes: Int64s  # int64, shape (n,); bytes
     physical_offsets: Int64s  # int64, shape (n,); the field, not the place
@@ -73,7 +73,7 @@ class Block:
 
 
 Step: TypeAlias = Block | Checked
-"""A block; or one record, blank or failure, behind the step before."""
+"""A block; or one record, blank or failure, after the step before."""
 
 
 @dataclass(slots=True)

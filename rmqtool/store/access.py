@@ -71,7 +71,7 @@ def user_named(name: str) -> User:
     """Give a user of this machine by name or number.
 
     Raises:
-        UsageError: there is none of that name.
+        UsageError: there is not of that name.
     """
     try:
         found = pwd.getpwnam(name)
@@ -90,7 +90,7 @@ def usual_user(held: list[Held]) -> User | None:
 
 
 def owner_name(uid: int) -> str:
-    """Give the name of a user, or the number where there is none."""
+    """Give the name of a user, or the number where there is not one."""
     return _numbered(uid).name
 
 

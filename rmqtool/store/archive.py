@@ -232,7 +232,7 @@ class ArchiveFile(OpenFile):
         return None
 
     def next_hole(self, position: int) -> int:
-        """Give where the next hole begins; the size where there is none."""
+        """Give where the next hole begins; the size where there is not one."""
         while position < self.size:
             extent, _, end = self._piece(position, self.size)
             if extent is None or self._source is None:

@@ -30,8 +30,8 @@ class Entry(NamedTuple):
     size: int  # bytes, as the file says
     mtime_ns: int  # last change, ns since 1970 UTC
     allocated: int  # bytes that the disk really holds; less than `size` for a sparse file
-    inode: int = 0  # number of the file in its file system; 0 where there is none
-    owner: int | None = None  # number of the user that it belongs to; None where there is none
+    inode: int = 0  # number of the file in its file system; 0 where there is not one
+    owner: int | None = None  # number of the user that it belongs to; None without one
     group: int = 0  # number of its group
     mode: int = 0  # permission bits, and what the operating system keeps beside them
 

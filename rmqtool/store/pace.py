@@ -68,5 +68,5 @@ def paced(rate: int | None) -> Iterator[None]:
 
 
 def pace() -> Pace | None:
-    """Give the rate that is kept now; None where there is none."""
+    """Give the rate that is kept now; None without one."""
     return _CHOSEN[-1] if _CHOSEN else None

@@ -108,7 +108,7 @@ class Place:
         return type(self)(f"{self.location.rstrip('/')}/{name}")
 
     def resolved(self) -> Place:
-        """Give the place that a link leads to, there or not; itself when it is none.
+        """Give the place that a link leads to, there or not; itself when it is not one.
 
         Raises:
             UnreadablePath: the link leads into a loop.
@@ -279,7 +279,7 @@ class OpenFile:
         return done
 
     def next_data(self, position: int) -> int | None:
-        """Give the first byte at or behind a position that is not in a hole of a sparse file.
+        """Give the first byte at or after a position that is not in a hole of a sparse file.
 
         Returns:
             A position; the given one where the file system cannot tell; None where all that
@@ -291,7 +291,7 @@ class OpenFile:
             return None if error.errno == errno.ENXIO else position
 
     def next_hole(self, position: int) -> int:
-        """Give where the next hole of a sparse file begins; its size where there is none."""
+        """Give where the next hole of a sparse file begins; its size where there is not one."""
         try:
             return min(os.lseek(self._descriptor, position, os.SEEK_HOLE), self.size)
         except OSError:

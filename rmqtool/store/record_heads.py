@@ -70,7 +70,7 @@ class RecordHead(NamedTuple):
 
     @property
     def end(self) -> int:
-        """Physical offset behind the record."""
+        """Physical offset after the record."""
         return self.physical_offset + self.size
 
 
@@ -155,7 +155,7 @@ class LogReader:
         return self.read_at(start + width, max(size, 0)).decode("utf-8", "backslashreplace")
 
     def first_from(self, segment: Segment, position: int = 0) -> RecordHead | None:
-        """Find the first record at or behind a position, some MiB far at most."""
+        """Find the first record at or after a position, some MiB far at most."""
         file = self.file_of(segment)
         for begin, end in _growing(position, min(segment.size, position + LARGEST_WINDOW)):
             raw = file.read_at(begin, end - begin + HEAD_BYTES)

@@ -45,7 +45,7 @@ def written_by(
 
 
 def _newest(store: Store, unread: Callable[[UnreadablePath], None]) -> bytes:
-    """Read the last record; empty when there is none."""
+    """Read the last record; empty when there is not one."""
     try:
         with LogReader(store.old_commitlog, store.commitlog) as reader:
             last = find_tail(store.commitlog, reader, is_dledger=store.is_dledger).last

@@ -187,7 +187,7 @@ class RemoteFile(OpenFile):
         """Give the position itself: nobody knows where zeros are."""
         return position
 
-    def next_hole(self, position: int) -> int:  # noqa: ARG002 - there is none
+    def next_hole(self, position: int) -> int:  # noqa: ARG002 - there is not one
         """Give the size: there are no holes."""
         return self.size
 

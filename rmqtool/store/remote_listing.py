@@ -42,7 +42,7 @@ class Listing:
         return self._entries.get(path)
 
     def entries(self, path: str) -> list[Entry] | None:
-        """Give what is in a directory, sorted by name; None where a path is none."""
+        """Give what is in a directory, sorted by name; None where a path is not one."""
         entry = self._entries.get(path)
         if entry is None or entry.kind is not EntryKind.DIRECTORY:
             return None

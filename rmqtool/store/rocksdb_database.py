@@ -264,7 +264,7 @@ class Database:
         """Read rows; None is the end of the answer.
 
         Raises:
-            CellFailed: the answer is that there are more rows, or there is none.
+            CellFailed: the answer is that there are more rows, or there is not one.
         """
         frame = self._served.cell.read(longest)
         if isinstance(frame, RowBatch):

@@ -83,7 +83,7 @@ class Segment(NamedTuple):
 
     @property
     def end(self) -> int:
-        """First byte of the byte space behind this file."""
+        """First byte of the byte space after this file."""
         return self.start + self.size
 
     @property
@@ -106,7 +106,7 @@ class SegmentPart(NamedTuple):
 
     segment: Segment  # the whole file
     begin: int  # position of its first byte in the file
-    end: int  # position behind its last byte
+    end: int  # position after its last byte
 
     @property
     def length(self) -> int:
@@ -152,7 +152,7 @@ class MappedFiles:
 
     @property
     def end(self) -> int:
-        """Byte behind the last file; 0 when nothing is there."""
+        """Byte after the last file; 0 when nothing is there."""
         return self.segments[-1].end if self.segments else 0
 
     @property

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 WINDOW = 256 << 10
 BLOCK = 64 << 10  # longer runs of zeros hardly occur inside of data
-PROBES = 64  # of a file that begins with zeros, for data behind a lost first page
+PROBES = 64  # of a file that begins with zeros, for data after a lost first page
 PROBE_BYTES = 4096  # a page: what a crash loses or keeps as a whole
 WALKED_RECORDS = 100_000  # a tenth of a second; more than a broker dispatches late by
 
@@ -47,7 +47,7 @@ class Stop(enum.StrEnum):
     """What lies at the end."""
 
     ZEROS = "zeros"  # unused space: a sound end
-    END_OF_FILES = "end of files"  # a blank or a full last file, and no file behind it
+    END_OF_FILES = "end of files"  # a blank or a full last file, and no file after it
     NOT_A_RECORD = "not a record"  # remains of a truncation, or damage
 
 
@@ -63,13 +63,13 @@ class WalkEnd(NamedTuple):
 class Tail(NamedTuple):
     """The end of a commitlog."""
 
-    physical_offset: int  # first byte behind the last record and a blank that closes its file
-    last: RecordHead | None  # last record; None when there is none
+    physical_offset: int  # first byte after the last record and a blank that closes its file
+    last: RecordHead | None  # last record; None without one
     found_by: FoundBy  # how it was found
     stop: Stop  # what lies there
     # records from the last dispatched one to the end; None when no queue told
     records: int | None = None
-    # offset of something behind the end that is not zero, by samples; None where the samples are
+    # offset of something past the end that is not zero, by samples; None where the samples are
     # zero
     data_beyond: int | None = None
 
@@ -165,7 +165,7 @@ class Walker:
 
 
 def _further(walker: Walker, step: WalkEnd) -> WalkEnd | None:
-    """Walk on behind damage: where a broker's dispatch stops is not where the log ends.
+    """Walk on after damage: where a broker's dispatch stops is not where the log ends.
 
     A truncation does not erase: records that are older than what lies in front are remains.
     """
@@ -178,7 +178,7 @@ def _further(walker: Walker, step: WalkEnd) -> WalkEnd | None:
 
 
 def _tail(walker: Walker, step: WalkEnd, found_by: FoundBy, records: int | None) -> Tail:
-    """Word a walk, and look for what lies behind its end."""
+    """Word a walk, and look for what lies past its end."""
     beyond = _data_beyond(walker.log, walker.reader, step.physical_offset)
     stop = step.stop or Stop.NOT_A_RECORD
     return Tail(step.physical_offset, step.last, found_by, stop, records, beyond)
@@ -223,7 +223,7 @@ def _zeros_from(file: OpenFile) -> int:
 
 
 def _data_beyond(log: MappedFiles, reader: LogReader, end: int) -> int | None:
-    """Look behind the end for something that is not zero; give its place by the first sample."""
+    """Look past the end for something that is not zero; give its place by the first sample."""
     for segment in log:
         if segment.end > end:
             position = _first_data(reader.file_of(segment), max(end - segment.start, 0))

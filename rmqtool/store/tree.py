@@ -75,7 +75,7 @@ class Store:
     def is_dledger(self) -> bool:
         """Whether the commitlog is a DLedger log: each record in an entry of 48 bytes more.
 
-        A directory without a file is none while there is a plain log: it was made, never used.
+        A directory without a file is not one while there is a plain log: it was made, never used.
         """
         found = self.branches_of(BranchKind.DLEDGER)
         if not found or not self.branches_of(BranchKind.COMMITLOG):
@@ -123,7 +123,7 @@ class Store:
         return geometry_of(self._configured, found)
 
     def family(self, kind: BranchKind, file_length: int = 0) -> QueueFamily | None:
-        """Give a family of queues; None when there is none."""
+        """Give a family of queues; None without one."""
         for branch in self.branches_of(kind):
             return _family(branch, file_length)
         return None
@@ -134,7 +134,7 @@ class Store:
         yield from self._queues(BranchKind.CONSUME_QUEUE_EXT, length)
 
     def ext_queue(self, topic: str, queue_id: int) -> QueueFiles | None:
-        """Give one consume queue extension; None when there is none."""
+        """Give one consume queue extension; None without one."""
         family = self.family(BranchKind.CONSUME_QUEUE_EXT, self.geometry.consume_queue_ext.value)
         return family.queue(topic, queue_id) if family else None
 
@@ -197,7 +197,7 @@ class Store:
         return load([(branch.place, branch.path)])
 
     def checkpoint(self) -> dict[str, int] | None:
-        """Read the fields of `checkpoint`; None when there is none.
+        """Read the fields of `checkpoint`; None without one.
 
         Raises:
             UnreadablePath: it may not be read.
@@ -208,7 +208,7 @@ class Store:
         return None
 
     def timer_check(self) -> dict[str, int] | None:
-        """Read the fields of `config/timercheck`; None when there is none.
+        """Read the fields of `config/timercheck`; None without one.
 
         Raises:
             UnreadablePath: it may not be read.
@@ -352,7 +352,7 @@ class Store:
             yield from family.queues()
 
     def _sampled(self, kind: BranchKind) -> list[int]:
-        """Look at some queues for the lengths of their files; empty when there is none.
+        """Look at some queues for the lengths of their files; empty when there is not one.
 
         A length that brokers round away is that of a damaged file.
         """

@@ -42,7 +42,7 @@ def error_of(oddity: Oddity) -> UnreadablePath | None:
 
 
 def no_file(path: str, kind: EntryKind) -> UnreadablePath:
-    """Say that something has the name of a file, but is none."""
+    """Say that something has the name of a file, but is not one."""
     trouble = Trouble.LINK if kind is EntryKind.LINK else Trouble.OTHER
     reason = f"a {kind} in place of a file"
     if kind is EntryKind.OTHER:

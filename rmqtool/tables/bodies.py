@@ -39,7 +39,7 @@ class Body(NamedTuple):
 
     body: str | None = None  # text or digits
     body_b64: str | None = None  # exact bytes, where there is no text for them
-    body_error: str | None = None  # why there is none
+    body_error: str | None = None  # why there is not one
     code: str | None = None  # of the finding, where that is damage
 
     @property

@@ -54,7 +54,7 @@ class Fixed:
     wanted: Callable[[FileUnits, Int64s, Selection], Bools]
     code: str  # finding code of an invalid unit and of zeros between others
     is_hash_table: bool = False  # zeros between others are nothing out of the ordinary
-    ends_in_blank: bool = False  # bytes behind the last whole unit are a blank record
+    ends_in_blank: bool = False  # bytes after the last whole unit are a blank record
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +62,7 @@ class UnusedUnits:
     """Units at the end of a file that were never used."""
 
     begin: int  # position of the first one
-    end: int  # position behind the last one
+    end: int  # position after the last one
     first: int  # its number
 
 

@@ -41,8 +41,8 @@ class Glance(NamedTuple):
     """What one look at a log found; all are physical offsets."""
 
     start: int  # first byte of the first file
-    end: int  # behind the last record
-    # behind the last record of a look before that is still there, where the one after it is not;
+    end: int  # after the last record
+    # after the last record of a look before that is still there, where the one after it is not;
     # None where all of them are
     cut: int | None
 

@@ -35,7 +35,7 @@ class UnitSection(NamedTuple):
 
     layout: Layout  # of a unit
     begin: int  # position of the first one
-    end: int  # position behind the last one
+    end: int  # position after the last one
 
 
 _UNITS = {
@@ -99,7 +99,7 @@ def _chosen(section: UnitSection, start: int, selection: Selection) -> UnitSecti
 
 
 def _pieces(file: OpenFile, sections: list[UnitSection], *, is_whole: bool) -> Iterator[FieldBytes]:
-    """Give the units of all sections, and the bytes behind them."""
+    """Give the units of all sections, and the bytes after them."""
     position = 0
     for section in sections:
         whole = section._replace(end=min(section.end, file.size))

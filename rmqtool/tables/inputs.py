@@ -34,7 +34,7 @@ class FilePart:
     place: Place  # where it lies
     path: str  # the same relative to the store root
     start: int = 0  # first byte in its byte space; 0 for a file that is alone
-    topic: str = ""  # of the queue; empty where there is none
+    topic: str = ""  # of the queue; empty where there is not one
     queue_id: int = 0  # of the queue
     slots: int = 0  # hash slots of a key index file
     entries: int = 0  # entries of a key index file, the unused one counted

@@ -41,7 +41,7 @@ BEYOND: Final = 0  # in the table of sizes: no ASCII, look at the whole characte
 SECOND_PLANE: Final = 0x10000
 _SHORT: Final = {0x08: 0x62, 0x09: 0x74, 0x0A: 0x6E, 0x0C: 0x66, 0x0D: 0x72, 0x22: 0x22, 0x5C: 0x5C}
 HEX_DIGITS: Final = np.frombuffer(b"0123456789abcdef", np.uint8).copy()
-# What a byte is escaped to behind the backslash, 0 where there is no short form.
+# What a byte is escaped to after the backslash, 0 where there is no short form.
 SHORT: Final = np.array([_SHORT.get(byte, 0) for byte in range(256)], np.uint8)
 # Characters that JSON leaves alone and a terminal or an editor may act on: first and last.
 HIDDEN: Final = np.array(
@@ -212,7 +212,7 @@ def write_texts(pieces: Pieces, tables: Tables, offsets: Int64s, out: UInt8s) ->
 
 @inlined
 def put_digits(out: UInt8s, cursor: int, value: int, count: int, then: int) -> int:
-    """Write a number with a fixed count of digits, and one byte behind it."""
+    """Write a number with a fixed count of digits, and one byte after it."""
     for number in range(count - 1, -1, -1):
         out[cursor + number] = ZERO + value % 10
         value //= 10

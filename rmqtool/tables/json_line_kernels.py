@@ -23,7 +23,7 @@ NUMBER: Final = -3
 NUMBER_BYTES: Final = 20  # "-9223372036854775808"
 LARGEST_REST: Final = (1 << 60) - 1  # of an integer without its last digit
 NULL_TEXT: Final = tuple(b"null")
-SLACK: Final = 32  # bytes that are there behind each text and may be read, or written, in one go
+SLACK: Final = 32  # bytes that are there after each text and may be read, or written, in one go
 FIELDS: Final = "Tuple((uint8[::1], int64[:, ::1]))"
 COLUMNS: Final = "UniTuple(int64[:, ::1], 2)"
 
@@ -40,7 +40,7 @@ LINE_FEED: Final = 0x0A
 
 @inlined
 def copy_short(out: UInt8s, cursor: int, text: UInt8s, start: int, end: int) -> int:
-    """Write a stretch of bytes, most often of a few, behind which both sides have SLACK."""
+    """Write a stretch of bytes, most often of a few, after which both sides have SLACK."""
     copy_bytes(out, cursor, text, start, SLACK)  # no call, as the length is known
     if end - start > SLACK:
         copy_bytes(out, cursor + SLACK, text, start + SLACK, end - start - SLACK)
@@ -49,7 +49,7 @@ def copy_short(out: UInt8s, cursor: int, text: UInt8s, start: int, end: int) -> 
 
 @inlined
 def put_text(out: UInt8s, cursor: int, text: UInt8s, start: int, end: int, quotes: int) -> int:
-    """Write a stretch of bytes that has SLACK behind it, in quotes or as it is."""
+    """Write a stretch of bytes that has SLACK after it, in quotes or as it is."""
     if quotes:
         out[cursor] = QUOTE
         cursor = copy_short(out, cursor + 1, text, start, end)
@@ -162,7 +162,7 @@ def write_lines(fields: Fields, columns: Columns, out: UInt8s) -> int:
     """Write rows as JSON lines; give the bytes that were written.
 
     Args:
-        fields: names with the comma before and the colon behind them; int64, shape
+        fields: names with the comma before and the colon after them; int64, shape
             (FIELD_ROWS, f).
         columns: where the pieces start and end, int64, shape (f, n), counted from the address of
             their field; the bytes there have SLACK, and the caller keeps them.

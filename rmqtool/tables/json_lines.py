@@ -47,7 +47,7 @@ class Pieces(NamedTuple):
 
     @classmethod
     def of(cls, text: Bytes, offsets: Integers, *, quoted: bool = False) -> Pieces:
-        """Give pieces that stand behind each other."""
+        """Give pieces that stand after each other."""
         return cls(text, offsets[:-1], offsets[1:], quoted)
 
     @property

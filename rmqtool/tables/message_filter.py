@@ -44,7 +44,7 @@ def wanted_records(batch: Batch, selection: Selection) -> UInt8s:
     for name, value in selection.properties:
         values = values_of(stretches(batch, columns, row.PROPERTIES_START), name)
         kernels.match_text(window, values.places, _bytes(value), mask)
-        mask &= values.lengths > 0  # an empty value is none
+        mask &= values.lengths > 0  # an empty value is not one
     return mask
 
 

@@ -67,7 +67,7 @@ class PartRows:
     """What one part of a segment gave."""
 
     first: int | None  # position at which its first extent begins; None when it has none
-    end: int  # position behind the last extent, in this part or behind it
+    end: int  # position after the last extent, in this part or after it
     chunks: tuple[pa.RecordBatch | JsonLines, ...]  # the rows
     unread: UnreadablePath | None = None  # why the rest of the part could not be read
     # which rows are left, as their bodies are more than may be held; None when none are

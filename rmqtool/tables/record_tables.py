@@ -29,7 +29,7 @@ class Records(Protocol):
         """Give what the flags say."""
 
     def property_value(self, name: str) -> Any:  # noqa: ANN401
-        """Give the value of a property, null where there is none."""
+        """Give the value of a property, null where there is not one."""
 
     # What is read in a way of its own has the name of its column.
     segment: Any

@@ -301,7 +301,7 @@ def _columns(found: RocksdbRow) -> dict[str, Any]:
 
 
 def _json(raw: bytes) -> object:
-    """Give a document, or its text where it is none."""
+    """Give a document, or its text where it is not one."""
     try:
         return config.parse(raw, path="value")
     except DecodeError:

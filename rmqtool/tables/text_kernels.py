@@ -33,7 +33,7 @@ ITEM_ROWS: Final = 4
 
 @kernel(f"int64(uint8[::1], {STRETCHES}, int32[::1], uint8[::1])")
 def gather(window: UInt8s, stretches: Stretches, offsets: Int32s, out: UInt8s) -> int:
-    """Copy stretches behind each other; say whether all of it is ASCII (1) or not (0).
+    """Copy stretches after each other; say whether all of it is ASCII (1) or not (0).
 
     Args:
         window: uint8.
@@ -212,7 +212,7 @@ def find_values(window: UInt8s, stretches: Stretches, name: UInt8s, values: Int6
         window: uint8.
         stretches: n starts and lengths of properties.
         name: uint8; of the property.
-        values: int64, shape (2, n); filled with start and length, which is 0 where there is none.
+        values: int64, shape (2, n); filled with start and length, which is 0 without one.
     """
     starts, lengths = stretches
     for number in range(starts.size):
@@ -231,7 +231,7 @@ def find_values(window: UInt8s, stretches: Stretches, name: UInt8s, values: Int6
 def write_hex(
     window: UInt8s, places: Stretches, widths: tuple[int, int], digits: UInt8s, out: UInt8s
 ) -> None:
-    """Write two stretches of each record as hex digits, one behind the other.
+    """Write two stretches of each record as hex digits, one after the other.
 
     Args:
         window: uint8.

@@ -69,7 +69,7 @@ def exact_strings(stretches: TextStretches) -> pa.StringArray | None:
 def _gathered(
     stretches: TextStretches, is_null: npt.NDArray[np.bool_] | None
 ) -> pa.StringArray | pa.BinaryArray:
-    """Copy stretches behind each other: strings, or bytes where one of them is malformed."""
+    """Copy stretches after each other: strings, or bytes where one of them is malformed."""
     offsets = np.empty(len(stretches.starts) + 1, np.int32)
     text = np.empty(int(stretches.lengths.sum()), np.uint8)
     is_ascii = kernels.gather(stretches.window, stretches.places, offsets, text)
@@ -98,7 +98,7 @@ def lists_of_keys(stretches: TextStretches) -> pa.ListArray:
 
 
 def values_of(stretches: TextStretches, name: str) -> TextStretches:
-    """Find the value of one property in each record; its length is 0 where there is none."""
+    """Find the value of one property in each record; its length is 0 where there is not one."""
     values = np.empty((2, len(stretches.starts)), np.int64)
     raw = np.frombuffer(name.encode("utf-8", "surrogateescape"), np.uint8).copy()
     kernels.find_values(stretches.window, stretches.places, raw, values)

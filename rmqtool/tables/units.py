@@ -51,7 +51,7 @@ def read_units(file: OpenFile, layout: Layout, begin: int, end: int) -> Iterator
 
 
 def used_end(file: OpenFile) -> int:
-    """Give the position behind the last byte that is not zero; 0 when all are.
+    """Give the position after the last byte that is not zero; 0 when all are.
 
     Holes of a sparse file are skipped; all else is read from the end on.
     """

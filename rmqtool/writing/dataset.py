@@ -104,7 +104,7 @@ class Dataset:
             keep(location, opened)
 
     def read(self, name: str, limit: int) -> bytes | None:
-        """Read a file that was written here; None when there is none.
+        """Read a file that was written here; None without one.
 
         Raises:
             UnreadablePath: it is there and cannot be read.

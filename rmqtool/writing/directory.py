@@ -243,7 +243,7 @@ class Spot(NamedTuple):
         return self.directory.facts(self.name)
 
     def inode(self) -> int | None:
-        """Give the inode that is here; None when there is none."""
+        """Give the inode that is here; None without one."""
         facts = self.facts()
         return None if facts is None else facts.st_ino
 

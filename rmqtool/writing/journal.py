@@ -136,7 +136,7 @@ def head_lines(undo: Directory) -> tuple[dict[str, Any], ...]:
     """Give the lines of a journal but for those of the changes; none where there is no journal.
 
     Raises:
-        PlanMismatch: it is none that this version can read.
+        PlanMismatch: it is not one that this version can read.
     """
     lines = tuple(_lines(undo, changes=False))
     if lines and lines[0].get("journal") != FORMAT:

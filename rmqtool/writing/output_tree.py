@@ -199,7 +199,7 @@ class OutputTree:
             size: bytes of the copy, cut or extended by zeros; None is as many as the original has.
 
         Raises:
-            RepairError: the original is none.
+            RepairError: the original is not one.
             WriteFailed: the system refused to read or to write.
         """
         with write_errors(source):
@@ -364,7 +364,7 @@ def _stretches(handle: int, size: int, path: object) -> Iterator[tuple[int, byte
 
 
 def _next_stretch(handle: int, position: int, size: int) -> tuple[int, int]:
-    """Give start and end of the next data below `size`; both `size` when there is none."""
+    """Give start and end of the next data below `size`; both `size` when there is not one."""
     try:
         begin = os.lseek(handle, position, os.SEEK_DATA)
         return min(begin, size), min(os.lseek(handle, begin, os.SEEK_HOLE), size)

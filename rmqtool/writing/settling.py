@@ -139,7 +139,7 @@ def _sync_all(work: Workplace, swaps: Sequence[Swap], sync: DiskSync) -> None:
 
 
 def checkpoint_digest(root: Directory) -> str | None:
-    """Digest the checkpoint, which a broker writes while it runs; None when there is none."""
+    """Digest the checkpoint, which a broker writes while it runs; None without one."""
     with write_errors(root.shown(_CHECKPOINT)):
         facts = root.facts(_CHECKPOINT)
         if facts is None or not stat.S_ISREG(facts.st_mode):

@@ -69,7 +69,7 @@ def undo_directories(root: Directory) -> list[UndoDirectory]:
 
     Raises:
         WriteFailed: the store cannot be listed.
-        PlanMismatch: a journal is none that this version can read, or is not believed and does
+        PlanMismatch: a journal is not one that this version can read, or is not believed and does
             not end as one of an edit that is done.
     """
     found = [_read(root, name) for name in undo_names(root)]

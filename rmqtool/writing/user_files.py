@@ -1,8 +1,8 @@
 """What rmqtool keeps for its user outside of any store: reports of bugs, logs of Spark.
 
 They lie in the user's own state directory, `$XDG_STATE_HOME/rmqtool` or `~/.local/state/rmqtool`,
-which nobody else can enter. Where there is none, as in a container without a home, a new directory
-for temporary files serves.
+which nobody else can enter. Without one, as in a container without a home, a new
+directory for temporary files serves.
 """
 
 from __future__ import annotations

@@ -58,7 +58,7 @@ class FileReader:
     Attributes:
         opened: the file.
         path: of the file.
-        count: number behind the last entry in use.
+        count: number after the last entry in use.
     """
 
     def __init__(
@@ -166,13 +166,13 @@ class FileReader:
         return At(self.path, position, SIZE)
 
     def pass_over(self, count: int) -> None:
-        """Go on behind some entries."""
+        """Go on after some entries."""
         self._at += count
         if self._at >= self._filled:
             self._load(self._number)
 
     def skip_before(self, physical_offset: int) -> None:
-        """Go to the first entry of a record at or behind an offset: those before have expired."""
+        """Go to the first entry of a record at or after an offset: those before have expired."""
         while self._filled:
             offsets = self._values(0, self._filled)["physical_offset"]
             live = np.flatnonzero(offsets >= physical_offset)
@@ -240,7 +240,7 @@ class FileReader:
         return False
 
     def finish(self) -> Iterator[Finding]:
-        """Read what is left, and judge chains, slots and what lies behind the entries."""
+        """Read what is left, and judge chains, slots and what lies after the entries."""
         while self._followed < self.count and self._filled:
             self._load(self._followed)
         yield from self._first_time()
@@ -335,7 +335,7 @@ class FileReader:
         return finding(IX_SLOT, at, message, expected=newest, actual=value, severity=severity)
 
     def _behind(self) -> Iterator[Finding]:
-        """Judge entry 0 and the space behind the entries, which nothing was written to."""
+        """Judge entry 0 and the space after the entries, which nothing was written to."""
         slots = self.opened.file.slots
         if any(self._file.read_at(entry_position(slots, 0), SIZE)):
             message = "entry 0, which is never used, is not zero"

@@ -81,7 +81,7 @@ def index_files(inspection: Inspection, opened: list[Opened]) -> Iterator[Findin
 
 
 def _not_files(inspection: Inspection) -> Iterator[Finding]:
-    """Name what has the name of an index file, but is none; a broker would fail on it."""
+    """Name what has the name of an index file, but is not one; a broker would fail on it."""
     for branch in inspection.store.branches_of(BranchKind.INDEX):
         for entry in branch.place.entries() if branch.level is not FamilyDepth.FILE else ():
             if entry.name.isdecimal() and entry.kind is not EntryKind.FILE:

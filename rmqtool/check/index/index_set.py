@@ -48,7 +48,7 @@ class IndexComparer:
         self._current: FileReader | None = None
         self._next = 0
         self._last_offset = -1  # of the last record that was found
-        self._missing_behind = 0  # entries that the log wants behind the last file
+        self._missing_behind = 0  # entries that the log wants after the last file
         self._missing_between = 0  # between two files, one of which was not full
         self._skipped = 0  # last entries of records, as releases before 5.4.0 leave them out
         self._has_tag_keys = inspection.scope.release.indexes_tags

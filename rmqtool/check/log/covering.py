@@ -24,7 +24,7 @@ class Ending(Protocol):
 
     @property
     def end(self) -> int:
-        """Physical offset behind its last byte."""
+        """Physical offset after its last byte."""
         ...
 
 

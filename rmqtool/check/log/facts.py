@@ -31,7 +31,7 @@ class LogFacts:
     is_known: bool = False  # a log is there, and was looked at
     start: int = 0  # first byte that is read: of the first segment, but for what is taken over
     oldest: int = 0  # first byte of the first segment
-    end: int = 0  # behind the last record: where the next one goes
+    end: int = 0  # after the last record: where the next one goes
     last_record: int = -1  # start of the last record; -1 without records
     newest_time: int = 0  # largest store timestamp of a record, ms; 0 without records
     is_scanned: bool = False  # every record was read; else only the tail was looked at

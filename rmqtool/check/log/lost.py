@@ -34,7 +34,7 @@ class LostStretch:
     """One lost stretch."""
 
     start: int  # physical offset of its first byte
-    end: int  # behind its last byte
+    end: int  # after its last byte
     finding: Finding  # what is said of it
     units: int = 0  # queue units that point into it
     entries: int = 0  # index entries that point into it
@@ -86,7 +86,7 @@ class LostRanges:
         return self._stretches[number]
 
     def reaches_behind(self, physical_offset: int) -> bool:
-        """Tell whether something was lost behind a place."""
+        """Tell whether something was lost after a place."""
         return any(stretch.end > physical_offset + 1 for stretch in self._stretches[-1:])
 
     def between(self, start: int, end: int) -> bool:

@@ -46,7 +46,7 @@ class PartOptions(NamedTuple):
     scan: ScanOptions  # what to read of each record
     derive: DeriveOptions | None  # which runs to derive; None for none
     records: RecordOptions  # how to judge records
-    # start of the last segment that holds anything; only there can old records lie behind the tail
+    # start of the last segment that holds anything; only there can old records lie after the tail
     last_used: int
     # files of DLedger's own index, to be compared; None without
     dledger_index: MappedFiles | None = None
@@ -61,7 +61,7 @@ class PartReport:
     """What was found in a part."""
 
     first: int | None  # position of the first extent; None when none begins in the part
-    end: int  # position behind the last extent
+    end: int  # position after the last extent
     records: int = 0  # how many
     stretches: tuple[Stretch, ...] = ()  # what is no record, in file order
     runs: Runs | None = None  # what the records dispatch; None when nobody asked
@@ -71,7 +71,7 @@ class PartReport:
     judge: RecordJudge | None = None  # what the records say in sum; None when nothing was read
     entries: DLedgerEntryJudge | None = None  # what DLedger's headers say in sum
     last_record: int = -1  # physical offset of the last record; -1 for none
-    last_end: int = -1  # behind it
+    last_end: int = -1  # after it
     unread: UnreadablePath | None = None  # why the part could not be read; None when it could
     traffic: LogTraffic | None = None  # records over time; None when nobody asked
     # where the index entries of `runs` lie that were left out; None where they were not
@@ -182,7 +182,7 @@ class _Inspector:
         yield Stretch(batch.kind, position, batch.end - position, batch.code)
 
     def _is_stale(self, batch: Batch) -> bool:
-        """Tell whether records behind a gap are older than those in front of it.
+        """Tell whether records after a gap are older than those in front of it.
 
         A truncation does not erase: what was cut off stays behind the new tail.
         """

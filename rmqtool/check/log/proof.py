@@ -37,7 +37,7 @@ NONE: Final = IndexRun(np.empty(0, np.int32), np.empty(0, np.int64), np.empty(0,
 
 
 class Piece(NamedTuple):
-    """Entries of one index file that lie one behind the other."""
+    """Entries of one index file that lie one after the other."""
 
     path: str  # of the file
     position: int  # of the first one
@@ -74,7 +74,7 @@ class _Known(NamedTuple):
     """An index file of a geometry that is known."""
 
     begin: int  # physical offset of its first entry, as its header says
-    end: int  # number behind its last entry, likewise
+    end: int  # number after its last entry, likewise
     file: IndexFile  # the file
 
 
@@ -126,7 +126,7 @@ class Prover:
         return sorted(known, key=lambda one: one.begin)
 
     def _found(self, run: IndexRun) -> EntriesOnDisk | None:
-        """Give where all entries of a run lie, one behind the other; None where they do not."""
+        """Give where all entries of a run lie, one after the other; None where they do not."""
         if not len(run):
             return None
         try:
@@ -172,7 +172,7 @@ def _is_there(queues: Queues, run: QueueRun) -> bool:
 
 
 def _first_at(file: OpenFile, known: _Known, physical_offset: int) -> int:
-    """Give the number of the first entry of a record at or behind an offset."""
+    """Give the number of the first entry of a record at or after an offset."""
     low, high = FIRST_ENTRY, known.end
     while low < high:
         middle = (low + high) // 2

@@ -65,7 +65,7 @@ def range_checksum(file: OpenFile) -> str:
 
 
 def _records(file: OpenFile) -> Iterator[bytes]:
-    """Yield whole records up to the first thing that is none."""
+    """Yield whole records up to the first thing that is not one."""
     position = start = 0
     window = b""
     while True:

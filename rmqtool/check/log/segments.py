@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     from rmqtool.store.segment import Segment
 
 RECORD_OVERHEAD: Final = 65_536  # MessageExtEncoder: what a record may be longer than its body
-STALE_SEARCHED: Final = 16 << 20  # bytes behind the tail that are searched for old records
+STALE_SEARCHED: Final = 16 << 20  # bytes after the tail that are searched for old records
 ENDS_IN_BLANK: Final = "a blank record"
 
 
@@ -55,7 +55,7 @@ class SegmentJudge:
     """Judges one segment after the other; its end is judged when the next one begins.
 
     Attributes:
-        end: physical offset behind the last record, and behind a blank that closes the log.
+        end: physical offset after the last record, and after a blank that closes the log.
     """
 
     def __init__(
@@ -65,7 +65,7 @@ class SegmentJudge:
         self._last_used, self._is_dledger = last_used, is_dledger
         self._segment: Segment | None = None
         self._stretches: list[Stretch] = []
-        self._end = 0  # position behind the last extent of the segment
+        self._end = 0  # position after the last extent of the segment
         self._largest_blank = _largest_blank(inspection)
         self.end = 0
 
@@ -170,7 +170,7 @@ class SegmentJudge:
         return DLEDGER_BODY_OFFSET if self._is_dledger else 0
 
     def _find_stale(self, file: OpenFile, segment: Segment, stretch: Stretch) -> Finding | None:
-        """Look for a record behind the tail that lies elsewhere by its own account."""
+        """Look for a record after the tail that lies elsewhere by its own account."""
         raw = file.read_at(stretch.position, min(stretch.length, STALE_SEARCHED))
         for match in MAGIC.finditer(raw):
             position = match.start() - MAGIC_POSITION

@@ -28,7 +28,7 @@ class TimeGrid(NamedTuple):
 
     @property
     def end_ms(self) -> int:
-        """Behind the last stretch."""
+        """After the last stretch."""
         return self.begin_ms + self.step_ms * self.steps
 
 
@@ -38,7 +38,7 @@ class LogTraffic:
     Attributes:
         grid: the time axis.
         counts: int64, shape (topics, 2, steps + 2): records and bytes of each topic in front of
-            the grid, in each of its stretches, and behind it.
+            the grid, in each of its stretches, and after it.
         topics: names, in the order of `counts`; None stands for all topics that came too late.
     """
 

@@ -29,11 +29,11 @@ class ManifestFile(NamedTuple):
     kind: str  # what it is, as `dump --as` calls it
     size: int  # bytes
     mtime_ns: int  # last change, ns since 1970 UTC
-    inode: int  # its number in the file system; 0 where there is none
+    inode: int  # its number in the file system; 0 where there is not one
     used: int = 0  # bytes up to the last one that is not zero: files are made ahead of need
     sha256: str = ""  # of these bytes; empty when the file could not be read, or changed meanwhile
     records: int | None = None  # messages, queue units or index entries; None for other files
-    # a commitlog segment behind which the log goes on: brokers never write to it again
+    # a commitlog segment after which the log goes on: brokers never write to it again
     sealed: bool = False
     # of a sealed segment, as `DefaultMessageStore#calcDeltaChecksum` gives it for the physical
     # offsets of the file; empty where none was made
@@ -113,7 +113,7 @@ class Manifest(NamedTuple):
 
         Raises:
             UnreadablePath: it cannot be read.
-            StoreError: it is none.
+            StoreError: it is not one.
         """
         raw = place_of(path).read(MOST_BYTES)
         try:

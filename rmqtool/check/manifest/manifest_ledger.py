@@ -263,7 +263,7 @@ def _is_being_replaced(inspection: Inspection, place: Place, found: Digest) -> b
 
 
 def _sealed(segments: list[Segment]) -> frozenset[str]:
-    """Give the paths of the segments behind which another one is in use."""
+    """Give the paths of the segments after which another one is in use."""
     used = [segment.path for segment in segments if _begins_with_data(segment)]
     return frozenset(used[:-1])
 

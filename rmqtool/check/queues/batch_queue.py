@@ -209,7 +209,7 @@ class BatchComparer:
 
     @grouped
     def finish(self) -> Iterator[Finding]:
-        """Judge what is missing, and what lies behind the last unit of each queue."""
+        """Judge what is missing, and what lies after the last unit of each queue."""
         for state in self._states.values():
             if state.is_unread:
                 continue
@@ -235,7 +235,7 @@ class BatchComparer:
         self._facts.lost.count_units(offsets[lost])
         if self._facts.bridges and state.next:
             last = state.units.read(state.next - 1, 1)["physical_offset"][0]
-            lost |= offsets == last  # repair lets the last record stand for lost ones behind it
+            lost |= offsets == last  # repair lets the last record stand for lost ones after it
         left = rows[~lost]
         if left.size:
             at = state.at(state.next + int(left[0]), len(left), units[left[0]])
@@ -264,7 +264,7 @@ def _stands_for_lost(state: BatchState, wanted: np.void, *, is_mended: bool) -> 
         state: of the queue.
         wanted: unit of the record.
         is_mended: whether repair has put bridges into the log; without one, as where the lost
-            record is whole and has another topic, the unit behind it has to name the same record,
+            record is whole and has another topic, the unit after it has to name the same record,
             and to follow on.
     """
     found, after = state.units.read(state.next, 2)

@@ -209,7 +209,7 @@ class QueueComparer:
         return first_offset(raw) == physical_offset
 
     def _resumed(self, state: QueueState) -> Iterator[Finding]:
-        """Say that records have a wrong queue offset: the ones behind them go on without."""
+        """Say that records have a wrong queue offset: the ones after them go on without."""
         outlier, state.outlier = state.outlier, None
         if outlier is None:
             return

@@ -78,7 +78,7 @@ def _end_of(segment: Segment, units: npt.NDArray[np.int64]) -> int:
 
 
 def _judge_end(segment: Segment, position: int) -> Iterator[Finding]:
-    """Judge what lies behind the last unit: the end mark, or unused space."""
+    """Judge what lies after the last unit: the end mark, or unused space."""
     with segment.open() as file:
         raw = file.read_at(position, EXT_UNIT.size)
         size = EXT_UNIT["size"].of(raw)
@@ -94,7 +94,7 @@ def _judge_end(segment: Segment, position: int) -> Iterator[Finding]:
             else:
                 return
             if size == END_BLANK or found is None:
-                return  # what lies behind the end mark is never read
+                return  # what lies past the end mark is never read
     bit_map = EXT_UNIT["bit_map_size"].of(raw)
     yield finding(
         CX_SIZE,

@@ -62,7 +62,7 @@ class ExtUnits(NamedTuple):
     def _numbers(
         self, addresses: npt.NDArray[np.int64]
     ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
-        """Give the places that addresses name, and the numbers of the units at or behind them."""
+        """Give the places that addresses name, and the numbers of the units at or after them."""
         places = addresses - np.iinfo(np.int64).min
         numbers = np.searchsorted(self.starts, places)
         return places, np.minimum(numbers, self.starts.size - 1)

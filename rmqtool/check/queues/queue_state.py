@@ -19,9 +19,9 @@ class Break(NamedTuple):
     """Queue offsets that no record of the log has."""
 
     start: int  # first of them
-    end: int  # behind the last one
+    end: int  # after the last one
     before: int  # physical offset of the record in front of them
-    after: int  # physical offset of the record behind them
+    after: int  # physical offset of the record after them
 
     def is_left_by(self, state: QueueState, queue_offset: int) -> bool:
         """Tell whether one record had gone over them, and the next goes on where they begin."""

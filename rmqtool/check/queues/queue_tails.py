@@ -44,7 +44,7 @@ def is_reached_by_name(log: LogReader, newest: int, topic: str) -> bool:
 
 
 class Tails:
-    """Queues that end before the log does: dispatch was behind, or units are lost."""
+    """Queues that end before the log does: dispatch was after, or units are lost."""
 
     def __init__(self, inspection: Inspection, queue_facts: QueueFacts, log: LogReader) -> None:
         self._inspection, self._queue_facts, self._log = inspection, queue_facts, log
@@ -73,7 +73,7 @@ class Tails:
         return True
 
     def _is_behind(self, first: int, last: int) -> bool:
-        """Tell whether dispatch was behind, by the first and last record without a unit.
+        """Tell whether dispatch was after, by the first and last record without a unit.
 
         After a crash that needs a start that dispatches the first of them, too: else the units of
         the next ones take their places.

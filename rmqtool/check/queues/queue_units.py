@@ -73,7 +73,7 @@ class UnitJudge:
         Args:
             state: the queue.
             begin: number of the first unit.
-            end: behind the last one; None is the end of the queue.
+            end: after the last one; None is the end of the queue.
             is_first: nothing real lies in front of them, so pre-blanks may.
         """
         last = -1
@@ -122,7 +122,7 @@ class UnitJudge:
     def _blanks(
         self, state: QueueState, number: int, blank: Mask, real: Mask, *, is_first: bool
     ) -> Iterator[Finding]:
-        """Find pre-blanks behind real units, or in a file that is not the first."""
+        """Find pre-blanks after real units, or in a file that is not the first."""
         if not blank.any():
             return
         allowed = np.zeros(len(blank), bool)
@@ -171,7 +171,7 @@ class UnitJudge:
         *,
         is_wanted: bool = False,
     ) -> Finding:
-        """Say that units point behind the log's end.
+        """Say that units point after the log's end.
 
         While a broker writes, or after it was killed, queues may be ahead of the log: recovery
         cuts them, and no message is concerned that the log has, unless it wants these units.

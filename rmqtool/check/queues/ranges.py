@@ -20,7 +20,7 @@ class QueueFacts:
 
     # largest physical offset of a queue unit; None when the queues were not read
     newest_unit: int | None = None
-    # queue to the queue offset behind the last record that the log has for it
+    # queue to the queue offset after the last record that the log has for it
     wanted: dict[QueueName, int] = field(default_factory=dict)
 
     def note_newest(self, physical_offset: int) -> None:
@@ -72,7 +72,7 @@ class QueueRanges:
                 if any(queue.unread()) or (family == "rocksdb" and self._lags()):
                     return None
                 found = queue.span(self._facts.oldest)
-                # Files without a unit of their own hold fillers only: the queue begins behind.
+                # Files without a unit of their own hold fillers only: the queue begins after.
                 return (found.min_offset, found.max_offset) if found.last else None
         is_unknown = any(
             inspection.is_below_unread(f"{directory}/{name[0]}/{name[1]}") for directory in QUEUES

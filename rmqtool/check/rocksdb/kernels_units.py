@@ -117,7 +117,7 @@ def is_before(block: UInt8s, position: int, end: int, first: UInt8s) -> int:
 
 @inlined
 def seek(block: UInt8s, end: int, restarts: int, first: UInt8s) -> int:
-    """Give the last restart point before a key, where reading begins; DOUBT where one is none.
+    """Give the last restart point before a key, where reading begins; DOUBT where one is not one.
 
     There keys are whole; they ascend.
     """

@@ -272,7 +272,7 @@ def _reach(
 
 
 def _store_time(head: bytes) -> int:
-    """Give the store time of the record that a segment begins with; 0 when there is none."""
+    """Give the store time of the record that a segment begins with; 0 when there is not one."""
     if len(head) < MESSAGE_PREFIX.size:
         return 0
     if MESSAGE_PREFIX["magic_code"].of(head) not in MESSAGE_MAGIC_CODES:

@@ -120,7 +120,7 @@ def _behind(
 ) -> Iterator[Finding]:
     """Find messages of the log that no compaction log has, though their topic is read from there.
 
-    What a running broker has not dispatched yet is none of them.
+    What a running broker has not dispatched yet is not of them.
     """
     store = inspection.store
     topics = config_shapes.topics(inspection.document("topics.json") or {})

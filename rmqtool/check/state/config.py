@@ -115,7 +115,7 @@ def _whole(place: Place, pauses: list[float]) -> bytes:
 
 
 def _not_files(inspection: Inspection) -> Iterator[Finding]:
-    """Name what has the name of a configuration file, but is none."""
+    """Name what has the name of a configuration file, but is not one."""
     for branch in inspection.store.branches_of(BranchKind.CONFIG):
         if branch.level is FamilyDepth.FILE:
             continue

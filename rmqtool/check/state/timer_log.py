@@ -58,7 +58,7 @@ class TimerLog:
     counts: Numbers = field(default_factory=_none)
     messages: Numbers = field(default_factory=_none)  # physical offset of the message of each
     start: int = 0  # first byte of the log
-    end: int = 0  # behind the last record, and behind a blank that closes the last file
+    end: int = 0  # after the last record, and after a blank that closes the last file
     segments: tuple[Segment, ...] = ()  # its files
 
     def add(self, start: int, records: npt.NDArray[np.void]) -> None:

@@ -88,7 +88,7 @@ def _show(text: str) -> None:
 
 
 def _through_man(page: Page) -> bool:
-    """Have man show a page; False where there is none, or one that cannot."""
+    """Have man show a page; False where there is not one, or one that cannot."""
     import shutil
     import signal
     import subprocess

@@ -282,7 +282,7 @@ class Query(Command):
         """Understand what was pasted, one word or three.
 
         Raises:
-            UsageError: it is written as the path of a file, and there is none.
+            UsageError: it is written as the path of a file, and there is not one.
         """
         from rmqtool.query.requests import ByKey, pasted
 

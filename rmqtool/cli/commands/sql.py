@@ -165,7 +165,7 @@ def _read(file: str | None) -> str:
     """Read a question from a file, or from standard input.
 
     Raises:
-        UsageError: there is none.
+        UsageError: there is not one.
         UnreadablePath: the file cannot be read.
     """
     from rmqtool.store.address import place_of

@@ -75,7 +75,7 @@ def entry(topic: str) -> Page:
     """Make what is said of a single word: a finding code, a structure, a field, a file.
 
     Raises:
-        UsageError: there is none of that name; says which are near, or where it is named.
+        UsageError: there is not of that name; says which are near, or where it is named.
     """
     from rmqtool.cli.manual.words import nearest, word_page
 

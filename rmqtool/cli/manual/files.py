@@ -16,7 +16,7 @@ class Artefact:
     title: str  # its heading
     before: str  # paragraphs before the byte tables
     layouts: tuple[str, ...]  # names of its structures, in the order of the file
-    after: str = ""  # paragraphs behind them
+    after: str = ""  # paragraphs after them
     names: tuple[str, ...] = ()  # of files and directories, as people see them
 
 

@@ -118,7 +118,7 @@ def _option(term: str) -> str:
 
 
 def _filled(text: str) -> Iterator[str]:
-    """Break a paragraph behind sentences, then where a line gets long."""
+    """Break a paragraph after sentences, then where a line gets long."""
     for sentence in _SENTENCE_END.split(text):
         for line in textwrap.wrap(sentence, WIDTH, break_long_words=False, break_on_hyphens=False):
             yield _guard(_escape(line))

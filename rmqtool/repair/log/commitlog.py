@@ -148,7 +148,7 @@ class LogRepair:
         return position
 
     def _close(self, facts: SegmentFacts, position: int, code: Code, covers: int) -> None:
-        """Bridge what is damaged from a position on, and write a blank behind it.
+        """Bridge what is damaged from a position on, and write a blank after it.
 
         Zeros that are longer than the next segment's first record were records once.
         """
@@ -172,7 +172,7 @@ class LogRepair:
         self.writer.write(segment, blank_at, Content.of(raw), code, reason)
 
     def _give_up_last(self, segment: Segment, position: int) -> int:
-        """Take the last record along where no blank has room behind it."""
+        """Take the last record along where no blank has room after it."""
         head = self.log.last_before(segment, min(position, segment.size))
         if head is None:
             return min(position, self.length - LEAST)
@@ -364,7 +364,7 @@ def tail_of(survey: LogSurvey) -> Damaged | None:
     last = facts.stretches[-1] if facts.stretches else None
     if gaps:
         position, code = gaps[0].position, gaps[0].code or TAIL
-        # Zeros behind what was torn were records, too, if queues have units there.
+        # Zeros after what was torn were records, too, if queues have units there.
         end = gaps[-1].position + gaps[-1].length if code == STALE else segment.size
     elif segment.size < length and (last is None or last.kind is not Extent.FILLER):
         position, end, code = facts.end, segment.size, FS_LEN

@@ -87,7 +87,7 @@ class Content:
 
     @classmethod
     def joined(cls, parts: Sequence[Content]) -> Content:
-        """Put contents one behind the other."""
+        """Put contents one after the other."""
         pieces: list[tuple[int, Piece]] = []
         size = 0
         for part in parts:

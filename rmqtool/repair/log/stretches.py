@@ -22,7 +22,7 @@ class Damaged:
     """One stretch."""
 
     start: int  # physical offset of its first byte
-    end: int  # behind its last byte
+    end: int  # after its last byte
     code: Code  # of the finding
     lost: str = ""  # what it held, as far as that can be told
     given_up: bool = False  # whether part of it is a sound record that had to be given up
@@ -62,7 +62,7 @@ class Stretches:
         self._covering.forget()
 
     def cut(self, end: int) -> None:
-        """Drop the stretches that begin at an offset or behind it."""
+        """Drop the stretches that begin at an offset or after it."""
         number = bisect_right(self._starts, end - 1)
         del self._found[number:], self._starts[number:]
         self._covering.forget()
@@ -84,5 +84,5 @@ class Stretches:
         return self._covering.mask(physical_offsets)
 
     def reach(self, start: int) -> bool:
-        """Tell whether a stretch ends behind an offset."""
+        """Tell whether a stretch ends after an offset."""
         return bool(self._found) and self._found[-1].end > start

@@ -41,11 +41,11 @@ MOST_LOST: Final = 1 << 30  # messages between two records of a queue
 class RepairedBatchQueue(KnownQueue):
     """One batch queue while it is compared."""
 
-    end: int  # number behind the last unit that the log wants
+    end: int  # number after the last unit that the log wants
     # (number of the first unit, bytes) of what differs
     patches: list[tuple[int, bytes]] = field(default_factory=list)
     time: int = 0  # store time of the last unit, ms
-    next_base: int = -1  # queue offset behind the last unit; -1 before the first
+    next_base: int = -1  # queue offset after the last unit; -1 before the first
     last: bytes = b""  # the last unit
 
 
@@ -54,7 +54,7 @@ class BatchRepair:
 
     Attributes:
         queues: what each should hold, once `finish` was called.
-        tail_end: behind the last record in the log's tail that a queue knows; 0 for none.
+        tail_end: after the last record in the log's tail that a queue knows; 0 for none.
         kept: physical offsets of records that no longer ask for the unit that delivers them.
 
     Args:
@@ -182,7 +182,7 @@ class BatchRepair:
             self._cut(queue)
 
     def _cut(self, queue: RepairedBatchQueue) -> None:
-        """Zero what stands behind the last unit, what is left of a unit included."""
+        """Zero what stands after the last unit, what is left of a unit included."""
         for segment in queue.files:
             torn = segment.end // UNIT
             if segment.size % UNIT and torn >= queue.end:

@@ -1,7 +1,7 @@
 """Find units of expired messages that damage has changed, and give others in their place.
 
 No record tells what they were. But units point forward through the log, and a unit that does not
-keeps brokers from finding what lies behind it: recovery ends at one without a size, searches by
+keeps brokers from finding what lies after it: recovery ends at one without a size, searches by
 time go astray. So one that points between its neighbours takes the place.
 """
 
@@ -47,7 +47,7 @@ class ExpiredOrder:
 
         Args:
             units: the next ones, shape (n,).
-            bound: largest physical offset that they may have; their messages end behind it at most.
+            bound: largest physical offset that they may have; their messages end after it at most.
             foreign: rows that cannot be right, as other queues have their records, shape (n,) or
                 longer.
             blank_end: row from which on no pre-blank may stand, as the queue's first file ends

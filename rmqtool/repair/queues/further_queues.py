@@ -57,7 +57,7 @@ BLANKED: Final = (
 
 @dataclass(slots=True)
 class Misnumbered:
-    """A record one of whose numbers is none."""
+    """A record one of whose numbers is not one."""
 
     physical_offset: int  # where it lies
     message: Message  # its fields
@@ -136,7 +136,7 @@ class FurtherNumbers:
     ) -> Iterator[tuple[Queue, int, Misnumbered]]:
         """Find the numbers; yield queue, number and record of those that are put back.
 
-        All queues of a record: no run has those behind a number that cannot be read, either.
+        All queues of a record: no run has those after a number that cannot be read, either.
 
         Args:
             log: as it is.

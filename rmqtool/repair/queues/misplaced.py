@@ -113,7 +113,7 @@ def find(
 def _at(
     inspection: Inspection, repair: QueueRepair, defect: Finding, log: LogReader
 ) -> Iterator[Misplaced]:
-    """Give the record behind a unit that is not the one its record asks for."""
+    """Give the record after a unit that is not the one its record asks for."""
     topic, queue_id, number = defect.topic, defect.queue_id, _number(defect)
     if topic is None or queue_id is None or number is None:
         return  # said of more than a unit

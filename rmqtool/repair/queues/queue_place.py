@@ -8,7 +8,7 @@ unit. So:
 - in front of a sound unit of the queue: a copy of that next unit. Its message is delivered twice,
   which consumers must expect; none is lost. The next, not the one before: its record's own queue
   offset leads a consumer on, and offsets into the log never decrease, as searches rely on.
-- behind the last sound unit: a copy of that. Without a unit the queue offset would be given to a
+- after the last sound unit: a copy of that. Without a unit the queue offset would be given to a
   new message, which groups that had consumed the lost one would never see.
 - the only message of its queue: a unit that nothing is read for, see `alone`.
 """
@@ -31,11 +31,11 @@ class Hole(NamedTuple):
     start: int  # the first one
     length: int  # how many
     before: int  # physical offset of the record in front of them
-    after: int  # physical offset of the record behind them
+    after: int  # physical offset of the record after them
 
 
 class BridgedPlacement(Placement):
-    """Places units by their queue offset; a hole repeats the unit behind it.
+    """Places units by their queue offset; a hole repeats the unit after it.
 
     Attributes:
         holes: all of them, in order.
@@ -59,7 +59,7 @@ class BridgedPlacement(Placement):
         return self._seen
 
     def is_filled(self, queue_offset: int) -> bool:
-        """Tell whether a hole begins here, and repeats the unit behind it."""
+        """Tell whether a hole begins here, and repeats the unit after it."""
         return self._filled is not None and queue_offset in self._filled
 
     def wants(self, queue_offset: int) -> bool:
@@ -68,7 +68,7 @@ class BridgedPlacement(Placement):
         return self.first <= queue_offset < self.next and not in_hole
 
     def put_back(self, queue_offset: int, unit: bytes, store_timestamp: int) -> PlacedUnits:
-        """Take a unit that no run had; behind the last one it is the last one then."""
+        """Take a unit that no run had; after the last one it is the last one then."""
         if self._filled is not None:
             self._filled.discard(queue_offset)
         if queue_offset == self.next or self.next < 0:
@@ -87,7 +87,7 @@ class BridgedPlacement(Placement):
 
 
 def alone(damaged: Damaged, log_start: int, segment_length: int, last_start: int) -> bytes | None:
-    """Give the unit for a queue whose every message is lost; None where there is none.
+    """Give the unit for a queue whose every message is lost; None without one.
 
     - Its segment is not the log's last: the last byte of that segment, where no record can begin.
       Pulls go on with the next segment, where every new message will be.

@@ -57,7 +57,7 @@ class QueueRepair:
     Attributes:
         queues: what each should hold, once `finish` was called.
         batches: likewise for batch queues.
-        judge: tells what stands behind a unit.
+        judge: tells what stands after a unit.
         last_start: start of the last segment in use.
         bad_ext: extensions that no broker can follow; no unit names a place in them any more.
         dropped: queues that begin anew, as nothing can stand for their lost messages.
@@ -149,7 +149,7 @@ class QueueRepair:
         self.batches.add(runs)
 
     def finish(self, *, all_queues: bool) -> None:
-        """Look at what lies in front of and behind what the log wants.
+        """Look at what lies in front of and after what the log wants.
 
         Args:
             all_queues: queues that the log wants nothing of, too.

@@ -1,4 +1,4 @@
-"""Tell of a unit of a consume queue whether a record of the repaired log stands behind it."""
+"""Tell of a unit of a consume queue whether a record of the repaired log stands after it."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class LostUnits:
     Attributes:
         tail: stretch at the end of the log that holds no record; the queues tell whether records
             were there. None when the log ends as it should.
-        tail_end: behind the last record there that a queue knows; 0 for none.
+        tail_end: after the last record there that a queue knows; 0 for none.
         smallest_bridge: bytes that the bridge over these has at least.
         queues: what each should hold, as far as they were compared.
 
@@ -60,14 +60,14 @@ class LostUnits:
 
     @property
     def log_end(self) -> int:
-        """Physical offset behind the last record."""
+        """Physical offset after the last record."""
         return self._facts.end
 
     def lost(self, offset: int, size: int) -> Damaged | None:
         """Give the stretch that a unit points into; a tail counts if the broker had stopped."""
         tail = self.tail
         if tail is not None and tail.start <= offset < tail.end:
-            # A record that would not end within the log's file was cut off with those behind it.
+            # A record that would not end within the log's file was cut off with those after it.
             if self._inspection.scope.has_crashed or size <= 0 or offset + size > tail.end:
                 return None
             self.tail_end = max(self.tail_end, offset + size, tail.start + self.smallest_bridge)

@@ -1,8 +1,8 @@
 """Judge the units of consume queues that the repaired log does not ask for.
 
-They stand in front of the first unit that it wants, behind the last one, in queues that it has no
+They stand in front of the first unit that it wants, after the last one, in queues that it has no
 message of; or a lost message's unit is there and still right. Expired ones stay, lost ones are
-passed over, what no record stands behind is cut.
+passed over, what no record stands after is cut.
 """
 
 from __future__ import annotations
@@ -122,7 +122,7 @@ class UnwantedUnits:
             self._patch(queue, number, units, found)
 
     def _end_of_known(self, queue: RepairedQueue) -> int:
-        """Give the number behind the last unit that stands for a message, whatever it was made.
+        """Give the number after the last unit that stands for a message, whatever it was made.
 
         What follows the last sound one without a gap counts: if it was none, numbers are left out;
         if it was one and did not count, its number would be given away a second time.
@@ -243,7 +243,7 @@ class UnwantedUnits:
         return found
 
     def _end_of_expired(self, queue: RepairedQueue, end: int) -> int:
-        """Give the number behind the last unit of an expired message, pre-blank among them."""
+        """Give the number after the last unit of an expired message, pre-blank among them."""
         found = 0
         for number, units in queue.units.used(0, end):
             rows = np.flatnonzero(

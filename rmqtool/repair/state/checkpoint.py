@@ -90,7 +90,7 @@ def _true(fields: dict[str, int], survey: LogSurvey, log: LogReader) -> dict[str
 
 
 def _is_sound_offset(offset: int, survey: LogSurvey, log: LogReader) -> bool:
-    """Tell whether logicsPhysicalOffset names a record that stays, and not behind all queues."""
+    """Tell whether logicsPhysicalOffset names a record that stays, and not after all queues."""
     facts = survey.facts
     if not facts.is_known or offset < facts.start:
         return offset > 0

@@ -82,7 +82,7 @@ def topic_entry(release: Rules, topic: str, count: int, *, is_batch: bool) -> di
 
 
 def text_of(value: object, depth: int = 0) -> str:
-    """Give JSON as fastjson prints it: tabs, no space behind a colon, bare number keys."""
+    """Give JSON as fastjson prints it: tabs, no space after a colon, bare number keys."""
     if not isinstance(value, dict):
         return json.dumps(value, ensure_ascii=False)
     if not value:

@@ -81,7 +81,7 @@ def edit(writer: EditWriter, survey: LogSurvey, found: list[Finding], jobs: int 
 
 
 def _is_ahead(survey: LogSurvey) -> bool:
-    """Tell whether entries point behind the end that the log will have; a crash leaves such."""
+    """Tell whether entries point past the end that the log will have; a crash leaves such."""
     if survey.inspection.scope.has_crashed:
         return False
     headers = readable_headers(survey.inspection.store.index_files())

@@ -141,7 +141,7 @@ class IndexEdits:
             self._pieces.append((position, wanted.tobytes()))
 
     def _zero_behind(self, found: IndexFile, position: int) -> None:
-        """Zero what stands behind the last entry."""
+        """Zero what stands after the last entry."""
         with found.place.open() as file:
             while (start := file.next_data(position)) is not None and start < file.size:
                 raw = file.read_at(start, COMPARED)

@@ -127,7 +127,7 @@ class KeyedQueue:
         return found
 
     def offset_of(self, number: int) -> int | None:
-        """Give the physical offset in a unit; None where there is none."""
+        """Give the physical offset in a unit; None without one."""
         place = int(np.searchsorted(self.numbers, number))
         if place == len(self.numbers) or self.numbers[place] != number:
             return None

@@ -96,7 +96,7 @@ def _refuse_other_path(store: Store, model: RocksModel) -> None:
 
 
 def open_database(store: Store, path: str, loader: Loader) -> Database | None:
-    """Open a database as a start does; None where there is none, or the broker refuses.
+    """Open a database as a start does; None without one, or the broker refuses.
 
     Raises:
         UnreadablePath: its directory may not be listed.
