@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any, BinaryIO, Final
 from unittest import mock
 
-from rmqtool.store import lock_state
+from rmqtool.store import tree as lock_state
 from rmqtool.writing.lock import StoreLock
 
 FIXTURES: Final = Path(__file__).parents[1] / "fixtures"

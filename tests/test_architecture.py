@@ -24,7 +24,6 @@ LONGEST: Final = 600  # lines of a module
 SHORTEST: Final = 40
 # What is shorter, and why it is a module; each format and each command is one in any case.
 SHORT: Final = {
-    "judge/bridges.py": "checks and repair know bridges by the same rule",
     "findings/registry.py": "the only place that knows all registries",
     "machine/intrinsics.py": "loaded by every kernel; what makes the code only by the compiler",
     "machine/pieces.py": "compiler, stamp and kernels know pieces without knowing each other",

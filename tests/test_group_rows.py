@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rmqtool.info.overview_groups import group_rows
+from rmqtool.info.overview import group_rows
 from rmqtool.queues.units import QueueSpan, Unit
 from rmqtool.store.branch import BranchKind
 

@@ -27,8 +27,8 @@ if TYPE_CHECKING:
     import numpy.typing as npt
     from typing_extensions import Buffer
 
-    from rmqtool.carve.image import Image
     from rmqtool.carve.runs import Run
+    from rmqtool.carve.search import Image
 
 WINDOW_BYTES: Final = 4 << 20
 RECORDS_AT_ONCE: Final = 12288 + 8  # not a power of two: rows would fall on the same cache lines

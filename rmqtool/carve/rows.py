@@ -86,7 +86,7 @@ def record_rows(some: FoundRecords, store: str) -> pa.RecordBatch:
 
     from rmqtool.scan import columns as row
     from rmqtool.tables import arrow
-    from rmqtool.tables.hosts import store_hosts
+    from rmqtool.tables.record_columns import store_hosts
     from rmqtool.tables.texts import TextStretches, strings
 
     columns, count = some.columns, some.columns.shape[1]

@@ -60,7 +60,7 @@ def run(command: Command) -> int:
 def is_plain(path: str) -> bool:
     """Tell whether a path needs no look here: a store root, a file, or nothing at all."""
     from rmqtool.store.address import archive_of
-    from rmqtool.store.below import is_store
+    from rmqtool.store.fleet import is_store
     from rmqtool.store.place import Place
 
     if not path or Place.is_uri(path) or _is_pattern(path):
@@ -169,7 +169,7 @@ def _below(path: str, top: Place, opened: OpenArchives, prefix: str, command: Co
     import shlex
     from itertools import islice
 
-    from rmqtool.store.below import stores_below
+    from rmqtool.store.fleet import stores_below
     from rmqtool.store.recognise import recognise
 
     if _value(command, "recursive"):

@@ -9,15 +9,11 @@ Source: SelectorParser, 4.9.3 to 5.5.0.
 
 from __future__ import annotations
 
+import math
+import operator
 import re
-from typing import TYPE_CHECKING, Final
-
-from rmqtool.derive import sql92_nodes as nodes
-from rmqtool.derive.sql92_nodes import Node
-from rmqtool.derive.sql92_values import NotComparableError, NotUnderstoodError, whole
-
-if TYPE_CHECKING:
-    from rmqtool.derive.sql92_nodes import Properties
+from collections.abc import Callable, Mapping
+from typing import Final, NamedTuple, TypeAlias
 
 _TOKEN: Final = re.compile(
     r"[ \t\n\r\f]+|--[^\n\r]*[\n\r]|/\*.*?\*/"
@@ -95,7 +91,7 @@ class _Parser:
         self._at = self._depth = 0
 
     def parse(self) -> Node:
-        node = nodes.as_boolean(self._either())
+        node = as_boolean(self._either())
         if self._tokens[self._at][0] != "end":
             raise NotUnderstoodError
         return node
@@ -118,36 +114,36 @@ class _Parser:
             raise NotUnderstoodError
         node = self._both()
         while self._takes("OR"):
-            node = nodes.logic(node, self._both(), decisive=True)
+            node = logic(node, self._both(), decisive=True)
         self._depth -= 1
         return node
 
     def _both(self) -> Node:
         node = self._equality()
         while self._takes("AND"):
-            node = nodes.logic(node, self._equality(), decisive=False)
+            node = logic(node, self._equality(), decisive=False)
         return node
 
     def _equality(self) -> Node:
         node = self._comparison()
         while True:
             if self._takes("="):
-                node = nodes.equal(node, self._comparison())
+                node = equal(node, self._comparison())
             elif self._takes("<>"):
-                node = nodes.negation(nodes.equal(node, self._comparison()))
+                node = negation(equal(node, self._comparison()))
             elif self._takes("IS", "NULL"):
-                node = nodes.is_null(node)
+                node = is_null(node)
             elif self._takes("IS", "NOT", "NULL"):
-                node = nodes.negation(nodes.is_null(node))
+                node = negation(is_null(node))
             else:
                 return node
 
     def _comparison(self) -> Node:
         node = self._unary()
         while True:
-            sign = next((one for one in nodes.ORDERS if self._takes(one)), None)
+            sign = next((one for one in ORDERS if self._takes(one)), None)
             if sign:
-                node = nodes.ordered(node, self._unary(), sign)
+                node = ordered(node, self._unary(), sign)
                 continue
             start = self._at
             is_not = self._takes("NOT")
@@ -161,15 +157,15 @@ class _Parser:
         if word == "BETWEEN":
             low = self._unary()
             self._expect("AND")
-            return nodes.between(node, low, self._unary(), is_not=is_not)
+            return between(node, low, self._unary(), is_not=is_not)
         if word == "IN":
             self._expect("(")
             texts = [self._text()]
             while self._takes(","):
                 texts.append(self._text())
             self._expect(")")
-            return nodes.one_of(node, frozenset(texts), is_not=is_not)
-        return nodes.part(node, word, self._text(), is_not=is_not)
+            return one_of(node, frozenset(texts), is_not=is_not)
+        return part(node, word, self._text(), is_not=is_not)
 
     def _unary(self) -> Node:
         self._depth += 1
@@ -178,9 +174,9 @@ class _Parser:
         if self._takes("+"):
             node = self._unary()
         elif self._takes("-"):
-            node = nodes.negated(self._unary())
+            node = negated(self._unary())
         elif self._takes("NOT"):
-            node = nodes.negation(nodes.as_boolean(self._unary()))
+            node = negation(as_boolean(self._unary()))
         elif self._takes("("):
             node = self._either()
             self._expect(")")
@@ -195,13 +191,13 @@ class _Parser:
         if kind == "name":
             return Node(lambda properties: properties.get(text), "property")
         if kind == "text":
-            return nodes.constant(text[1:-1].replace("''", "'"))
+            return constant(text[1:-1].replace("''", "'"))
         if kind == "whole":
-            return nodes.constant(whole(int(text.rstrip("lL"))))
+            return constant(whole(int(text.rstrip("lL"))))
         if kind == "double" and _SMALLEST_DOUBLE <= float(text) < float("inf"):
-            return nodes.constant(float(text))
+            return constant(float(text))
         if text in _CONSTANTS:
-            return nodes.constant(_CONSTANTS[text])
+            return constant(_CONSTANTS[text])
         raise NotUnderstoodError
 
     def _text(self) -> str:
@@ -210,3 +206,251 @@ class _Parser:
             raise NotUnderstoodError
         self._at += 1
         return text[1:-1].replace("''", "'")
+
+
+# Parts of SQL92 expressions: what each gives for a message's properties, null included.
+#
+# Each function refuses what RocketMQ's parser refuses.
+# See ComparisonExpression, LogicExpression, UnaryExpression, 4.9.3 to 5.5.0.
+
+
+Properties: TypeAlias = Mapping[str, str]
+ORDERS: Final[dict[str, Callable[[int, int], bool]]] = {
+    ">": operator.gt, ">=": operator.ge, "<": operator.lt, "<=": operator.le
+}  # fmt: skip
+_PARTS: Final[dict[str, Callable[[str, str], bool]]] = {
+    "CONTAINS": operator.contains, "STARTSWITH": str.startswith, "ENDSWITH": str.endswith
+}  # fmt: skip
+
+
+class Node(NamedTuple):
+    """A part of an expression."""
+
+    evaluate: Callable[[Properties], object]  # gives text, `Whole`, float, truth, or None for null
+    kind: str  # `constant`, `property`, `boolean` or `number` (a negated property)
+    value: object = None  # of a constant
+
+    @property
+    def is_boolean(self) -> bool:
+        """Whether it is an expression of truth to RocketMQ's parser."""
+        return self.kind == "boolean" or (
+            self.kind == "constant" and (self.value is None or isinstance(self.value, bool))
+        )
+
+
+def constant(value: object) -> Node:
+    """Give a literal."""
+    return Node(lambda _: value, "constant", value)
+
+
+def as_boolean(node: Node) -> Node:
+    """Take a property for its truth: none is, as all of them are texts."""
+    if node.is_boolean:
+        return node
+    if node.kind != "property":
+        raise NotUnderstoodError
+    return Node(lambda values: None if node.evaluate(values) is None else False, "boolean")
+
+
+def logic(left: Node, right: Node, *, decisive: bool) -> Node:
+    """Give OR, which truth decides, or AND, which falsehood does; null is neither."""
+    first, second = as_boolean(left), as_boolean(right)
+
+    def evaluate(properties: Properties) -> object:
+        one = first.evaluate(properties)
+        if one is decisive:
+            return decisive
+        other = second.evaluate(properties)
+        if other is decisive:
+            return decisive
+        return None if one is None or other is None else not decisive
+
+    return Node(evaluate, "boolean")
+
+
+def negation(node: Node) -> Node:
+    """Give NOT; of null it is null."""
+
+    def evaluate(properties: Properties) -> object:
+        found = node.evaluate(properties)
+        return None if found is None else found is not True
+
+    return Node(evaluate, "boolean")
+
+
+def negated(node: Node) -> Node:
+    """Give a number with its sign turned, within its size; of a text it is null."""
+
+    def evaluate(properties: Properties) -> object:
+        found = node.evaluate(properties)
+        if isinstance(found, Whole):
+            half = 1 << found.bits - 1
+            return Whole((-found.value + half) % (2 * half) - half, found.bits)
+        return -found if isinstance(found, float) else None
+
+    return Node(evaluate, "number")
+
+
+def is_null(node: Node) -> Node:
+    """Tell whether a property is missing."""
+    return Node(lambda properties: node.evaluate(properties) is None, "boolean")
+
+
+def equal(left: Node, right: Node) -> Node:
+    """Give `=`: null where the left side is, false where only the right one is."""
+    for node in (left, right):
+        if node.kind == "constant" and node.value is None:
+            raise NotUnderstoodError
+    both = left.kind == right.kind == "constant"
+    if both and isinstance(left.value, bool) and not isinstance(right.value, bool):
+        raise NotUnderstoodError
+
+    def evaluate(properties: Properties) -> object:
+        one, other = left.evaluate(properties), right.evaluate(properties)
+        if one is None or other is None:
+            return True if one is other else None if one is None else False
+        return order(one, other) == 0
+
+    return Node(evaluate, "boolean")
+
+
+def ordered(left: Node, right: Node, sign: str) -> Node:
+    """Give `<` and the like: of two texts both have to be numbers."""
+    for node in (left, right):
+        if node.is_boolean or (node.kind == "constant" and isinstance(node.value, str)):
+            raise NotUnderstoodError
+    fits = ORDERS[sign]
+
+    def evaluate(properties: Properties) -> object:
+        one = left.evaluate(properties)
+        other = right.evaluate(properties) if one is not None else None
+        if one is None or other is None:
+            return None
+        if isinstance(one, str) and isinstance(other, str):
+            return fits(order(double(one), double(other)), 0)
+        return fits(order(one, other), 0)
+
+    return Node(evaluate, "boolean")
+
+
+def between(node: Node, low: Node, high: Node, *, is_not: bool) -> Node:
+    """Give BETWEEN; its bounds must be in order."""
+    if low.kind == high.kind == "constant":
+        if low.value is None or high.value is None:
+            raise NotUnderstoodError
+        try:
+            if order(high.value, low.value) < 0:
+                raise NotUnderstoodError
+        except NotComparableError as error:
+            raise NotUnderstoodError from error
+    if is_not:
+        return logic(ordered(node, low, "<"), ordered(node, high, ">"), decisive=True)
+    return logic(ordered(node, low, ">="), ordered(node, high, "<="), decisive=False)
+
+
+def one_of(node: Node, texts: frozenset[str], *, is_not: bool) -> Node:
+    """Give IN, of a property."""
+    if node.kind != "property":
+        raise NotUnderstoodError
+
+    def evaluate(properties: Properties) -> object:
+        found = node.evaluate(properties)
+        return None if found is None else (found in texts) != is_not
+
+    return Node(evaluate, "boolean")
+
+
+def part(node: Node, word: str, searched: str, *, is_not: bool) -> Node:
+    """`CONTAINS` and the like, of 5.x."""
+    if node.kind != "property" or not searched:
+        raise NotUnderstoodError
+    fits = _PARTS[word]
+
+    def evaluate(properties: Properties) -> object:
+        found = node.evaluate(properties)
+        return isinstance(found, str) and fits(found, searched) != is_not
+
+    return Node(evaluate, "boolean")
+
+
+# Values of SQL92 expressions, and how RocketMQ compares them: a text becomes what it meets.
+#
+# See ComparisonExpression#__compare, ConstantExpression, Java's `valueOf`, 4.9.3 to 5.5.0.
+
+
+_JAVA_INTEGER: Final = re.compile(r"[+-]?\d+")
+_JAVA_DOUBLE: Final = re.compile(
+    r"[+-]?(?:NaN|Infinity|(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?[fFdD]?)"
+)
+
+
+class NotUnderstoodError(Exception):
+    """An expression that no broker accepts, or one that only a later one does."""
+
+
+class NotComparableError(Exception):
+    """A broker's evaluation fails here, and the message does not match."""
+
+
+class Whole(NamedTuple):
+    """A number of Java's `Integer` or `Long`: a text is compared with it only if it fits."""
+
+    value: int
+    bits: int
+
+
+def whole(value: int) -> Whole:
+    """Give a literal as Integer if it fits, else as Long."""
+    for bits in (32, 64):
+        if -(1 << bits - 1) <= value < 1 << bits - 1:
+            return Whole(value, bits)
+    raise NotUnderstoodError
+
+
+def order(one: object, other: object) -> int:
+    """Compare as `ComparisonExpression#__compare`: 0 for equal; a text becomes what it meets."""
+    if isinstance(one, str) and not isinstance(other, str):
+        one = _converted(one, other)
+    elif isinstance(other, str) and not isinstance(one, str):
+        if isinstance(one, bool):
+            raise NotComparableError  # RocketMQ converts the wrong one of them, and fails
+        other = _converted(other, one)
+    if isinstance(one, bool) != isinstance(other, bool):
+        return -1
+    if isinstance(one, Whole | float) and isinstance(other, Whole | float):
+        return _numbers(one, other)
+    if isinstance(one, bool | str) and type(one) is type(other):
+        return (one > other) - (one < other)  # type: ignore[operator]  # of one type
+    raise NotComparableError
+
+
+def _numbers(one: Whole | float, other: Whole | float) -> int:
+    if isinstance(one, Whole) and isinstance(other, Whole):
+        return (one.value > other.value) - (one.value < other.value)
+    left, right = (float(n.value) if isinstance(n, Whole) else n for n in (one, other))
+    if math.isnan(left) or math.isnan(right):  # the largest to Java, and equal to itself
+        return math.isnan(left) - math.isnan(right)
+    if left == right == 0:
+        left, right = math.copysign(1, left), math.copysign(1, right)
+    return (left > right) - (left < right)
+
+
+def _converted(text: str, like: object) -> object:
+    """Read a text as what it is compared with."""
+    if isinstance(like, bool):
+        return text.lower() == "true"
+    if isinstance(like, float):
+        return double(text)
+    if isinstance(like, Whole) and _JAVA_INTEGER.fullmatch(text):
+        value = int(text)
+        if -(1 << like.bits - 1) <= value < 1 << like.bits - 1:
+            return Whole(value, like.bits)
+    raise NotComparableError
+
+
+def double(text: str) -> float:
+    """Read a text as `Double.valueOf` does."""
+    bare = text.strip("".join(map(chr, range(33))))
+    if not _JAVA_DOUBLE.fullmatch(bare):
+        raise NotComparableError
+    return float(bare.rstrip("fFdD") if bare[-1] in "fFdD" and "N" not in bare else bare)

@@ -2,19 +2,178 @@
 
 from __future__ import annotations
 
+import enum
+from bisect import bisect_right
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from rmqtool.diff.log_bytes import LogStretch, Relation, compare_logs, joined
-from rmqtool.diff.log_records import AFTER, BEFORE, SHARED, RecordTask, own_records
+import numpy as np
+
 from rmqtool.engine import run
+from rmqtool.errors import UnreadablePath
+from rmqtool.findings.registry_commitlog import CL_CRC
+from rmqtool.formats import java
+from rmqtool.formats.dledger import DLEDGER_BLANK, DLEDGER_BODY_OFFSET
+from rmqtool.formats.message import BLANK
+from rmqtool.scan import columns as row
+from rmqtool.scan.batch import Batch, Extent, ScanOptions
+from rmqtool.scan.message import scan
+from rmqtool.store.record_heads import LogReader
+from rmqtool.store.segment import MappedFiles, Segment, SegmentPart
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from rmqtool.diff.log_records import Damage, OwnTally, QueueKey, RecordReport
+    import numpy.typing as npt
+
     from rmqtool.diff.side import Side
+    from rmqtool.findings.catalogue import Code
+    from rmqtool.store.place import OpenFile
     from rmqtool.store.segment import Segment
+
+    Bools = npt.NDArray[np.bool_]
+    Int64s = npt.NDArray[np.int64]
+
+
+# Compare two commitlogs byte by byte, by physical offset, whatever their files are called.
+#
+# Equal bytes are compared in large chunks and never looked at record by record.
+
+
+CHUNK: Final = 256 << 10  # bytes that are compared at once: two of them stay in the cache
+PIECE: Final = 64 << 20  # bytes that one task compares
+
+
+class Relation(enum.StrEnum):
+    """What a stretch of physical offsets is to both logs."""
+
+    SAME = "same"
+    DIFFERENT = "different"
+    ONLY_A = "only-A"  # no file of B holds it
+    ONLY_B = "only-B"
+    UNREAD_A = "unread-A"  # the file of A cannot be read
+    UNREAD_B = "unread-B"
+
+
+class LogStretch(NamedTuple):
+    """A stretch of both logs, physical offsets, half open."""
+
+    begin: int
+    end: int
+    relation: Relation
+
+
+@dataclass(frozen=True, slots=True)
+class LogPair:
+    """What one task compares: physical offsets [begin, end) of one file of each log. Picklable."""
+
+    begin: int  # first byte
+    end: int  # past the last byte
+    a: Segment | None  # the file of A; None where no file holds the bytes
+    b: Segment | None  # likewise
+
+
+class Compared(NamedTuple):
+    """What one task found."""
+
+    stretches: list[LogStretch]  # they tile the piece
+    # what could not be read of A and of B
+    unread: tuple[UnreadablePath | None, UnreadablePath | None] = (None, None)
+
+
+def compare_logs(
+    a: LogReader, b: LogReader, begin: int, ends: tuple[int, int], jobs: int | None = None
+) -> Iterator[Compared]:
+    """Compare two logs up to the end of the longer one; neighbours may have the same relation.
+
+    What a file holds past the end of its log counts as nothing: a running broker writes there.
+
+    Args:
+        a: a log; only its list of files is used.
+        b: likewise.
+        begin: first physical offset.
+        ends: past the last one of A and of B.
+        jobs: threads; None is one for each processor.
+    """
+    yield from run(compare_piece, _pieces(a, b, begin, ends), jobs=jobs)
+
+
+def _pieces(a: LogReader, b: LogReader, begin: int, ends: tuple[int, int]) -> Iterator[LogPair]:
+    end = max(ends)
+    edges = {begin, *(end for end in ends if begin < end)}
+    for reader in (a, b):
+        for segment in (one for log in reader.logs for one in log):
+            edges |= {edge for edge in (segment.start, segment.end) if begin < edge < end}
+    for low, high in pairwise(sorted(edges)):
+        files = (
+            a.segment_at(low) if low < ends[0] else None,
+            b.segment_at(low) if low < ends[1] else None,
+        )
+        if None in files:
+            yield LogPair(low, high, *files)
+            continue
+        for start in range(low, high, PIECE):
+            yield LogPair(start, min(start + PIECE, high), *files)
+
+
+def compare_piece(piece: LogPair) -> Compared:
+    """Compare a piece of two logs."""
+    begin, end = piece.begin, piece.end
+    if piece.a is None or piece.b is None:
+        if piece.a is piece.b:
+            return Compared([])
+        only = Relation.ONLY_A if piece.b is None else Relation.ONLY_B
+        return Compared([LogStretch(begin, end, only)])
+    try:
+        with piece.a.open() as a:
+            try:
+                with piece.b.open() as b:
+                    return _compare(piece, piece.a, piece.b, (a, b))
+            except UnreadablePath as error:
+                return Compared([LogStretch(begin, end, Relation.UNREAD_B)], (None, error))
+    except UnreadablePath as error:
+        return Compared([LogStretch(begin, end, Relation.UNREAD_A)], (error, None))
+
+
+def _compare(piece: LogPair, a: Segment, b: Segment, files: tuple[OpenFile, OpenFile]) -> Compared:
+    """Compare chunk by chunk; a chunk that one disk refuses does not hide the others."""
+    found: list[LogStretch] = []
+    unread: list[UnreadablePath | None] = [None, None]
+    buffers = bytearray(CHUNK), bytearray(CHUNK)
+    for start in range(piece.begin, piece.end, CHUNK):
+        length = min(CHUNK, piece.end - start)
+        if length < CHUNK:
+            buffers = bytearray(length), bytearray(length)
+        relation = Relation.SAME
+        for number, (segment, file) in enumerate(zip((a, b), files, strict=True)):
+            try:
+                count = file.read_into(buffers[number], start - segment.start)
+            except UnreadablePath as error:
+                unread[number] = error
+                relation = (Relation.UNREAD_A, Relation.UNREAD_B)[number]
+                continue
+            if count < length:  # the file was cut meanwhile
+                buffers[number][count:] = bytes(length - count)
+        if relation is Relation.SAME and buffers[0] != buffers[1]:
+            relation = Relation.DIFFERENT
+        found.append(LogStretch(start, start + length, relation))
+    return Compared(list(joined(found)), (unread[0], unread[1]))
+
+
+def joined(stretches: Iterable[LogStretch]) -> Iterator[LogStretch]:
+    """Join neighbours of one relation."""
+    last: LogStretch | None = None
+    for stretch in stretches:
+        if last and last.end == stretch.begin and last.relation is stretch.relation:
+            last = last._replace(end=stretch.end)
+            continue
+        if last:
+            yield last
+        last = stretch
+    if last:
+        yield last
+
 
 # What the bytes of a stretch are to the records of A and to those of B.
 _OWN: Final = (
@@ -187,3 +346,244 @@ def _meets(segment: Segment, begin: int, end: int) -> bool:
 
 
 __all__ = ["AFTER", "BEFORE", "SHARED", "LogDifference", "LogSpan", "OwnMessages", "compare"]
+
+
+# The records of one log that the other log does not have in the same bytes at the same place.
+#
+# Only files that hold a difference are scanned. Bytes that no file of the other log holds read as
+# zeros, so a record there differs. Of an end-of-file blank only the head counts.
+
+
+WIDEST: Final = 32 << 20  # bytes of a batch that are compared at once
+BEFORE, SHARED, AFTER = "before", "shared", "after"
+RANGES: Final = (BEFORE, SHARED, AFTER)
+
+
+class QueueKey(NamedTuple):
+    """Messages that are counted together."""
+
+    range: str  # where they lie: before, in or after the range that both logs hold
+    topic: str  # printable
+    queue_id: int  # of the topic
+
+
+class OwnTally(NamedTuple):
+    """Messages that only one log has; times in ms since 1970."""
+
+    messages: int  # how many
+    size: int  # bytes of their records
+    first_queue_offset: int  # the lowest
+    last_queue_offset: int  # the highest
+    first_physical_offset: int  # the lowest
+    last_physical_offset: int  # the highest
+    first_timestamp: int  # when the oldest was stored
+    last_timestamp: int  # when the newest was stored
+
+    def __or__(self, other: OwnTally) -> OwnTally:
+        """Give both together."""
+        sums = [mine + theirs for mine, theirs in zip(self[:2], other[:2], strict=True)]
+        rest = zip(self[2:], other[2:], strict=True)
+        ends = [(max if number % 2 else min)(pair) for number, pair in enumerate(rest)]
+        return OwnTally(*sums, *ends)
+
+
+class Damage(NamedTuple):
+    """A stretch of a log that holds no sound record."""
+
+    physical_offset: int  # where it begins
+    length: int  # bytes
+    code: Code  # of the finding
+    path: str  # the file
+    is_shared: bool  # the other log has the same bytes there
+
+
+@dataclass(frozen=True, slots=True)
+class RecordTask:
+    """A file of one log that is to be scanned. Picklable."""
+
+    segment: Segment  # the file
+    end: int  # physical offset where its log ends, or later
+    other_end: int  # where the other log ends; what its files hold from there on is not compared
+    others: tuple[Segment, ...]  # the files of the other log that hold bytes of its range
+    # stretches that are not the same in both, physical offsets, in their order
+    own: tuple[tuple[int, int], ...]
+    # stretches that could not be read of these, physical offsets
+    unread: tuple[tuple[int, int], ...]
+    shared: tuple[int, int]  # the range that both logs hold
+    is_dledger: bool  # its records lie in DLedger entries
+
+
+@dataclass(slots=True)
+class RecordReport:
+    """What one log has of its own in one file."""
+
+    tallies: dict[QueueKey, OwnTally] = field(default_factory=dict)  # messages by range and queue
+    # physical offset of the first own record or damage in the shared range
+    first: int | None = None
+    # physical offset of the last record that the other log has, too; -1 for none
+    last_same: int = -1
+    unknown: int = 0  # records that could not be compared
+    # stretches without a sound record, and records whose body is damaged
+    damage: list[Damage] = field(default_factory=list)
+    unread: UnreadablePath | None = None  # why the file could not be scanned
+
+
+def own_records(task: RecordTask) -> RecordReport:
+    """Scan a file for what its log alone has."""
+    report = RecordReport()
+    options = ScanOptions(is_dledger=task.is_dledger)
+    segment = task.segment
+    part = SegmentPart(segment, 0, min(task.end - segment.start, segment.size))
+    other = LogReader(MappedFiles("", task.others))
+    try:
+        with segment.open() as file, other:
+            reader = _OwnRecords(task, report, file, other)
+            for batch in scan(part, options, start=0):
+                reader.take(batch)
+    except UnreadablePath as error:
+        report.unread = error
+    return report
+
+
+class _OwnRecords:
+    """The state of one scan."""
+
+    def __init__(
+        self, task: RecordTask, report: RecordReport, file: OpenFile, other: LogReader
+    ) -> None:
+        self.task, self.report = task, report
+        self.file, self.other = file, other
+        self.start = task.segment.start
+
+    def take(self, batch: Batch) -> None:
+        """Compare a batch with the other log."""
+        if batch.kind is Extent.UNUSED:
+            return
+        begin = self.start + batch.position
+        end = begin + batch.length
+        if any(low < end and begin < high for low, high in self.task.unread):
+            self.report.unknown += batch.count
+            return
+        if batch.kind is Extent.RECORD:
+            self._records(batch, begin)
+        else:
+            self._gap(batch, begin)
+
+    def _gap(self, batch: Batch, begin: int) -> None:
+        """Compare damage, or the head of a blank: what a broker leaves behind it says nothing."""
+        length = batch.length
+        if batch.kind is Extent.FILLER:
+            length = min(length, (DLEDGER_BLANK if self.task.is_dledger else BLANK).size)
+        is_own = self._is_different(begin, length)
+        if batch.code is not None:
+            self._damage(begin, length, batch.code, is_own=is_own)
+        elif is_own:
+            self._first(begin)
+
+    def _damage(self, begin: int, length: int, code: Code, *, is_own: bool) -> None:
+        found = self.report.damage
+        one = Damage(begin, length, code, self.task.segment.path, not is_own)
+        last = found[-1] if found else None
+        if last and last[2:] == one[2:] and last.physical_offset + last.length == begin:
+            found[-1] = last._replace(length=last.length + length)
+        else:
+            found.append(one)
+        if is_own:
+            self._first(begin)
+
+    def _first(self, physical_offset: int) -> None:
+        low, high = self.task.shared
+        first = self.report.first
+        if low <= physical_offset < high and (first is None or physical_offset < first):
+            self.report.first = physical_offset
+
+    def _records(self, batch: Batch, begin: int) -> None:
+        columns = batch.columns
+        own = self._own(batch, begin)
+        offsets = columns[row.PHYSICAL_OFFSET]
+        if not own.all():
+            self.report.last_same = max(self.report.last_same, int(offsets[~own][-1]))
+        damaged = columns[row.BODY_CRC] != columns[row.BODY_CRC_FOUND]
+        damaged &= columns[row.BODY_LENGTH] > 0  # the broker does not check an empty one
+        for number in np.flatnonzero(damaged).tolist():
+            size = int(columns[row.SIZE, number])
+            self._damage(int(offsets[number]), size, CL_CRC, is_own=bool(own[number]))
+        if own.any():
+            self._count(batch, columns[:, own])
+
+    def _own(self, batch: Batch, begin: int) -> Bools:
+        """Say which records of a batch differ from what the other log has there."""
+        if self._is_same(begin, begin + batch.length):
+            return np.zeros(batch.count, np.bool_)
+        if batch.length > WIDEST:  # a single record
+            return np.array([self._is_different(begin, batch.length)] * batch.count)
+        mine, theirs = self._both(begin, batch.length)
+        if mine == theirs:
+            return np.zeros(batch.count, np.bool_)
+        mask = np.frombuffer(mine, np.uint8) != np.frombuffer(theirs, np.uint8)
+        header = DLEDGER_BODY_OFFSET if self.task.is_dledger else 0
+        starts = np.maximum(batch.columns[row.POSITION] - header - batch.position, 0)
+        found: Bools = np.logical_or.reduceat(mask, starts)
+        return found
+
+    def _is_same(self, begin: int, end: int) -> bool:
+        """Tell whether a stretch was found to be the same in both logs before."""
+        number = bisect_right(self.task.own, (end,)) - 1  # the last one that begins before the end
+        return number < 0 or self.task.own[number][1] <= begin
+
+    def _is_different(self, begin: int, length: int) -> bool:
+        pieces = range(begin, begin + length, WIDEST)
+        return any(
+            mine != theirs
+            for start in pieces
+            for mine, theirs in [self._both(start, min(WIDEST, begin + length - start))]
+        )
+
+    def _both(self, begin: int, length: int) -> tuple[bytes, bytes]:
+        """Read the same bytes of both logs; zeros where a file ends or none is."""
+        mine = self.file.read_at(begin - self.start, length).ljust(length, b"\0")
+        held = min(max(self.task.other_end - begin, 0), length)
+        return mine, read_across(self.other, begin, held).ljust(length, b"\0")
+
+    def _count(self, batch: Batch, records: Int64s) -> None:
+        offsets = records[row.PHYSICAL_OFFSET]
+        low, high = self.task.shared
+        # Which range, topic and queue: the numbers of all three, one after the other.
+        places = (offsets >= low).astype(np.int64) + (offsets >= high)
+        if (places == RANGES.index(SHARED)).any():
+            self._first(int(offsets[places == RANGES.index(SHARED)][0]))
+        keys = np.stack([places, records[row.TOPIC_NUMBER], records[row.QUEUE_ID]])
+        order = np.lexsort(keys)
+        keys, records = keys[:, order], records[:, order]
+        edges = np.flatnonzero((keys[:, 1:] != keys[:, :-1]).any(axis=0)) + 1
+        for some in np.split(np.arange(keys.shape[1]), edges):
+            place, topic, queue_id = keys[:, some[0]].tolist()
+            key = QueueKey(RANGES[place], java.text(batch.topics[topic]), queue_id)
+            tally = _tally(records[:, some])
+            known = self.report.tallies.get(key)
+            self.report.tallies[key] = known | tally if known else tally
+
+
+def _tally(records: Int64s) -> OwnTally:
+    ends: list[int] = []
+    for name in (row.QUEUE_OFFSET, row.PHYSICAL_OFFSET, row.STORE_TIMESTAMP):
+        ends += [int(records[name].min()), int(records[name].max())]
+    return OwnTally(records.shape[1], int(records[row.SIZE].sum()), *ends)
+
+
+def read_across(log: LogReader, begin: int, length: int) -> bytes:
+    """Read bytes of a log over the borders of its files; zeros where no file holds them.
+
+    Raises:
+        UnreadablePath: a file cannot be read.
+    """
+    found = bytearray()
+    starts = sorted(file.start for files in log.logs for file in files)
+    while len(found) < length:
+        at = begin + len(found)
+        raw = log.read_at(at, length - len(found))
+        if not raw:
+            following = next((start for start in starts if start > at), begin + length)
+            raw = bytes(min(following, begin + length) - at)
+        found += raw
+    return bytes(found)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 
 from rmqtool import engine
 from rmqtool.check.manifest.manifest import Change, ManifestFile, change_of
-from rmqtool.check.manifest.manifest_digest import DigestTask, digest
+from rmqtool.check.manifest.manifest_ledger import DigestTask, digest
 from rmqtool.errors import Trouble, UnsupportedStore
 from rmqtool.store.branch import BranchKind
 from rmqtool.store.segment import start_of

@@ -8,12 +8,11 @@ in `store`.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 from rmqtool.errors import BadLength, DecodeError
 from rmqtool.formats import java
 from rmqtool.formats.annotate import Span, layout_spans
-from rmqtool.formats.long_value import LongValue
 
 if TYPE_CHECKING:
     from rmqtool.formats.layout import Layout
@@ -115,3 +114,23 @@ def row(kind: str, key: RowReader, value: RowReader) -> RocksdbRow:
     key.finish()
     value.finish()
     return RocksdbRow(kind, {**key.values, **value.values}, tuple(key.spans), tuple(value.spans))
+
+
+# A value of a RocksDB row that is too long to be read; apart from `rocksdb_row`, to be light.
+
+
+class LongValue(bytes):
+    """What stands for a value that is longer than any of its family: none of its bytes was read."""
+
+    reason: str  # what to say of it
+
+    def __new__(cls, length: int, most: int) -> Self:
+        """Make one.
+
+        Args:
+            length: bytes that the value has.
+            most: bytes that one of its family may have.
+        """
+        made = super().__new__(cls)
+        made.reason = f"this value is too long: {length:,} bytes; at most {most:,} are read"
+        return made

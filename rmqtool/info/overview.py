@@ -5,25 +5,109 @@ Source for what is compared: StoreCheckpoint, IndexHeader, ConsumerOffsetManager
 
 from __future__ import annotations
 
+from collections import Counter, defaultdict
+from functools import partial
 from itertools import groupby
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from rmqtool.broker.conf import complaints
+from rmqtool.broker.names import DLQ_PREFIX, RETRY_PREFIX
 from rmqtool.errors import RmqtoolError, UnreadablePath
+from rmqtool.formats.config_shapes import consumer_offsets, lmq_consumer_offsets
 from rmqtool.formats.index import FIRST_ENTRY, INDEX_HEADER
 from rmqtool.info import overview_rows as rows
-from rmqtool.info.overview_disk import disk_rows
-from rmqtool.info.overview_groups import group_rows
+from rmqtool.info.overview_rows import DiskRow, GroupRow
 from rmqtool.info.survey import Survey
+from rmqtool.queues.discovery import UNITS
 from rmqtool.store.branch import BranchKind
+from rmqtool.store.entry import EntryKind, printable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
 
+    from rmqtool.formats.config_shapes import ConsumerOffset
+    from rmqtool.queues.units import QueueSpan
+    from rmqtool.store.branch import Branch
     from rmqtool.store.index_files import IndexFile
-    from rmqtool.store.lock_state import LockState
+    from rmqtool.store.place import Place
     from rmqtool.store.segment import Oddity, Segment
-    from rmqtool.store.tree import Store
+    from rmqtool.store.tree import LockState, Store
+
+
+# Disk use of a store by the names in its root: what files claim, and what the disk holds.
+
+
+DEEPEST = 16  # a store is four directories deep; what is deeper is not of RocketMQ's making
+
+
+class DiskUse(NamedTuple):
+    """Files and bytes below a place."""
+
+    files: int  # number of them; directories, links and the like are none
+    size: int  # bytes that they claim
+    allocated: int  # bytes that the disk really holds; less where files are sparse
+
+
+def disk_rows(survey: Survey) -> list[DiskRow]:
+    """Disk use of each name in the store root, and their sum."""
+    if survey.store.asked.kind is not BranchKind.STORE:
+        return []
+    found = []
+    for name, use in _uses(survey):
+        try:
+            found.append(DiskRow(printable(name), *use()))
+        except UnreadablePath as error:
+            survey.problem(error)
+    totals = zip(*((row.files, row.size, row.allocated) for row in found), strict=True)
+    return [*found, DiskRow("(all)", *map(sum, totals))] if found else []
+
+
+def _uses(survey: Survey) -> Iterator[tuple[str, Callable[[], DiskUse]]]:
+    """Give each name in the root, and directories that are configured elsewhere."""
+    branches = {branch.path: branch for branch in survey.store.branches}
+    for entry in survey.store.asked.place.entries():
+        branch = branches.pop(printable(entry.name), None)
+        if entry.kind is EntryKind.FILE:
+            yield entry.name, partial(DiskUse, 1, entry.size, entry.allocated)
+        elif branch is not None and branch.kind in UNITS:
+            yield entry.name, partial(_queues_use, survey, branch)
+        elif branch is not None:  # a link to a directory counts as what it leads to
+            yield entry.name, partial(_disk_use, branch.place)
+        elif entry.kind is EntryKind.DIRECTORY:
+            yield entry.name, partial(_disk_use, survey.store.asked.place.child(entry.name))
+    for path, branch in branches.items():
+        if path.startswith("/"):
+            yield path, partial(_disk_use, branch.place)
+
+
+def _queues_use(survey: Survey, branch: Branch) -> DiskUse:
+    """Sum up a family of queues from what is known: listing 50,000 directories twice is slow."""
+    queues = [queue for queue in survey.ranges if queue.kind is branch.kind]
+    beside = _disk_use(branch.place, 0)
+    return DiskUse(
+        beside.files + sum(queue.files for queue in queues),
+        beside.size + sum(queue.size for queue in queues),
+        beside.allocated + sum(queue.allocated for queue in queues),
+    )
+
+
+def _disk_use(place: Place, depth: int = DEEPEST) -> DiskUse:
+    """Sum up the files below a directory; links are not followed.
+
+    Raises:
+        UnreadablePath: a directory may not be listed.
+    """
+    files = size = allocated = 0
+    for entry in place.entries():
+        if entry.kind is EntryKind.FILE:
+            files, size, allocated = files + 1, size + entry.size, allocated + entry.allocated
+        elif entry.kind is EntryKind.DIRECTORY and depth:
+            below = _disk_use(place.child(entry.name), depth - 1)
+            files += below.files
+            size += below.size
+            allocated += below.allocated
+    return DiskUse(files, size, allocated)
+
 
 LARGEST_ABORT = 32  # bytes; a process id
 MILLISECONDS: Final = "ms"
@@ -327,3 +411,77 @@ SECTIONS: Final[Mapping[str, Callable[[Survey], list[Any]]]] = {
     "disk": disk_rows,
     "problems": problem_rows,
 }
+
+
+# Consumer groups: how far after they are, and what they gave up.
+#
+# See ConsumerOffsetManager, MixAll#getRetryTopic, #getDLQTopic, 4.9.3 to 5.5.0.
+
+
+class TopicSums(NamedTuple):
+    """Messages and queues of each topic."""
+
+    messages: Counter[str]
+    queues: Counter[str]
+
+
+def group_rows(
+    documents: Iterable[Mapping[str, Any]], ranges: Iterable[QueueSpan]
+) -> list[GroupRow]:
+    """Give each group and topic, sorted, and groups of which only dead letters are left.
+
+    Args:
+        documents: contents of `consumerOffset.json` and `lmqConsumerOffset.json`.
+        ranges: of all queues.
+    """
+    by_queue = {(range_.topic, range_.queue_id): range_ for range_ in ranges}
+    topics = TopicSums(Counter(), Counter())
+    for one in by_queue.values():
+        topics.messages[one.topic] += one.messages
+        topics.queues[one.topic] += 1
+    offsets: dict[tuple[str, str], list[ConsumerOffset]] = defaultdict(list)
+    for offset in _offsets(documents):
+        offsets[offset.group, offset.topic].append(offset)
+    found = {pair: _row(pair, offsets[pair], by_queue, topics) for pair in offsets}
+    known = {group for group, _ in offsets}
+    for topic in topics.messages:
+        group = topic.removeprefix(DLQ_PREFIX)
+        if group != topic and group not in known:
+            found[group, ""] = _row((group, ""), [], by_queue, topics)
+    return [found[pair] for pair in sorted(found)]
+
+
+def _offsets(documents: Iterable[Mapping[str, Any]]) -> Iterator[ConsumerOffset]:
+    for document in documents:
+        yield from consumer_offsets(document)
+        yield from lmq_consumer_offsets(document)
+
+
+def _row(
+    pair: tuple[str, str],
+    offsets: list[ConsumerOffset],
+    by_queue: Mapping[tuple[str, int], QueueSpan],
+    topics: TopicSums,
+) -> GroupRow:
+    group, topic = pair
+    lag = expired = ahead = known = 0
+    for offset in offsets:
+        queue = by_queue.get((topic, offset.queue_id))
+        if queue is None or offset.queue_offset is None:
+            continue
+        known += 1
+        next_offset = max(offset.queue_offset, queue.min_offset)
+        lag += max(queue.max_offset - next_offset, 0)
+        expired += next_offset - offset.queue_offset
+        ahead += max(offset.queue_offset - queue.max_offset, 0)
+    return GroupRow(
+        group=group,
+        topic=topic,
+        queues=len(offsets),
+        queues_without_offset=topics.queues[topic] - known,
+        lag=lag,
+        expired=expired,
+        ahead=ahead,
+        dead_letters=topics.messages[DLQ_PREFIX + group],
+        retries=topics.messages[RETRY_PREFIX + group],
+    )

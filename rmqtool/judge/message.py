@@ -34,9 +34,8 @@ from rmqtool.formats import sys_flag
 from rmqtool.formats.java import text
 from rmqtool.formats.message import MESSAGE_MAGIC_CODE_V2
 from rmqtool.judge import kernels_message as has
-from rmqtool.judge.bridges import is_bridge
 from rmqtool.judge.message_content import UNKNOWN, check_content, check_further, timer_facts
-from rmqtool.judge.message_fields import FieldJudge
+from rmqtool.judge.message_fields import FieldJudge, is_bridge
 from rmqtool.scan import columns as row
 from rmqtool.times import iso_time
 

@@ -70,7 +70,7 @@ class Kernel:
 
     def _machine_code(self) -> KernelCode:
         from rmqtool.machine import cache
-        from rmqtool.machine.cache_place import own
+        from rmqtool.machine.cache import own
 
         key = self.key
         if (found := cache.find(key, cache.places())) is not None:

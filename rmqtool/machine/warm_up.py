@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 
 from rmqtool.engine import default_jobs
 from rmqtool.machine import announce, cache
-from rmqtool.machine.cache_place import CacheDirectory, installed, own
+from rmqtool.machine.cache import CacheDirectory, installed, own
 from rmqtool.machine.compiled import PROBE, Kernel
 from rmqtool.writing.private_place import ROOT
 

@@ -2,16 +2,26 @@
 
 from __future__ import annotations
 
+from datetime import datetime
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 import numpy as np
 
 from rmqtool.formats import java, properties
 from rmqtool.formats.sys_flag import SysFlag
-from rmqtool.machine.arrays import is_in
+from rmqtool.machine.arrays import distinct, is_in
 from rmqtool.messages.wanted import Holds, Wanted, holds
+from rmqtool.relog import fields as at
+from rmqtool.relog import kernels
+from rmqtool.relog.chunk import KEY_ROWS
+from rmqtool.relog.order import concatenated
+from rmqtool.relog.sources import source_of
+from rmqtool.relog.take import TakeOptions
 from rmqtool.scan import columns as row
+from rmqtool.tables.pending import undecided_transactions
 from rmqtool.tables.record_columns import stretches
+from rmqtool.times import iso_time, ms_of
+from rmqtool.words import counted
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -20,6 +30,13 @@ if TYPE_CHECKING:
 
     Int64s: TypeAlias = npt.NDArray[np.int64]
     Bools: TypeAlias = npt.NDArray[np.bool_]
+    from collections.abc import Callable, Iterator, Sequence
+
+    import numpy.typing as npt
+
+    from rmqtool.relog.sources import LogSource
+    from rmqtool.rows import Row
+    from rmqtool.store.tree import Store
 
 
 class Choice(NamedTuple):
@@ -84,8 +101,6 @@ def chosen(batch: Batch, columns: Int64s, wanted: Wanted) -> Choice:
     if wanted.undecided is not None:
         is_kept &= kinds[Holds.HELD] & is_in(columns[row.PHYSICAL_OFFSET], wanted.undecided)
     if wanted.known is not None:
-        from rmqtool.messages.elsewhere import hashes
-
         is_kept &= ~is_in(hashes(batch, columns), wanted.known)
     _leave_unlike(batch, columns, wanted, is_kept)
     is_held = kinds[Holds.HELD] & is_kept & (not wanted.held)
@@ -169,3 +184,66 @@ def _resolved(
         else:
             found[number] = place
     return found
+
+
+# What is in another store, and which half messages are open: what a choice of messages asks for.
+#
+# Messages are the same by topic and unique key, else by topic, queue, queue offset, store time and
+# checksum of the body, as `rebuild-log` has it.
+
+
+def hashes(batch: Batch, columns: Int64s) -> Int64s:
+    """Give what tells records of a batch apart from those of other stores: int64, shape (n,)."""
+    found = np.empty(columns.shape[1], np.int64)
+    kernels.hash_keys(batch.window, np.ascontiguousarray(columns[KEY_ROWS]), found)
+    return found
+
+
+def open_other(path: str) -> LogSource:
+    """Open the store, or the file of records, that messages may be in.
+
+    Raises:
+        StoreError: it is not one, or cannot be read.
+    """
+    return source_of(path, None)
+
+
+def known_in(
+    other: LogSource, advance: Callable[[int], None], jobs: int | None
+) -> tuple[Int64s, int]:
+    """Give the hashes of its undamaged messages, sorted, and how many bytes are no record.
+
+    Raises:
+        UnreadablePath: it cannot be read to its end: what is lost in it is then unknown.
+    """
+    keys, gap_bytes = [], 0
+    for chunk in other.chunks(TakeOptions(keys=True, copies=False), advance, jobs):
+        if chunk.unread is not None:
+            raise chunk.unread
+        keys.append(chunk.fields[at.KEY])
+        gap_bytes += sum(gap.length for gap in chunk.gaps)
+    return distinct(concatenated(keys)), gap_bytes
+
+
+def open_transactions(store: Store) -> list[Row]:
+    """Give the transactions that nobody decided; see `undecided_transactions`."""
+    return list(undecided_transactions(store))
+
+
+def places_of(transactions: Sequence[Row]) -> Int64s:
+    """Give the physical offsets of their half messages, the newest record of each, sorted."""
+    found = [transaction["last_physical_offset"] for transaction in transactions]
+    return np.array(sorted(one for one in found if isinstance(one, int)), np.int64)
+
+
+def decisions(transactions: Sequence[Row]) -> Iterator[str]:
+    """Say what a person has to decide, a sentence for each producer group."""
+    groups: dict[str, list[Row]] = {}
+    for transaction in transactions:
+        groups.setdefault(str(transaction["producer_group"] or "unknown"), []).append(transaction)
+    for group, some in sorted(groups.items()):
+        moments = [one["first_store_time"] for one in some]
+        times = [ms_of(moment) for moment in moments if isinstance(moment, datetime)]
+        since = f", the oldest of {iso_time(min(times))}" if times else ""
+        what = counted(len(some), "open transaction")
+        yield f"producer group {group}: {what}{since}; its application knows: commit or roll back"

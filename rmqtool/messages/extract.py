@@ -153,13 +153,13 @@ class ExtractRun:
         """Give what is wanted of each store, with what has to be read for it."""
         known = None
         if self._other is not None:
-            from rmqtool.messages.elsewhere import known_in
+            from rmqtool.messages.choice import known_in
 
             known, done.other_gap_bytes = known_in(self._other, advance, self.options.jobs)
         for (_, store), wanted in zip(self._stores, self._wanted, strict=True):
             undecided = None
             if self.options.undecided:
-                from rmqtool.messages.elsewhere import open_transactions, places_of
+                from rmqtool.messages.choice import open_transactions, places_of
 
                 transactions = open_transactions(store)
                 done.undecided += transactions
@@ -211,7 +211,7 @@ def _store(path: str, options: ExtractOptions) -> Store:
 
 def _open_other(path: str) -> LogSource:
     """Open what messages may be in, too; see `elsewhere`, which most extracts do not load."""
-    from rmqtool.messages.elsewhere import open_other
+    from rmqtool.messages.choice import open_other
 
     return open_other(path)
 
@@ -247,7 +247,7 @@ def sentences(done: Extracted, group: str | None) -> Iterator[str]:
         )
     yield from expired_sentences(done.expired)
     if done.undecided:
-        from rmqtool.messages.elsewhere import decisions
+        from rmqtool.messages.choice import decisions
 
         yield from decisions(done.undecided)
     if done.held_copies:

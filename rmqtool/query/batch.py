@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 
 from rmqtool.query.answer import BY_SEARCH, Answer, Found
 from rmqtool.query.log import LogRange
+from rmqtool.query.lookup import LIGHT_BYTES
 from rmqtool.query.match import PLACE, RecordNeed
 from rmqtool.query.requests import ById, ByKey, ByQueueOffset, ByTransaction
-from rmqtool.query.search import LIGHT_BYTES
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

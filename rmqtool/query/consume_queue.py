@@ -15,7 +15,7 @@ from rmqtool.formats.properties import (
     INNER_BASE,
     INNER_NUM,
 )
-from rmqtool.queues.batch import BatchUnits
+from rmqtool.queues.discovery import BatchUnits
 
 if TYPE_CHECKING:
     from rmqtool.formats.message import Message

@@ -7,14 +7,19 @@ Source: ConsumerOffsetManager, AdminBrokerProcessor#getConsumeStats, MixAll#getR
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from contextlib import suppress
+from pathlib import PurePath
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from rmqtool.broker.names import DLQ_PREFIX, RETRY_PREFIX
-from rmqtool.errors import UsageError
+from rmqtool.errors import DecodeError, UnreadablePath, UsageError
 from rmqtool.formats import config_shapes
-from rmqtool.query.client_offsets import is_client_file, read_client_offsets
+from rmqtool.formats.config import parse_object
+from rmqtool.formats.config_shapes import ClientOffset, client_offsets
 from rmqtool.query.log import LogRecord
 from rmqtool.query.topics import GROUPS_FILE
+from rmqtool.store.address import place_of
+from rmqtool.store.config_files import BACKUP, CLIENT_OFFSETS, LARGEST_CONFIG
 from rmqtool.table import Column, Table, Type
 from rmqtool.tables.record_tables import MESSAGES
 from rmqtool.times import iso_time
@@ -23,9 +28,11 @@ from rmqtool.words import counted, meant
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+    from rmqtool.broker.conf import BrokerConf
     from rmqtool.query.consume_queue import Queue
     from rmqtool.query.sources import Sources
     from rmqtool.store.tree import Store
+
 
 OFFSETS_FILE: Final = "consumerOffset.json"
 LIGHT_OFFSETS_FILE: Final = "lmqConsumerOffset.json"
@@ -251,3 +258,71 @@ def summary(name: str, rows: Sequence[dict[str, object]]) -> str:
     if unknown:
         problems.append(f"{counted(unknown, 'queue')} without a committed offset")
     return "; ".join(filter(None, problems))
+
+
+# How far a broadcast client has consumed: it keeps its offsets itself, in a file of its machine.
+#
+# `~/.rocketmq_offsets/CLIENT_ID/GROUP/offsets.json`; where that is empty or cannot be parsed, the
+# client takes the `.bak` beside it.
+# See LocalFileOffsetStore#readLocalOffset, #readLocalOffsetBak, 4.9.3 to 5.5.0.
+
+
+BROKER_NAME: Final = "brokerName"
+
+
+class ClientOffsets(NamedTuple):
+    """Offsets of one client."""
+
+    group: str  # its consumer group, which the directory is named by
+    committed: dict[tuple[str, int], int]  # queue offset that is consumed next, by topic and queue
+
+
+def is_client_file(text: str) -> bool:
+    """Tell whether the name of a group is the path of such a file."""
+    return (
+        PurePath(text).name in {CLIENT_OFFSETS, f"{CLIENT_OFFSETS}{BACKUP}"}
+        and PurePath(text).name != text
+    )
+
+
+def read_client_offsets(path: str, broker_conf: BrokerConf | None) -> ClientOffsets:
+    """Read the offsets of a client, as it would itself at its next start.
+
+    Args:
+        path: of `offsets.json`, or of its `.bak`.
+        broker_conf: of the broker that is meant; without its name the file must know one broker.
+
+    Raises:
+        DecodeError: neither the file nor its `.bak` can be parsed.
+        UnreadablePath: neither can be read.
+        UsageError: it is not clear which broker is meant.
+    """
+    found = _entries(path)
+    brokers = sorted({one.broker for one in found})
+    name = broker_conf.text(BROKER_NAME) if broker_conf else None
+    if name is None and len(brokers) > 1:
+        reason = f"{path} is about {', '.join(brokers)}; a --broker-conf with brokerName tells"
+        raise UsageError(option="--group", reason=reason)
+    committed = {
+        (one.topic, one.queue_id): one.queue_offset for one in found if name in {None, one.broker}
+    }
+    return ClientOffsets(PurePath(path).parent.name, committed)
+
+
+def _entries(path: str) -> list[ClientOffset]:
+    """Read the file; its `.bak` in place of one that is gone, empty or torn."""
+    try:
+        return _parsed(path)
+    except (DecodeError, UnreadablePath) as error:
+        if path.endswith(BACKUP):
+            raise
+        with suppress(DecodeError, UnreadablePath):
+            return _parsed(f"{path}{BACKUP}")
+        raise error from None
+
+
+def _parsed(path: str) -> list[ClientOffset]:
+    raw = place_of(path).read_whole(LARGEST_CONFIG)
+    if not raw.strip(b"\0"):
+        raise DecodeError(path=path, position=0, field="json", reason="it is empty")
+    return list(client_offsets(parse_object(raw, path=path)))

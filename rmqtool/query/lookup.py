@@ -8,12 +8,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
+from rmqtool.errors import UnreadablePath
 from rmqtool.formats import java
 from rmqtool.formats.message import SMALLEST_RECORD
-from rmqtool.formats.message_id import OffsetMessageId
-from rmqtool.query import topics, window
+from rmqtool.formats.message_id import ClientMessageId, OffsetMessageId, UniqueKey, recognise
+from rmqtool.query import topics
 from rmqtool.query.answer import (
     BY_COVERING,
     BY_INDEX,
@@ -34,15 +35,19 @@ from rmqtool.query.requests import (
     Request,
     described,
 )
-from rmqtool.query.search import search
 from rmqtool.query.sources import Sources
+from rmqtool.query.time import first_record_from
 from rmqtool.store.branch import BranchKind
+from rmqtool.times import DAY_MS
 from rmqtool.words import counted
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator
 
+    from rmqtool.query.explain import Trail
     from rmqtool.query.index import Chain
+    from rmqtool.query.log import Log
+    from rmqtool.store.segment import Segment
 
 
 class Lookup(Sources):
@@ -222,8 +227,8 @@ class Lookup(Sources):
         if not wanted.topics and not self.knows_topics:
             answer.trail.add("topics", "not known: the index cannot be asked without them")
             stretches = [LogRange(self.log.start, self.log.end)]
-        is_long = any(stretch.length > window.WORTHWHILE for stretch in stretches)
-        bound = window.earliest(self.log, wanted.text) if is_long else None
+        is_long = any(stretch.length > WORTHWHILE for stretch in stretches)
+        bound = earliest(self.log, wanted.text) if is_long else None
         if bound is not None:
             answer.trail.add("time window", f"its time says not before offset {bound}")
             stretches = [
@@ -235,7 +240,7 @@ class Lookup(Sources):
         if answer.found or not may_search_all:
             return
         self._prove_index(wanted, answer)
-        if not answer.found and (near := window.around(self.log, wanted.text)):
+        if not answer.found and (near := around(self.log, wanted.text)):
             self._search(wanted, near, answer)
         if not answer.found and not wanted.topics and not self.keeps_queues:
             self._search(wanted, [LogRange(self.log.start, self.log.end)], answer)
@@ -297,3 +302,150 @@ class Lookup(Sources):
         if behind := self.log.next_record(physical_offset):
             words.append(f"the next one is at {behind.physical_offset}")
         answer.problem = ", ".join(words)
+
+
+# Search the log itself, where no index and no queue can be asked or believed.
+#
+# A text of some length is looked for as bytes, window by window, and each place where it stands is
+# traced back to its record, which decides; that needs nothing but Python. Short texts, places of
+# queues and many texts at once go through the kernels (scan.py).
+
+
+WINDOW: Final = 2 << 20  # searching for 32 bytes: 3 GB/s; with 256 KiB 1.9
+SHORT: Final = 8  # bytes; shorter texts stand everywhere
+LIGHT_BYTES: Final = 4 << 20  # a stretch for which importing the kernels would take longer
+_BEFORE: Final = frozenset(b"\x01 ")
+_BEHIND: Final = frozenset(b"\x02 \x00\xff")  # \0 and \xff begin what follows the record
+
+
+def search(
+    log: Log, wanted: RecordNeed, stretches: Iterable[LogRange], trail: Trail
+) -> Iterator[tuple[LogRecord, str]]:
+    """Yield the records of some stretches of the log that have a text, each with how.
+
+    Args:
+        log: to be read.
+        wanted: what a record must have.
+        stretches: which parts.
+        trail: takes down what was searched, and what could not be.
+    """
+    for stretch in stretches:
+        is_long = stretch.length > LIGHT_BYTES
+        if is_long and len(wanted.text.encode("utf-8", "surrogatepass")) < SHORT:
+            from rmqtool.query.scan import find_keys
+
+            found = find_keys(log, [wanted], [stretch], trail)
+        else:
+            found = find_text(log, wanted, stretch, trail)
+        count = 0
+        for record, how in found:
+            count += 1
+            yield record, how
+        trail.add("search of the log", f"{stretch}: {count:,} found")
+
+
+def find_text(
+    log: Log, wanted: RecordNeed, stretch: LogRange, trail: Trail
+) -> Iterator[tuple[LogRecord, str]]:
+    """Yield the records of a stretch that have a text, found by its bytes."""
+    needle = wanted.text.encode("utf-8", "surrogatepass")
+    if not needle:
+        return
+    for segment in log.segments:
+        if segment.end <= stretch.start or segment.start >= stretch.end:
+            continue
+        try:
+            yield from _in_segment(log, wanted, needle, segment, stretch)
+        except UnreadablePath as error:
+            trail.add("search of the log", f"cannot be read: {error.reason}", segment.path)
+            trail.search(f"{segment.path} could not be read: {error.reason}")
+
+
+def _in_segment(
+    log: Log, wanted: RecordNeed, needle: bytes, segment: Segment, stretch: LogRange
+) -> Iterator[tuple[LogRecord, str]]:
+    passed = 0  # physical offset up to which records were judged
+    for physical_offset in _places(log, needle, segment, stretch):
+        if physical_offset < passed:
+            continue
+        record = log.covering(physical_offset)
+        if not isinstance(record, LogRecord):
+            continue
+        passed = record.end
+        if record.physical_offset >= stretch.start and (how := wanted.match(record.message)):
+            yield record, how
+
+
+def _places(log: Log, needle: bytes, segment: Segment, stretch: LogRange) -> Iterator[int]:
+    """Yield where the needle stands between separators of properties."""
+    file = log.reader.file_of(segment)
+    position = max(stretch.start - segment.start, 0)
+    end = min(stretch.end - segment.start, file.size)
+    margin = len(needle) + 1
+    while position < end:
+        # A text may stand across the border of two windows, so they overlap.
+        raw = file.read_at(position, min(WINDOW, end - position) + margin)
+        if not raw:
+            return
+        at = raw.find(needle)
+        while at >= 0:
+            behind = at + len(needle)
+            fits = at == 0 or raw[at - 1] in _BEFORE
+            if fits and (behind >= len(raw) or raw[behind] in _BEHIND):
+                yield segment.start + position + at
+            at = raw.find(needle, at + 1)
+        position += WINDOW
+
+
+# When a message was sent, as far as its ID tells, and where in the log that is.
+#
+# A unique key holds the milliseconds since its month began in the client's time zone, so it names
+# one moment in each month, give or take half a day. Copies of a message (delivered, retried,
+# committed) have the same ID and are stored later, never earlier.
+
+
+ZONE_MS: Final = 15 * 3_600_000  # time zones reach from -12 to +14 hours, clocks are off, too
+LONGEST_WAIT_MS: Final = 4 * DAY_MS  # from sending to the last copy, as brokers come
+WORTHWHILE: Final = 4 << 20  # bytes; a shorter stretch is searched faster than times are
+
+
+def moments(log: Log, text: str) -> list[int]:
+    """Give when an ID may have been made, ms since 1970, so that the log may hold it."""
+    kind = recognise(text)
+    if isinstance(kind, ClientMessageId):
+        return [kind.time]
+    if not isinstance(kind, UniqueKey):
+        return []
+    first = log.next_record(log.start)
+    last = log.previous_record(log.end)
+    if first is None or last is None:
+        return []
+    low = first.store_timestamp - LONGEST_WAIT_MS
+    high = last.store_timestamp + ZONE_MS
+    found = {
+        moment
+        for reference in range(first.store_timestamp, high + 28 * DAY_MS, 28 * DAY_MS)
+        for moment in kind.time_candidates(min(reference, high))
+    }
+    return sorted(moment for moment in found if low - ZONE_MS <= moment <= high)
+
+
+def earliest(log: Log, text: str) -> int | None:
+    """Give the offset before which a record with this ID cannot lie; None when nothing tells."""
+    found = moments(log, text)
+    if not found:
+        return None
+    head = first_record_from(log, found[0] - ZONE_MS)
+    return log.end if head is None else head.physical_offset
+
+
+def around(log: Log, text: str) -> list[LogRange]:
+    """Give the stretches of the log in which a message with this ID was stored first."""
+    stretches = []
+    for moment in moments(log, text):
+        low = first_record_from(log, moment - ZONE_MS)
+        high = first_record_from(log, moment + ZONE_MS)
+        if low is not None:
+            end = log.end if high is None else high.physical_offset
+            stretches.append(LogRange(low.physical_offset, end))
+    return stretches

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from rmqtool.queues.batch import BatchUnits
+from rmqtool.queues.discovery import BatchUnits
 from rmqtool.ranges import Boundary
 from rmqtool.store.record_heads import FIRST_WINDOW
 

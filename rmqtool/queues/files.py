@@ -24,9 +24,9 @@ if TYPE_CHECKING:
 
     from rmqtool.queues.kinds import Units
     from rmqtool.queues.units import QueueSpan
-    from rmqtool.store.open_files import OpenFiles
     from rmqtool.store.place import OpenFile
     from rmqtool.store.queues import QueueFiles
+    from rmqtool.store.record_heads import OpenFiles
     from rmqtool.store.segment import Oddity, Segment
 
 CHUNK_UNITS: Final = 1 << 15

@@ -10,7 +10,7 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from rmqtool.check.pool import anywhere, each
+from rmqtool.check.many import anywhere, each
 from rmqtool.errors import NotAStore, RmqtoolError, UsageError
 from rmqtool.rebuild.options import Mode, RebuildOptions
 from rmqtool.rebuild.work import rebuild
@@ -24,7 +24,7 @@ from rmqtool.writing.output import refuse_within
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
-    from rmqtool.check.pool import StorePart
+    from rmqtool.check.many import StorePart
     from rmqtool.rebuild.options import RebuildResult
     from rmqtool.store.fleet import FleetStore
 

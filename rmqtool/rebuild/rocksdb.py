@@ -28,8 +28,7 @@ from rmqtool.formats.rocksdb_queue import (
 from rmqtool.queues.discovery import Queues
 from rmqtool.queues.rocks import OFFSETS, end_values
 from rmqtool.rebuild.consume_queue import PENDING_UNIT_COST
-from rmqtool.store.record_heads import LogReader
-from rmqtool.store.record_times import UNKNOWN, record_times
+from rmqtool.store.record_heads import UNKNOWN, LogReader, record_times
 from rmqtool.writing.rocksdb import DatabaseWriter
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
 from rmqtool.broker import conf
-from rmqtool.check.rocksdb.index_entries import (
+from rmqtool.check.rocksdb.entries import (
     INDEXED,
     hashes,
     index_entries,

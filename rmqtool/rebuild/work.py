@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass, replace
+from itertools import pairwise
+from time import sleep
 from typing import TYPE_CHECKING, Final, Protocol
 
 from rmqtool.broker.names import SCHEDULE_TOPIC
@@ -13,17 +15,16 @@ from rmqtool.derive.queue_runs import QueueKind
 from rmqtool.derive.runs import Runs, Stretch
 from rmqtool.derive.settings import run_units
 from rmqtool.engine import chosen, results_travel
-from rmqtool.errors import NotAStore, UnreadablePath, UsageError
+from rmqtool.errors import NoSuchQueue, NotAStore, Trouble, UnreadablePath, UsageError
 from rmqtool.findings.registry_layout import FS_READ
 from rmqtool.queues.discovery import Queues
-from rmqtool.rebuild.beside_broker import reached, settled
 from rmqtool.rebuild.comparing import ComparingSink
 from rmqtool.rebuild.consume_queue import QueueBuilder, QueueOptions, QueueSink
 from rmqtool.rebuild.ext import ext_rules
 from rmqtool.rebuild.in_place import rebuild_in_place
 from rmqtool.rebuild.index_file import IndexBuilder, IndexSink
-from rmqtool.rebuild.losses import account, missing, refuse_nothing, refuse_unread
 from rmqtool.rebuild.options import (
+    LostRange,
     Mode,
     RebuildOptions,
     RebuildResult,
@@ -46,7 +47,7 @@ from rmqtool.store.geometry import LengthSource
 from rmqtool.store.index_files import names_by_begin
 from rmqtool.store.parts import parts
 from rmqtool.store.tree import open_store
-from rmqtool.store.unread import GONE
+from rmqtool.store.unread import GONE, looked_again
 from rmqtool.writing.output import OutputDirectory, refuse_within
 from rmqtool.writing.remote_output import output_directory
 
@@ -58,6 +59,11 @@ if TYPE_CHECKING:
     from rmqtool.writing.output_tree import OutputTree
 
     Advance = Callable[[int], None]
+    from collections.abc import Callable, Iterable
+
+    from rmqtool.derive.runs import Runs
+    from rmqtool.rebuild.options import RebuildOptions
+
 
 PART_BYTES: Final = 64 << 20
 
@@ -390,3 +396,123 @@ def _assumed(store: Store, result: RebuildResult, target: Target) -> Iterator[st
         yield f"index files of {slots:,} slots and {entries:,} entries"
     if store.broker_conf is None and any(queue.topic == SCHEDULE_TOPIC for queue in result.queues):
         yield f"delays as the queues of {SCHEDULE_TOPIC} show them, else RocketMQ's own"
+
+
+# `rebuild --check` beside a running broker: how far it compares, and what it believes.
+#
+# The broker goes on to write, and deletes files that have expired between the moment they are
+# listed
+# and that they are read. What differs for such a reason does not differ each time.
+
+
+# Seconds before each further look; what differs in each of them does. A broker may wait for the
+# disk between two files that it writes.
+_PAUSES: Final = (0.0, 0.1, 0.4, 1.0, 3.0)
+
+
+def reached(store: Store) -> int | None:
+    """Give the physical offset that the queues of a running broker have reached; None without one.
+
+    Brokers dispatch in the order of the log. So queues and index have all that comes before the
+    last record that a queue has, and what comes after it may be on its way.
+
+    Raises:
+        UnreadablePath: a queue cannot be read.
+    """
+    if not store.lock_held():
+        return None
+    with Queues(store) as queues:
+        every = (queue for source in queues.sources for queue in source.queues())
+        spans = (one.span(store.commitlog.start) for one in every)
+        return max((span.last.physical_offset for span in spans if span.last), default=0)
+
+
+def settled(check: Callable[[], RebuildResult], *, is_live: bool) -> RebuildResult:
+    """Compare again where a running broker's files differ, or vanish, and believe what stays.
+
+    Args:
+        check: compares once.
+        is_live: whether a broker runs on the store; else what is seen once is so.
+
+    Raises:
+        UnreadablePath: a file may not be read, or one is gone each time.
+    """
+    if not is_live:
+        return check()
+    result = looked_again(check)
+    for pause in _PAUSES:
+        if not (result.differences or result.lost):
+            break
+        sleep(pause)
+        known = {difference.path for difference in result.differences}
+        lost = {one.path for one in result.lost}
+        result = looked_again(check)
+        # By file alone: where entries expire meanwhile, the same damage has another position.
+        result.differences = [
+            difference for difference in result.differences if difference.path in known
+        ]
+        result.lost = [one for one in result.lost if one.path in lost]
+    return result
+
+
+# What a rebuild cannot derive, and when it writes nothing because of that.
+
+
+UNREADABLE: Final = "unreadable"
+
+
+def missing(store: Store) -> Iterator[LostRange]:
+    """Yield the stretches between segments that no file holds: it was removed, or is too short."""
+    for before, after in pairwise(store.commitlog):
+        if after.start > before.end:
+            yield LostRange(store.commitlog.path, before.end, after.start - before.end, "missing")
+
+
+def refuse_nothing(options: RebuildOptions, result: RebuildResult) -> None:
+    """Write no empty tree where a topic was mistyped.
+
+    Raises:
+        NoSuchQueue: no record belongs to what was asked for.
+    """
+    if options.topic is not None and not result.queues:
+        raise NoSuchQueue(topic=options.topic, queue_id=options.queue_id)
+
+
+def refuse_unread(lost: Iterable[LostRange]) -> None:
+    """Replace nothing when a segment cannot be read: what the store has of it may be all right.
+
+    Damage in a segment is another matter: no later attempt will read more than this one.
+
+    Args:
+        lost: of the part that was read last.
+
+    Raises:
+        UnreadablePath: it cannot.
+    """
+    for one in lost:
+        if one.code == UNREADABLE:
+            reason = (
+                f"cannot be read from physical offset {one.physical_offset} on, and what the store "
+                "has derived from there would be lost; nothing was replaced: make it readable, or "
+                "use --output DIR, which takes what can be read"
+            )
+            raise UnreadablePath(path=one.path, reason=reason, trouble=Trouble.TOLD)
+
+
+def account(result: RebuildResult, part: SegmentPart, runs: Runs) -> list[LostRange]:
+    """Take note of what a part holds beside records; give what of it is lost."""
+    result.bytes += part.length
+    result.records += runs.records
+    result.undispatched += runs.undispatched
+    start = part.segment.start
+    lost = [
+        LostRange(part.segment.path, start + stretch.position, stretch.length, _why(stretch))
+        for stretch in runs.stretches
+        if stretch.kind is Extent.GAP
+    ]
+    result.lost += lost
+    return lost
+
+
+def _why(lost: Stretch) -> str:
+    return UNREADABLE if lost.code == FS_READ else lost.code or ""

@@ -18,7 +18,7 @@ from rmqtool.formats.java import parse_long
 from rmqtool.formats.timer import CHECK_FILE_LENGTH
 from rmqtool.query.delay_offsets import delivered_levels
 from rmqtool.relog.options import QueueOffsets
-from rmqtool.repair.state.config_text import text_of, topic_entry
+from rmqtool.repair.state.offsets import text_of, topic_entry
 from rmqtool.store.branch import TIMER_CHECK, BranchKind
 from rmqtool.store.config_files import LIGHT_OFFSETS
 from rmqtool.store.config_sources import CONFIG, CONSUMER_OFFSETS, DELAY_OFFSETS, TOPICS

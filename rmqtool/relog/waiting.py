@@ -20,8 +20,7 @@ from rmqtool.errors import DecodeError
 from rmqtool.machine.arrays import is_in
 from rmqtool.query.delay_offsets import delivered_levels
 from rmqtool.scan import columns as row
-from rmqtool.tables.pending import pending_timers
-from rmqtool.tables.undecided import undecided_transactions
+from rmqtool.tables.pending import pending_timers, undecided_transactions
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping

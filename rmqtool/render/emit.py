@@ -7,18 +7,19 @@ clock. Nothing else writes to standard output.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Protocol
+import re
+import textwrap
+from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
 from rmqtool.errors import UsageError
 from rmqtool.render.look import Format
-from rmqtool.render.table import TableWriter
-from rmqtool.render.values import as_csv, dump_json, json_line
-from rmqtool.rows import JsonLines, rows_of
+from rmqtool.render.values import as_csv, as_text, dump_json, escape, json_line
+from rmqtool.rows import TEXT_A_CHUNK, TURNED, JsonLines, rows_of, text_length
 from rmqtool.times import in_zone
 from rmqtool.words import meant
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Collection, Iterable, Sequence
     from datetime import tzinfo
 
     from rmqtool.render.look import Look
@@ -245,3 +246,248 @@ def _quoted(cell: str) -> str:
     if "," not in cell and '"' not in cell:
         return cell
     return '"' + cell.replace('"', '""') + '"'
+
+
+# Tables of text: aligned columns, written while the rows come in.
+#
+# The widths come from the first rows and then stay. In a pipe a longer cell moves the rest of its
+# line and nothing is ever cut; on a terminal it ends in an ellipsis, IDs, keys and times never, and
+# columns that do not fit
+# are left out, which the caller is told. Sentences are never cut: where they do not fit beside the
+# rest they stand below it. A column that is there for exceptions only, such as the
+# code of a damage, takes no room before there is one; a later one stands after its line.
+
+
+ROWS_MEASURED: Final = 200
+# Columns that are never cut, by the ends of their names, or by their names, like the values of rows
+# that are turned round. A terminal breaks a line that is too long, and nothing is missing.
+WHOLE: Final = ("time", "_id", "_key", "host", "hex")
+UNCUT: Final = frozenset({"id", "key", "keys", "asked"})
+WIDEST: Final = 4096  # a longer cell moves the rest of its line: no row is padded to megabytes
+NARROWEST: Final = 12  # columns that a text needs to say something
+_GAP: Final = "  "
+_INDENT: Final = "    "
+_BEFORE_COMMAND: Final = re.compile(r"; (?=rmqtool )")  # a line of its own, to be copied
+_BOLD, _RED, _YELLOW, _PLAIN = "\x1b[1m", "\x1b[31m", "\x1b[33m", "\x1b[0m"
+
+
+class _Column(NamedTuple):
+    """What the first rows say of a column."""
+
+    width: int  # of its widest cell or of its name
+    least: int  # what it can be narrowed to on a terminal
+    is_number: bool  # all its cells are numbers, and stand to the right
+    is_whole: bool  # its cells are never cut
+
+    @classmethod
+    def of(cls, name: str, values: Sequence[object], *, is_whole: bool = False) -> _Column:
+        lengths = [cell_length(as_text(value)) for value in values if value is not None]
+        width = min(max([*lengths, len(name)]), WIDEST)
+        is_number = all(
+            isinstance(value, int | float | None) and not isinstance(value, bool)
+            for value in values
+        )
+        # A time or an ID that is cut says nothing; a topic still does.
+        is_rigid = is_number or name.endswith(WHOLE)
+        least = width if is_rigid else max(min(width, NARROWEST), len(name))
+        return cls(width, least, is_number, is_whole or is_rigid or name in UNCUT)
+
+
+def fitted(columns: Sequence[_Column], room: int) -> list[int]:
+    """Give the widths of as many columns as fit, the first one in any case."""
+    widths: list[int] = []
+    for column in columns:
+        used = sum(widths) + len(_GAP) * len(widths)
+        if widths and used + column.least > room:
+            break
+        widths.append(min(column.least, room))
+    left = room - sum(widths) - len(_GAP) * (len(widths) - 1)
+    for number, column in enumerate(columns[: len(widths)]):
+        more = max(min(column.width - widths[number], left), 0)
+        widths[number] += more
+        left -= more
+    return widths
+
+
+class TableWriter:
+    """Writes rows as one table.
+
+    Attributes:
+        left_out: columns that the terminal had no room for, known after the first rows.
+    """
+
+    def __init__(
+        self,
+        sink: Sink,
+        columns: Sequence[str],
+        optional: Collection[str],
+        *,
+        color: bool,
+        below: Collection[str] = (),
+        whole: Collection[str] = (),
+    ) -> None:
+        self._sink, self._columns, self._color = sink, list(columns), color
+        self._optional, self._sentences, self._whole = optional, frozenset(below), frozenset(whole)
+        self._below: list[str] = []
+        self._behind: list[str] = []
+        self._waiting: list[Row] = []
+        self._text = 0
+        self._widths: list[int] = []
+        self._fixed: list[_Column] = []
+        self._hangs = False
+        self.left_out: list[str] = []
+
+    def write(self, rows: Sequence[Row]) -> None:
+        """Take more rows."""
+        if self._widths:
+            self._write(rows)
+            return
+        self._waiting.extend(rows)
+        self._text += sum(map(text_length, rows))
+        if len(self._waiting) >= ROWS_MEASURED or self._text > TEXT_A_CHUNK:
+            self._begin()
+
+    def close(self) -> None:
+        """Write what is still waiting; a table without rows writes nothing."""
+        if self._waiting and not self._widths:
+            self._begin()
+
+    def _begin(self) -> None:
+        """Fix the widths and write the header and the rows seen so far."""
+        self._measure()
+        header = self._join([escape(name) for name in self._columns])
+        self._sink.write_lines([f"{_BOLD}{header}{_PLAIN}" if self._color else header])
+        waiting, self._waiting = self._waiting, []
+        self._write(waiting)
+
+    def _write(self, rows: Sequence[Row]) -> None:
+        """Write rows whose columns have widths; one with a long text alone."""
+        lines: list[str] = []
+        for row in rows:
+            lines += self._lines(row)
+            if len(lines[-1]) > WIDEST:
+                self._sink.write_lines(lines)
+                lines.clear()
+        self._sink.write_lines(lines)
+
+    def _measure(self) -> None:
+        """Choose columns and widths from the rows that wait."""
+        rows = self._waiting
+        self._behind = [
+            name
+            for name in self._columns
+            if name in self._optional and all(row.get(name) is None for row in rows)
+        ]
+        self._columns = [name for name in self._columns if name not in self._behind]
+        is_turned = self._columns == [*TURNED]
+        self._hangs = is_turned and TURNED[1] in self._sentences and self._sink.width is not None
+        for names in () if self._hangs else (self._sentences, self._whole):
+            if not names.isdisjoint(self._columns) and self._is_too_wide(rows):
+                self._below = [name for name in self._columns if name in names] + self._below
+                self._columns = [name for name in self._columns if name not in self._below]
+        columns = [
+            _Column.of(name, [row.get(name) for row in rows], is_whole=is_turned)
+            for name in self._columns
+        ]
+        if self._sink.width is None:
+            self._widths = [column.width for column in columns]
+        else:
+            self._widths = fitted(columns, self._sink.width)
+        count = len(self._widths)
+        # What is there for exceptions only is never left out: colour alone says nothing.
+        self._behind += [name for name in self._columns[count:] if name in self._optional]
+        self.left_out = [name for name in self._columns[count:] if name not in self._optional]
+        self._columns = self._columns[:count]
+        self._fixed = columns[:count]
+
+    def _is_too_wide(self, rows: Sequence[Row]) -> bool:
+        """Tell whether the terminal has no room for all columns."""
+        if self._sink.width is None:
+            return False
+        widths = [_Column.of(name, [row.get(name) for row in rows]).width for name in self._columns]
+        return sum(widths) + len(_GAP) * (len(widths) - 1) > self._sink.width
+
+    def _lines(self, row: Row) -> list[str]:
+        """Give a row: one line, and below it the sentences that have no room in it."""
+        if self._hangs:
+            return self._hanging(row)
+        lines = [self._line(row)]
+        width = max((self._sink.width or 0) - 1, len(_INDENT) + NARROWEST)
+        for number, name in enumerate(self._below):
+            text = as_text(row.get(name))
+            sentence = f"{name}: {text}" if number and text else text
+            is_wide = cell_length(sentence) > len(sentence)  # ideographs take two columns each
+            for part in _BEFORE_COMMAND.split(sentence):
+                if part.startswith("rmqtool "):  # whole, as a terminal joins what it breaks itself
+                    lines.append(f"{_INDENT}{part}")
+                    continue
+                lines += textwrap.wrap(
+                    part,
+                    width // 2 if is_wide else width,
+                    initial_indent=_INDENT,
+                    subsequent_indent=_INDENT,
+                    break_on_hyphens=False,  # they belong to options and codes
+                )
+        return lines
+
+    def _hanging(self, row: Row) -> list[str]:
+        """Give a field with its sentence beside it, on several lines where it is too long."""
+        name, value = (as_text(row.get(column)) for column in TURNED)
+        first = align(name, self._widths[0], right=False, cut=False) + _GAP
+        if name in self._whole:
+            return [f"{first}{value}"]
+        return textwrap.wrap(
+            value,
+            max((self._sink.width or 0) - 1, len(first) + NARROWEST),
+            initial_indent=first,
+            subsequent_indent=" " * len(first),
+            break_on_hyphens=False,
+            break_long_words=False,
+        )
+
+    def _line(self, row: Row) -> str:
+        line = self._join([as_text(row.get(name)) for name in self._columns])
+        for name in self._behind:
+            if (value := row.get(name)) is not None:
+                line += f"{_GAP}{name}={as_text(value)}"
+        if self._color and (start := _row_color(row)):
+            return f"{start}{line}{_PLAIN}"
+        return line
+
+    def _join(self, cells: list[str]) -> str:
+        is_cut = self._sink.width is not None
+        aligned = [
+            align(cell, width, right=column.is_number, cut=is_cut and not column.is_whole)
+            for cell, width, column in zip(cells, self._widths, self._fixed, strict=True)
+        ]
+        return _GAP.join(aligned).rstrip()
+
+
+def _row_color(row: Row) -> str:
+    """Colour what is wrong; the words `damage` and the finding's code say the same."""
+    severity = row.get("severity")
+    if severity == "damage" or (severity is None and row.get("code")):
+        return _RED
+    return _YELLOW if severity == "warning" else ""
+
+
+def cell_length(text: str) -> int:
+    """Give the columns that a text takes; an ideograph takes two."""
+    if text.isascii():
+        return len(text)
+    from rich.cells import cell_len
+
+    return cell_len(text)
+
+
+def align(text: str, width: int, *, right: bool, cut: bool) -> str:
+    """Give a text with blanks to its width; a longer one as it is, or cut with an ellipsis."""
+    length = cell_length(text)
+    if length > width:
+        if not cut:
+            return text
+        from rich.cells import set_cell_size
+
+        return set_cell_size(text, width - 1) + "…"
+    blanks = " " * (width - length)
+    return blanks + text if right else text + blanks

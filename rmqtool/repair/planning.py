@@ -49,7 +49,7 @@ from rmqtool.repair.state import (
     index,
     timer,
 )
-from rmqtool.repair.state.reset import missing_topics, restore_topics
+from rmqtool.repair.state.config import missing_topics, restore_topics
 from rmqtool.repair.survey import LogSurvey
 from rmqtool.repair.verifying import fingerprint
 from rmqtool.repair.writer import EditWriter, directories_above

@@ -143,8 +143,8 @@ def prove(store: str, options: RepairOptions, version: str) -> Proof:
         version: of the broker.
     """
     from rmqtool.check.written import defects_of
+    from rmqtool.startup.report import verdict
     from rmqtool.startup.start import predict  # a plan alone needs neither of them
-    from rmqtool.startup.verdict import verdict
 
     proof = Proof(
         defects_of(

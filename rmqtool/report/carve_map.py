@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from rmqtool.carve.carving import Carved, StoreFound
-    from rmqtool.carve.image import Image
     from rmqtool.carve.reading import FoundRecords
+    from rmqtool.carve.search import Image
 
 COLUMNS: Final = 900
 WIDTH, HEIGHT = 900, 24

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 def register(spark: SparkSession) -> SparkSession:
     """Make `spark.read.format("rocketmq")` known to a session; give the session back."""
-    from rmqtool.spark.shipping import ship
+    from rmqtool.spark.engine import ship
     from rmqtool.spark.source import RocketMQDataSource
 
     ship(spark)

@@ -19,7 +19,7 @@ import orjson
 from rmqtool.errors import NotAStore, OutputExists, RepairError, StoreError, Trouble, UsageError
 from rmqtool.spark.export import DAMAGED, LARGEST_PLAN, NOT_OURS, PLAN, SUCCESS, fields_of
 from rmqtool.spark.options import TableName
-from rmqtool.spark.stream_end import end_of
+from rmqtool.spark.stream import end_of
 from rmqtool.spark.stream_place import LogLoss, LossKind, StreamPlace, loss_of, place_at
 from rmqtool.store.address import place_of
 from rmqtool.store.record_heads import LogReader
@@ -30,7 +30,7 @@ from rmqtool.writing.output import refuse_within
 
 if TYPE_CHECKING:
     from rmqtool.spark.export_options import ExportOptions
-    from rmqtool.spark.stream_end import End
+    from rmqtool.spark.stream import End
     from rmqtool.store.tree import Store
 
 PLACES: Final = "_places"

@@ -5,35 +5,39 @@ Runs where the query is planned and reads names and, for limits of time, one rec
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from itertools import islice, pairwise
-from typing import TYPE_CHECKING, Final, NamedTuple, Protocol, TypeAlias, TypeVar
+from dataclasses import dataclass, field
+from itertools import groupby, islice, pairwise
+from typing import TYPE_CHECKING, Final, NamedTuple, Protocol, Self, TypeAlias, TypeVar
 
 from rmqtool.check.of_table import Asked, defects
-from rmqtool.errors import UnreadablePath, UsageError
+from rmqtool.errors import RmqtoolError, UnreadablePath, UsageError
 from rmqtool.formats.dledger import DLEDGER_BODY_OFFSET
 from rmqtool.formats.rocksdb_queue import ROCKSDB_CQ_UNIT
+from rmqtool.queues.discovery import Queues
 from rmqtool.spark.options import Scope, SourceOptions, TableName
 from rmqtool.spark.tables import CODE, OF_FILES, PENDING
 from rmqtool.spark.tables import VIEWS as VIEW_OF
-from rmqtool.spark.trimming import CLOCK_SLACK_MS, Trimmer
 from rmqtool.store.branch import BranchKind
-from rmqtool.store.record_heads import HEAD_BYTES, head_of
+from rmqtool.store.record_heads import HEAD_BYTES, LogReader, RecordHead, head_of
+from rmqtool.store.segment import SegmentPart
+from rmqtool.store.tail import find_tail
 from rmqtool.tables.inputs import file_parts, segment_parts, store_of, views_of
+from rmqtool.tables.selection import EVERYTHING
 from rmqtool.tables.selection import EVERYTHING as OPEN
 from rmqtool.tables.views import VIEWS
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from rmqtool.findings.finding import Finding
     from rmqtool.queues.rocks import RocksQueue
     from rmqtool.store.place import Place
-    from rmqtool.store.segment import Segment, SegmentPart
+    from rmqtool.store.segment import MappedFiles, Segment
     from rmqtool.store.tree import Store
     from rmqtool.tables.inputs import FilePart
-    from rmqtool.tables.selection import Selection
+    from rmqtool.tables.selection import Range, Selection
     from rmqtool.tables.views import View
+
 
 UNITS_A_TASK: Final = 1 << 20  # of queues in RocksDB: half a second of reading; with `split`, fewer
 FILE_BYTES: Final = 4 << 20  # what reading a file of units is taken to cost
@@ -363,3 +367,207 @@ def _first_time(segment: Segment, *, is_dledger: bool) -> int | None:
 def view_of(table: TableName) -> View:
     """Give the view of `dump` that shows a table of files."""
     return VIEWS[VIEW_OF[table]]
+
+
+# Cut parts of a log down to where the rows that are wanted can lie, at records that queues name.
+#
+# A part that begins inside a segment begins at a record that says of itself that it lies there, and
+# that the unit of its queue offset says so, too: what remains of records under a blank, or past a
+# cut, has no unit. So nothing before it has to be read. Where no such record is near, the part
+# stays
+# as it is.
+#
+# Within a segment records are in the order of their store times, but for a clock that was set: they
+# are trusted to `CLOCK_SLACK_MS`. A few records around a place are asked, and the middle one is
+# believed; where the times of places are not in order, nothing is left out.
+
+
+CLOCK_SLACK_MS: Final = 300_000  # store times go back, at most, by this
+TRIED: Final = 8  # records, for one that a queue names
+ASKED: Final = 5  # records around a place, for its time
+WORTH: Final = 64 << 10  # bytes: a look for less costs as much as it saves
+NEAR: Final = 256 << 10  # bytes: as near as a place in time is found
+
+
+class NoTime(Exception):
+    """Where a place in a log lies in time cannot be told."""
+
+
+@dataclass(frozen=True, slots=True)
+class Trimmed:
+    """A part, and where its first extent begins."""
+
+    part: SegmentPart  # which bytes
+    start: int | None = None  # position of the first extent; None where it is still to be found
+
+
+@dataclass(slots=True)
+class Trimmer:
+    """Finds records in a log. A context manager."""
+
+    store: Store  # whose
+    log: MappedFiles  # its files
+    is_dledger: bool  # each record lies in an entry of its own
+    reader: LogReader = field(init=False)
+    queues: Queues = field(init=False)
+    _end: int | None = None
+
+    def __post_init__(self) -> None:
+        self.reader, self.queues = LogReader(self.log), Queues(self.store)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.reader.__exit__()
+        self.queues.close()
+
+    def trimmed(self, parts: Sequence[SegmentPart], selection: Selection) -> Iterator[Trimmed]:
+        """Yield parts as they are to be read; where something cannot be read, as they are."""
+        for segment, some in groupby(parts, key=lambda part: part.segment):
+            cut = list(some)
+            try:
+                found = list(self._in_segment(segment, cut, selection))
+            except (RmqtoolError, NoTime):
+                found = [Trimmed(part) for part in cut]
+            yield from found
+
+    def _in_segment(
+        self, segment: Segment, parts: list[SegmentPart], selection: Selection
+    ) -> Iterator[Trimmed]:
+        start, _ = selection.offsets
+        low, high = self._in_time(segment, selection.store_time)
+        if low and segment.missing_before:
+            yield Trimmed(SegmentPart(segment, 0, 0))  # it tells of the hole before the segment
+        if start is not None:
+            low = max(low, start - DLEDGER_BODY_OFFSET - segment.start)
+        left = [part for part in parts if (part.end > low and part.begin < high) or not part.length]
+        begins = [self._begin(part, low if part is left[0] else 0) for part in left]
+        ends = [*(begin for begin, _ in begins[1:]), min(left[-1].end, high)] if left else []
+        for part, (begin, is_known), end in zip(left, begins, ends, strict=True):
+            if begin < end or not part.length:
+                yield Trimmed(part._replace(begin=begin, end=end), begin if is_known else None)
+
+    def _begin(self, part: SegmentPart, low: int) -> tuple[int, bool]:
+        """Give the position where a part shall begin, and whether an extent begins there.
+
+        Args:
+            part: which bytes.
+            low: position of the first byte that is wanted.
+        """
+        named = None
+        if low - part.begin > WORTH:
+            named = self._before(part.segment, low)
+        if (named is None or named < part.begin) and part.begin:
+            named = self._from(part.segment, part.begin)
+        if named is None or named < part.begin:
+            return part.begin, False
+        return named, True
+
+    def _before(self, segment: Segment, position: int) -> int | None:
+        """Give the position of the last extent with a named record at or before a position."""
+        place = position + 1
+        for _ in range(TRIED):
+            head = self.reader.last_before(segment, place)
+            if head is None:
+                return None
+            if self._is_named(head):
+                return self._position(head, segment)
+            place = head.physical_offset - segment.start
+        return None
+
+    def _from(self, segment: Segment, position: int) -> int | None:
+        """Give the position of the first extent with a named record at or past a position."""
+        place = position
+        for _ in range(TRIED):
+            head = self.reader.first_from(segment, place)
+            if head is None:
+                return None
+            if self._is_named(head):
+                return self._position(head, segment)
+            place = head.physical_offset - segment.start + 1
+        return None
+
+    def _position(self, head: RecordHead, segment: Segment) -> int:
+        header = DLEDGER_BODY_OFFSET if self.is_dledger else 0
+        return head.physical_offset - segment.start - header
+
+    def _is_named(self, head: RecordHead) -> bool:
+        """Whether the unit of a record's queue offset names it."""
+        queue = self.queues.queue(self.reader.topic_of(head), head.queue_id)
+        found = queue.find(head.queue_offset) if queue is not None else None
+        unit = found.unit if found is not None else None
+        return unit is not None and (unit.physical_offset, unit.size) == head[:2]
+
+    def _in_time(self, segment: Segment, wanted: Range) -> tuple[int, int]:
+        """Give the positions between which records of a time begin.
+
+        Raises:
+            NoTime: a place has none.
+        """
+        start, end = wanted
+        whole = 0, segment.size
+        used = min(self._log_end() - segment.start, segment.size) if wanted != EVERYTHING else 0
+        if used < 2 * WORTH:
+            return whole
+        seen: dict[int, int] = {}
+        low, high = whole
+        if start is not None:
+            early = start - CLOCK_SLACK_MS
+            low, _ = self._bisect(segment, used, seen, lambda time: time < early)
+        if end is not None:
+            late = end + CLOCK_SLACK_MS
+            _, high = self._bisect(segment, used, seen, lambda time: time < late)
+        times = [seen[position] for position in sorted(seen)]
+        if any(after + CLOCK_SLACK_MS < before for before, after in pairwise(times)):
+            return whole
+        # Past the last record there may be remains, which are rows, too.
+        return low, segment.size if high >= used else high
+
+    def _bisect(
+        self, segment: Segment, used: int, seen: dict[int, int], is_before: Callable[[int], bool]
+    ) -> tuple[int, int]:
+        """Give two near positions: the first is 0 or before, the second is the end or not before.
+
+        Args:
+            segment: where.
+            used: position past its last record.
+            seen: times of places, ms; is added to.
+            is_before: says it of a time.
+        """
+        low, high = 0, used
+        while high - low > min(NEAR, max(segment.size // 64, 1)):
+            middle = (low + high) // 2
+            if is_before(self._time(segment, seen, middle)):
+                low = middle
+            else:
+                high = middle
+        return low, high
+
+    def _time(self, segment: Segment, seen: dict[int, int], position: int) -> int:
+        """Give the store time at a position, ms: the middle one of a few records there.
+
+        Raises:
+            NoTime: no record is near.
+        """
+        if position not in seen:
+            heads = list(self._heads(segment, position))
+            if not heads:
+                raise NoTime
+            seen[position] = sorted(head.store_timestamp for head in heads)[len(heads) // 2]
+        return seen[position]
+
+    def _heads(self, segment: Segment, position: int) -> Iterable[RecordHead]:
+        head = self.reader.first_from(segment, position)
+        header = DLEDGER_BODY_OFFSET if self.is_dledger else 0
+        for _ in range(ASKED):
+            if head is None:
+                return
+            yield head
+            head = self.reader.head_at(head.end + header)
+
+    def _log_end(self) -> int:
+        if self._end is None:
+            tail = find_tail(self.log, self.reader, is_dledger=self.is_dledger)
+            self._end = tail.physical_offset
+        return self._end

@@ -5,20 +5,23 @@ Needs no pyspark: executors get tasks and options, and give batches with exactly
 
 from __future__ import annotations
 
+from bisect import bisect_right
+from collections import OrderedDict
+from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
 
 from rmqtool.check.of_table import defects
-from rmqtool.errors import UnreadablePath
+from rmqtool.errors import StoreError, UnreadablePath
 from rmqtool.findings.finding import At, finding
-from rmqtool.findings.registry_layout import FS_READ
+from rmqtool.findings.registry_layout import FS_GAP, FS_READ
 from rmqtool.formats.message import SMALLEST_RECORD
 from rmqtool.judge.reading import judged
+from rmqtool.scan import columns as row
 from rmqtool.scan.batch import Extent, ScanOptions
-from rmqtool.spark.borders import remember, true_start
-from rmqtool.spark.gone import Gone
+from rmqtool.scan.message import scan
 from rmqtool.spark.options import TableName
 from rmqtool.spark.plan import (
     DefectsTask,
@@ -29,8 +32,9 @@ from rmqtool.spark.plan import (
     WholeTask,
     view_of,
 )
-from rmqtool.spark.segment_rows import segment_rows
-from rmqtool.spark.tables import CODE, PENDING, SCHEMAS, TABLES, chosen
+from rmqtool.spark.tables import CODE, OF_FILES, PENDING, SCHEMAS, TABLES, chosen
+from rmqtool.store.segment import SegmentPart
+from rmqtool.store.unread import has_expired
 from rmqtool.tables.defects import defect_batch
 from rmqtool.tables.inputs import store_of
 from rmqtool.tables.messages import MessageOptions, message_rows, missing_rows
@@ -41,9 +45,12 @@ if TYPE_CHECKING:
     from collections.abc import Container, Iterator, Sequence
 
     from rmqtool.findings.finding import Finding
+    from rmqtool.scan.batch import Batch
     from rmqtool.spark.options import SourceOptions
     from rmqtool.spark.plan import Task
+    from rmqtool.store.segment import Segment
     from rmqtool.tables.selection import Selection
+
 
 UNREAD: Final = FS_READ
 # Making columns costs a few ms a batch, however small: with 4 MiB instead of the 1 MiB of `dump`,
@@ -319,3 +326,152 @@ def _batch(rows: list[dict[str, Any]], schema: pa.Schema, names: Sequence[str]) 
         else:
             columns.append(pa.array(values, field.type))
     return pa.RecordBatch.from_arrays(columns, schema=wanted)
+
+
+# Find where the records of a split begin: one answer, whatever the splits are.
+#
+# A split in the middle of a segment begins where an extent of the split before ends. Its first
+# record that says of itself that it lies there is nearly always that place; a blank record may
+# cover
+# old ones, though, and a body may hold copies. So the heads of the records before it are walked, at
+# several GB/s, and a worker remembers how far it has come in a segment.
+
+
+REMEMBERED: Final = 64  # segments
+_known: OrderedDict[tuple[Segment, bool], list[int]] = OrderedDict()
+
+
+def true_start(part: SegmentPart, *, is_dledger: bool) -> int:
+    """Give the position of the first extent that begins in a part, or lies after it.
+
+    Raises:
+        UnreadablePath: the file cannot be read.
+    """
+    borders = _borders(part.segment, is_dledger=is_dledger)
+    cursor = borders[bisect_right(borders, part.begin) - 1]
+    if cursor >= part.begin:
+        return cursor
+    options = ScanOptions(body_crc=False, texts=False, is_dledger=is_dledger)
+    for batch in scan(SegmentPart(part.segment, cursor, part.begin), options, start=cursor):
+        cursor = batch.end
+    remember(part.segment, cursor, is_dledger=is_dledger)
+    return max(cursor, part.begin)
+
+
+def remember(segment: Segment, cursor: int, *, is_dledger: bool) -> None:
+    """Take note of a place where an extent ends, for the next split of the segment."""
+    borders = _borders(segment, is_dledger=is_dledger)
+    place = bisect_right(borders, cursor)
+    if borders[place - 1] != cursor:
+        borders.insert(place, cursor)
+
+
+def _borders(segment: Segment, *, is_dledger: bool) -> list[int]:
+    key = (segment, is_dledger)  # with its size and its mtime: a file that changed is another one
+    if key not in _known:
+        while len(_known) >= REMEMBERED:
+            _known.popitem(last=False)
+        _known[key] = [0]
+    _known.move_to_end(key)
+    return _known[key]
+
+
+# Rows of the table `segments`: what one file of a log holds, and what is damaged in it first.
+
+
+def segment_rows(task: LogTask, names: Sequence[str], gone: Gone) -> list[dict[str, Any]]:
+    """Give the row of a segment, none of an expired one; what was read before an error counts.
+
+    Args:
+        task: of the whole segment.
+        names: columns: what the directory says takes no look into the file.
+        gone: tells which ones have expired.
+    """
+    segment = task.part.segment
+    summary = _Summary()
+    unread = None
+    is_judged = CODE in names  # to find out what is damaged takes all of a record
+    wanted = ScanOptions(
+        body_crc=is_judged,
+        texts=is_judged,
+        property_crc=is_judged,
+        is_dledger=task.is_dledger,
+    )
+    if segment.missing_before:
+        summary.code = str(FS_GAP)
+    try:
+        if not OF_FILES.issuperset(names):
+            for batch in judged(SegmentPart(segment, 0, segment.size), wanted, start=0):
+                summary.take(batch)
+    except UnreadablePath as error:
+        if gone.has(segment.path, error):
+            return []
+        unread = error.reason
+    found = {
+        "segment": segment.path,
+        "start": segment.start,
+        "size": segment.size,
+        "allocated": segment.allocated,
+        "modified_time": segment.mtime_ms * 1000,
+        "records": summary.records,
+        **{f"{kind}_bytes": summary.lengths[kind] for kind in summary.lengths},
+        "gaps": summary.gaps,
+        **summary.edges,
+        "unread": unread,
+        "code": summary.code,
+    }
+    return [found]
+
+
+class _Summary:
+    """Adds up the extents of a segment."""
+
+    def __init__(self) -> None:
+        self.records = self.gaps = 0
+        self.lengths = {str(kind): 0 for kind in Extent}
+        self.edges: dict[str, int] = {}
+        self.code: str | None = None
+
+    def take(self, batch: Batch) -> None:
+        """Count a batch; what the file ought to have past its end is no byte of it."""
+        code = batch.code or next(iter(batch.damage.values()), None)
+        if code is not None:
+            self.code = self.code or str(code)
+        if batch.position >= batch.segment.size:
+            return
+        self.lengths[str(batch.kind)] += batch.length
+        self.gaps += batch.kind is Extent.GAP
+        if batch.kind is not Extent.RECORD:
+            return
+        self.records += batch.count
+        offsets, times = batch.columns[row.PHYSICAL_OFFSET], batch.columns[row.STORE_TIMESTAMP]
+        edges = self.edges
+        edges.setdefault("first_physical_offset", int(offsets[0]))
+        edges["last_physical_offset"] = int(offsets[-1])
+        low, high = int(times.min()) * 1000, int(times.max()) * 1000
+        edges["first_store_time"] = min(edges.get("first_store_time", low), low)
+        edges["last_store_time"] = max(edges.get("last_store_time", high), high)
+
+
+# Tell files of a log that a running broker has deleted from those that cannot be read.
+
+
+@dataclass(frozen=True, slots=True)
+class Gone:
+    """Tells files that have expired from those that cannot be read."""
+
+    options: SourceOptions  # of the read
+    expired: set[str] | None  # takes the expired files; None when they count as unreadable
+
+    def has(self, path: str, error: UnreadablePath) -> bool:
+        """Take note of a file that has expired; False for another one."""
+        if self.expired is None:
+            return False
+        try:
+            store = store_of(self.options.path, self.options.broker_conf, None)
+        except StoreError:
+            return False
+        if has_expired(store, path, error):
+            self.expired.add(path)
+            return True
+        return False

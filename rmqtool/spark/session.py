@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Final
 
 from rmqtool.spark.available import check_spark, configured_master, is_connect, is_local
 from rmqtool.spark.jobs import SparkFailed
-from rmqtool.writing.scratch import place_for, top
+from rmqtool.writing.temporary_copy import place_for, top
 from rmqtool.writing.user_files import open_log
 
 if TYPE_CHECKING:

@@ -14,21 +14,26 @@ import logging
 import re
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from datetime import UTC, date, datetime, timedelta
+from decimal import Decimal
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
 
+from pyspark.sql import Row
+from pyspark.sql.functions import col, unix_micros
+from pyspark.sql.types import DataType, TimestampType
+
 from rmqtool.broker.names import CHECK_MAX_TIME_TOPIC, HALF_TOPICS, OP_TOPICS
 from rmqtool.errors import Trouble, UnreadablePath, UsageError
-from rmqtool.spark.bytes_read import BytesRead, ReadSoFar
 from rmqtool.spark.jobs import Job, is_connect_session
 from rmqtool.spark.options import SourceOptions, TableName
-from rmqtool.spark.sql_plan import SqlPlan, changes
-from rmqtool.spark.sql_values import plain, readable, unique_names
+from rmqtool.spark.source import BytesRead, ReadSoFar
 from rmqtool.spark.tables import CODE, DAMAGE_COLUMNS
 from rmqtool.spark.views import OPERATIONS, VIEWS, meaning
 from rmqtool.store.address import place_of
 from rmqtool.store.tree import open_store
 from rmqtool.store.unread import has_expired
+from rmqtool.times import iso_time
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -36,6 +41,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
     from rmqtool.store.tree import Store
+
 
 NO_TABLE: Final = "TABLE_OR_VIEW_NOT_FOUND"
 TOLD: Final = Trouble.TOLD
@@ -338,3 +344,169 @@ def first_sentence(error: Exception) -> str:
     """Give what Spark says in one line, without its plan."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     return lines[0] if lines else type(error).__name__
+
+
+# Values of Spark's rows as plain Python: times as text, structures as mappings.
+
+
+def unique_names(names: Sequence[str]) -> tuple[str, ...]:
+    """Give each column a name of its own: `n`, `n_2`, `n_3`."""
+    found: list[str] = []
+    for name in names:
+        number, own = 1, name
+        while own in found:
+            number += 1
+            own = f"{name}_{number}"
+        found.append(own)
+    return tuple(found)
+
+
+def readable(rows: DataFrame, names: Sequence[str]) -> DataFrame:
+    """Give times as microseconds: Spark's own would depend on this machine's time zone."""
+    named = rows.toDF(*names)
+    columns = []
+    for name, typed in zip(names, rows.schema.fields, strict=True):
+        column = col(f"`{name.replace('`', '``')}`")
+        is_time = isinstance(typed.dataType, TimestampType)
+        columns.append(unix_micros(column).alias(name) if is_time else column)
+    return named.select(*columns)
+
+
+def plain(value: Any, kind: DataType | None = None) -> Any:  # noqa: ANN401 - whatever SQL gives
+    """Give a value of a row as what is written everywhere else."""
+    if value is None or isinstance(value, bool | str | float):
+        return value
+    if isinstance(value, int):
+        return iso_time(value // 1000) if isinstance(kind, TimestampType) else value
+    if isinstance(value, datetime):  # within an array or a structure, in local time
+        moment = value.astimezone(UTC)
+        return f"{moment:%Y-%m-%dT%H:%M:%S}.{moment.microsecond // 1000:03d}Z"
+    if isinstance(value, date | Decimal | timedelta):
+        return str(value)
+    if isinstance(value, bytes | bytearray):
+        return bytes(value)
+    return _container(value)
+
+
+def _container(value: Any) -> Any:  # noqa: ANN401 - whatever SQL gives
+    if isinstance(value, Row):
+        return {name: plain(one) for name, one in value.asDict().items()}
+    if isinstance(value, dict):
+        return {str(plain(name)): plain(one) for name, one in value.items()}
+    if isinstance(value, list | tuple):
+        return [plain(one) for one in value]
+    return str(value)
+
+
+# What Spark makes of a question, as far as we need to know it: its plan, looked at from here.
+
+
+# What Spark calls a command and only tells something.
+TELLING: Final = ("Show", "Describe", "Explain")
+CHANGING: Final = ("Insert", "Create", "Drop", "Write", "Append", "Overwrite", "Delete", "Update")
+ANALYZED: Final = "== Analyzed Logical Plan =="
+NODE: Final = re.compile(r"^[\s:+-]*'?(\w+)", re.MULTILINE)  # a line of a plan
+TAKING: Final = frozenset({"SubqueryAlias", "View", "Project", "GlobalLimit", "LocalLimit"})
+
+
+@dataclass(frozen=True, slots=True)
+class SqlPlan:
+    """What a question refers to."""
+
+    names: frozenset[str]  # of all columns, whatever table they are of
+    limit: int | None = None  # rows that the last step takes at most; None without
+    is_first_rows: bool = False  # whether it takes the first rows that there are, of a whole table
+
+    @classmethod
+    def of(cls, asked: DataFrame) -> SqlPlan | None:
+        """Look at the plan of a question; None when that cannot be done."""
+        from py4j.protocol import Py4JError
+
+        try:
+            plan = asked._jdf.queryExecution().analyzed()  # noqa: SLF001 - no public way to ask
+            return cls._of(plan, frozenset(asked.columns))
+        except (Py4JError, AttributeError, TypeError):
+            return None
+
+    @classmethod
+    def _of(cls, plan: Any, names: frozenset[str]) -> SqlPlan:  # noqa: ANN401 - of the JVM
+        found = {*names, *_names(plan.output())}
+        leaves = 0
+        for node in _nodes(plan):
+            found.update(_names(node.references().toSeq()))
+            leaves += not node.children().size()
+        limit = _limit_of(plan)
+        is_first_rows = limit is not None and leaves == 1
+        is_first_rows = is_first_rows and not _below(plan, TAKING).children().size()
+        return cls(frozenset(found), limit, is_first_rows)
+
+
+def changes(spark: SparkSession, text: str) -> str:
+    """Name what a statement would change, even behind WITH or FROM; empty when it only asks."""
+    from py4j.protocol import Py4JError
+    from pyspark.errors import PySparkException
+
+    if is_connect_session(spark):
+        return _changes_there(spark, text)
+    try:
+        parser = spark._jsparkSession.sessionState().sqlParser()  # noqa: SLF001 - no public one
+        nodes = list(_nodes(parser.parsePlan(text)))
+    except (Py4JError, PySparkException):
+        return ""  # what Spark does not understand is said in better words when it is asked
+    for node in nodes:
+        name = _name(node)
+        if name.startswith(CHANGING) or (_is_command(node) and not name.startswith(TELLING)):
+            return name
+    return ""
+
+
+def _changes_there(spark: SparkSession, text: str) -> str:
+    """Name what a statement would change on a Spark Connect server, which shows plans as text."""
+    from pyspark.errors import PySparkException
+
+    try:
+        (row,) = spark.sql(f"EXPLAIN EXTENDED {text}").collect()
+    except PySparkException:
+        return ""  # not understood; of EXPLAIN, which changes nothing, there is no EXPLAIN
+    parsed = str(row[0]).partition(ANALYZED)[0]
+    return next((name for name in NODE.findall(parsed) if name.startswith(CHANGING)), "")
+
+
+def _nodes(plan: Any) -> Iterator[Any]:  # noqa: ANN401 - of the JVM
+    """Yield the nodes of a plan, those of subqueries in it, too."""
+    yield plan
+    for children in (plan.children(), plan.subqueries(), plan.innerChildren()):
+        for number in range(children.size()):
+            child = children.apply(number)
+            if hasattr(child, "children"):
+                yield from _nodes(child)
+
+
+def _name(node: Any) -> str:  # noqa: ANN401 - of the JVM
+    return str(node.getClass().getSimpleName())
+
+
+def _limit_of(plan: Any) -> int | None:  # noqa: ANN401 - of the JVM
+    is_limit = _name(plan) == "GlobalLimit" and _name(plan.limitExpr()) == "Literal"
+    return int(plan.limitExpr().value()) if is_limit else None
+
+
+def _below(node: Any, steps: frozenset[str]) -> Any:  # noqa: ANN401 - of the JVM
+    """Give what lies below steps of some kinds."""
+    while _name(node) in steps:
+        node = node.children().apply(0)
+    return node
+
+
+def _names(attributes: Any) -> Iterator[str]:  # noqa: ANN401 - of the JVM
+    for number in range(attributes.size()):
+        yield str(attributes.apply(number).name())
+
+
+def _is_command(node: Any) -> bool:  # noqa: ANN401 - of the JVM
+    kind = node.getClass()
+    while kind is not None:
+        if any("Command" in str(nterface.getSimpleName()) for nterface in kind.getInterfaces()):
+            return True
+        kind = kind.getSuperclass()
+    return False

@@ -4,17 +4,27 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 
-from rmqtool.queues.kinds import are_real
-from rmqtool.startup.batch_pulls import pull_batches
+from rmqtool.formats.batch_queue import BATCH_CQ_UNIT, BATCH_CQ_UNIT_SIZE
+from rmqtool.formats.java import to_int64
+from rmqtool.queues.kinds import are_real, as_units
 from rmqtool.startup.batch_queues import BatchQueue
 from rmqtool.startup.coverage import UnitCoverage, join
+from rmqtool.startup.files import java_remainder
 from rmqtool.startup.prediction import IndexFate, QueueFate
-from rmqtool.startup.pull import LogExtent, Pull, pull_misnamed, reach
-from rmqtool.startup.units import numbered_units, stored_units
+from rmqtool.startup.pull import (
+    BYTES_OF_A_PULL,
+    JAVA_INT_MAX,
+    MESSAGES_OF_A_PULL,
+    LogExtent,
+    Pull,
+    pull_misnamed,
+    reach,
+)
+from rmqtool.startup.units import chunks, numbered_units, stored_units
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -29,6 +39,7 @@ if TYPE_CHECKING:
     Int64s = NDArray[np.int64]
     Pointers = tuple[str, Callable[[], tuple[Int64s, Int64s]]]
     FateKey = tuple[QueueKey, bool]
+    from numpy.typing import NDArray
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,3 +189,147 @@ def _readable(
     for of_file in files.values():
         pull.add(np.concatenate(of_file) if len(of_file) > 1 else of_file[0])
     return pull.delivered
+
+
+# What a consumer gets who pulls a batch queue from its minimum on.
+#
+# A broker finds the unit to begin with by the queue offset that is asked for, so that units which
+# say another one make it hand out a neighbour, or begin anew.
+# See DefaultMessageStore#getMessage, #isTheBatchFull, BatchConsumeQueue#getBatchMsgIndexBuffer,
+# 5.0.0 to 5.5.0.
+
+
+_FILTERED_BYTES: Final = 16_000  # maxFilterMessageSize: so far from its beginning a pull looks
+
+
+class _BatchFile(NamedTuple):
+    """Units of one queue file."""
+
+    bases: NDArray[np.int64]  # queue offset of the first message of each: int64, shape (n,)
+    steps: NDArray[np.int64]  # messages that each says it has, likewise; a pull goes on past them
+    # messages that each hands out, none of one that is no real unit, likewise
+    counts: NDArray[np.int64]
+    offsets: NDArray[np.int64]  # physical offsets, likewise
+    sizes: NDArray[np.int64]  # of the records, likewise
+    there: NDArray[np.bool_]  # whether the record of each can be handed out: bool, shape (n,)
+    refused: NDArray[np.bool_]  # whether a pull that comes to it throws: bool, likewise
+    broken: int  # row of the first unit that does not follow on the one before it, or n
+
+
+def pull_batches(queue: BatchQueue, log: LogExtent) -> int:
+    """Give what is handed out of a batch queue.
+
+    A pull that ends before a unit which makes it too large begins there again; where that unit says
+    another offset, it is never found, and the consumer gets no further. So it is with a hole, whose
+    units say 0.
+
+    Args:
+        queue: after recovery.
+        log: which records are there.
+    """
+    firsts = {_first_base(file): file for file in queue.files.files if _has_units(file)}
+    bases_of_files = np.array(sorted(firsts), np.int64)
+    last = queue.files.last
+    newest = _first_base(last) if last is not None and _has_units(last) else None
+    read: dict[int, _BatchFile] = {}
+    delivered, wanted = 0, queue.minimum
+    while wanted < queue.maximum:
+        older = int(np.searchsorted(bases_of_files, wanted, side="right"))
+        if not older:
+            break
+        base = newest if newest is not None and newest <= wanted else int(bases_of_files[older - 1])
+        if base not in read:
+            read = {base: _read(firsts[base], log)}
+        file = read[base]
+        found = _batch_search(file.bases, wanted)
+        if found is None:
+            break
+        if file.broken == len(file.bases) and wanted == file.bases[found]:
+            count, following = _rest(file, found)
+        else:
+            count, following = _one_pull(file, found, wanted, queue.maximum, log.file_length)
+        delivered += count
+        if following <= wanted:
+            break
+        wanted = following
+    return delivered
+
+
+def _rest(file: _BatchFile, found: int) -> tuple[int, int]:
+    """Pull a sound file to its end: wherever a pull ends, the next one goes on."""
+    return int(file.counts[found:].sum()), int(file.bases[-1] + file.counts[-1])
+
+
+def _one_pull(
+    file: _BatchFile, found: int, wanted: int, maximum: int, log_file_length: int
+) -> tuple[int, int]:
+    """Give the messages of one pull, and where the next one begins.
+
+    A pull that throws hands out nothing, and consumers ask for the same again.
+    """
+    total, taken, following, skip_below = 0, 0, wanted, None
+    for row in range(found, len(file.bases)):
+        base, step = int(file.bases[row]), int(file.steps[row])
+        distance = to_int64((base - wanted) * BATCH_CQ_UNIT_SIZE)  # Java's wraps around
+        if following >= maximum or distance >= _FILTERED_BYTES:
+            break
+        size = int(file.sizes[row])
+        is_full = total >= MESSAGES_OF_A_PULL or total + step > MESSAGES_OF_A_PULL
+        is_full |= BYTES_OF_A_PULL < taken + size <= JAVA_INT_MAX
+        if is_full and total and taken:
+            break
+        following, offset = to_int64(base + step), int(file.offsets[row])
+        if skip_below is not None and offset < skip_below:
+            continue
+        if file.refused[row]:
+            return 0, wanted
+        if file.there[row]:
+            total, taken, skip_below = total + int(file.counts[row]), taken + size, None
+        else:
+            skip_below = offset + log_file_length - java_remainder(offset, log_file_length)
+    return total, following
+
+
+def _read(file: ModelFile, log: LogExtent) -> _BatchFile:
+    with file.open() as reader:
+        units = np.concatenate([*chunks(reader, BATCH_CQ_UNIT, 0, file.wrote_position)])
+    bases, there = units["msg_base_offset"].astype(np.int64), log.holds(units)
+    offsets, sizes = units["physical_offset"].astype(np.int64), units["size"].astype(np.int64)
+    refused = log.refuses(units)
+    steps = units["batch_size"].astype(np.int64)
+    counts = steps * are_real(units).astype(np.int64)
+    follows = np.ones(len(units), np.bool_)
+    follows[1:] = bases[1:] == bases[:-1] + counts[:-1]
+    sound = follows & there & (counts > 0) & ~refused
+    broken = len(units) if sound.all() else int(sound.argmin())
+    return _BatchFile(bases, steps, counts, offsets, sizes, there, refused, broken)
+
+
+def _has_units(file: ModelFile) -> bool:
+    return file.wrote_position >= BATCH_CQ_UNIT_SIZE
+
+
+def _first_base(file: ModelFile) -> int:
+    with file.open() as reader:
+        (first,) = as_units(reader.read_at(0, BATCH_CQ_UNIT_SIZE), BATCH_CQ_UNIT)
+    return int(first["msg_base_offset"])
+
+
+def _batch_search(bases: NDArray[np.int64], wanted: int) -> int | None:
+    """Search as Java does, which gives a neighbour of what is not there.
+
+    Source: BatchConsumeQueue#binarySearch, 5.0.0 to 5.5.0.
+    """
+    left, right = 0, len(bases) - 1
+    while left <= right:
+        middle = (left + right) // 2
+        if bases[middle] == wanted:
+            return middle
+        if bases[middle] > wanted:
+            right = middle - 1
+        elif middle > left:
+            left = middle
+        else:
+            has_next = middle + 1 < len(bases) and bases[middle + 1] <= wanted
+            return middle + has_next
+    return None

@@ -9,37 +9,63 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
-from rmqtool.broker.conf import DELAY_LEVELS, ROCKSDB_KEYS, ROCKSDB_STORE, STORE_TYPE, complaints
+from rmqtool.broker.conf import (
+    DELAY_LEVELS,
+    ROCKSDB_KEYS,
+    ROCKSDB_STORE,
+    STORE_TYPE,
+    TIMER_WHEEL,
+    complaints,
+)
 from rmqtool.broker.dispatch import DispatchRules, parse_delay_levels
+from rmqtool.broker.names import SCHEDULE_TOPIC, TIMER_TOPIC, is_deleted, is_made_by_brokers
 from rmqtool.broker.release import Version
 from rmqtool.broker.rules import Rules
+from rmqtool.check.queues.orphans import have_messages
+from rmqtool.check.state.absent import groups_of
 from rmqtool.derive.settings import has_lmq_queues
-from rmqtool.errors import NotAStore, UnsupportedStore
-from rmqtool.startup import compaction_losses, light, surroundings
-from rmqtool.startup.absent import AbsentConfig
+from rmqtool.errors import NotAStore, UnreadablePath, UnsupportedStore
+from rmqtool.formats.config_shapes import consumer_filters, topics
+from rmqtool.query.delay_offsets import delay_offsets
+from rmqtool.queues.discovery import Queues
+from rmqtool.startup import compaction_losses, light
 from rmqtool.startup.batch_queues import BatchQueue
 from rmqtool.startup.commitlog import recover
 from rmqtool.startup.compaction import compacted_topics
 from rmqtool.startup.dispatch import dispatch
-from rmqtool.startup.extensions import load_extensions
+from rmqtool.startup.extension import DIRECTORY, ExtensionRules
 from rmqtool.startup.fates import Before, index_fate, queue_fates
 from rmqtool.startup.indexes import ModelIndex
 from rmqtool.startup.live import freeze, settled
 from rmqtool.startup.load import Loader, StartFails, exists, queue_directories, read_checkpoint
 from rmqtool.startup.losses import LossCount, Losses
 from rmqtool.startup.model import Model
-from rmqtool.startup.prediction import Loss, Prediction
+from rmqtool.startup.prediction import FurtherStep, Loss, Prediction, TopicLoss
 from rmqtool.startup.queues import ConsumeQueue, EmptyLastFile
 from rmqtool.startup.settings import Settings, lengths_of, settings_of
-from rmqtool.startup.timers import timers
-from rmqtool.store.branch import BranchKind
+from rmqtool.startup.timers import timers, timers_delivered
+from rmqtool.store.access import held, user_named, usual_user
+from rmqtool.store.branch import TIMER_CHECK, BranchKind
+from rmqtool.store.config_files import NEEDED, NEEDED_BY_5
+from rmqtool.store.config_sources import (
+    CONFIG,
+    CONSUMER_OFFSETS,
+    DELAY_OFFSETS,
+    TOPICS,
+    ConfigPresence,
+)
 from rmqtool.store.release import written_by
+from rmqtool.words import counted
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
     from rmqtool.startup.commitlog import Recovered
     from rmqtool.startup.dispatch import Dispatched
+    from rmqtool.startup.prediction import QueueFate
     from rmqtool.startup.rocksdb.stages import RocksStages
     from rmqtool.store.tree import Store
+
 
 _NOT_FORETOLD: Final = {
     "compaction": "whether it is taken",
@@ -89,10 +115,10 @@ def _predict(
         freeze(model)
     model = stages.model if stages else model
     before = stages.before if stages else Before.of(model)
-    surroundings.refuse_configuration(store, rules, loader)
+    refuse_configuration(store, rules, loader)
     _refuse_databases(store, rules, loader)
-    surroundings.refuse_timer(store, rules, loader)
-    surroundings.refuse_access(store, loader, as_user)
+    refuse_timer(store, rules, loader)
+    refuse_access(store, loader, as_user)
     load_extensions(store, model)
     run = _Run(model, stages)
     if loader.refusals:
@@ -244,7 +270,7 @@ def _prediction(store: Store, model: Model, before: Before, run: _Run) -> Predic
     fates = tuple(run.stages.fates() if run.stages else queue_fates(model, before))
     if model.compacted is not None and run.recovered is not None:
         fates = tuple(compaction_losses.fate(fate, model.compacted) for fate in fates)
-    known = partial(surroundings.is_known, store, model.topics)
+    known = partial(is_known, store, model.topics)
     if run.recovered is None:  # the log stays as it is
         losses = Losses()
     else:
@@ -293,3 +319,224 @@ def _prediction(store: Store, model: Model, before: Before, run: _Run) -> Predic
         if store.broker_conf
         else (),
     )
+
+
+# Which extensions of consume queues a starting broker loads, and how it makes further ones.
+#
+# See ConsumeQueue#load, CommitLogDispatcherCalcBitMap, 4.9.3 to 5.5.0.
+
+
+FILTERS: Final = "consumerFilter.json"
+_BITS: Final = 8
+
+
+def load_extensions(store: Store, model: Model) -> None:
+    """Load the extensions of all queues; without a broker.conf their directory tells of them.
+
+    Raises:
+        UnreadablePath: a directory may not be listed.
+    """
+    place = store.root.child(DIRECTORY)
+    if not (model.settings.has_ext or (store.broker_conf is None and exists(place))):
+        return
+    length = lengths_of(store, model.rules.version).consume_queue_ext.value
+    model.extension_rules = rules = ExtensionRules(length, _bit_map_sizes(store, model))
+    for (topic, queue_id), queue in model.queues.items():
+        queue.extension = extension = rules.new(topic, queue_id)
+        below = place.child(topic).child(str(queue_id))
+        extension.files = model.loader.load([(below, extension.files.path)], length)
+
+
+def _bit_map_sizes(store: Store, model: Model) -> dict[str, int]:
+    """Source: CommitLogDispatcherCalcBitMap."""
+    if not model.settings.calculates_bit_maps:
+        return {}
+    filters = consumer_filters(store.config(FILTERS).document)
+    return {one.topic: -(-(one.bit_count or 0) // _BITS) for one in filters}
+
+
+# What a whole broker loads beside the message store, and would refuse to start for.
+#
+# A JSON file that cannot be parsed is replaced by its `.bak`, or by nothing without one; only a
+# `.bak` that cannot be parsed either stops the broker.
+# See BrokerController#initialize, ConfigManager#load, #loadBak, TimerWheel, TimerMessageStore,
+# 4.9.3 to 5.5.0.
+
+
+_OPENED: Final = frozenset(
+    {
+        BranchKind.COMMITLOG,
+        BranchKind.CONSUME_QUEUE,
+        BranchKind.BATCH_QUEUE,
+        BranchKind.INDEX,
+        BranchKind.CHECKPOINT,
+        BranchKind.LOCK,
+    }
+)
+_TIMER_WHEEL_LENGTHS: Final = (0, 38_707_200)
+
+
+def refuse_configuration(store: Store, rules: Rules, loader: Loader) -> None:
+    """Note the JSON files that stop the broker."""
+    for name in NEEDED + (NEEDED_BY_5 if rules.has_further_configuration else ()):
+        document = store.config(name)
+        if found := document.stops_broker(blank_stops=rules.refuses_blank_configuration):
+            loader.refuse(found.path, "cannot be parsed, and the file itself neither")
+
+
+def refuse_timer(store: Store, rules: Rules, loader: Loader) -> None:
+    """Note what of the timer stops the broker.
+
+    Raises:
+        UnreadablePath: a directory may not be listed.
+    """
+    if not (rules.has_timer and TIMER_WHEEL.of(store.broker_conf, rules.version)):
+        return
+    wheel = store.root.child("timerwheel").stat()
+    if wheel is not None and wheel.size not in _TIMER_WHEEL_LENGTHS:
+        expected = _TIMER_WHEEL_LENGTHS[1]
+        loader.refuse("timerwheel", f"has {wheel.size:,} bytes, {expected:,} are expected")
+    log = store.timer_log
+    if log.places:
+        length = log.file_length
+        if store.broker_conf is not None:
+            length = lengths_of(store, rules.version).timer_log.value
+        queue = loader.load([(place, log.path) for place in log.places], length)
+        del queue  # its content is not looked at; the refusals are noted
+
+
+def refuse_access(store: Store, loader: Loader, as_user: str | None) -> None:
+    """Note what the user of the broker cannot open, or not list.
+
+    A directory that cannot be listed is taken for empty: what then goes, nobody wants to know.
+
+    Raises:
+        UsageError: there is no such user.
+    """
+    everything = held(store)
+    user = usual_user(everything) if as_user is None else user_named(as_user)
+    if user is None:
+        return
+    for one in everything:
+        if one.kind not in _OPENED:
+            continue
+        if one.is_directory and not one.can_be_listed(user):
+            loader.refuse(one.path, f"user {user.name} cannot list it: it would count as empty")
+        elif not one.is_directory and not one.allows(user):
+            loader.refuse(one.path, f"user {user.name} cannot read and write it")
+
+
+def is_known(store: Store, queue_topics: frozenset[str], topic: str) -> bool:
+    """Tell whether a topic is one that still ought to have queues: it was not deleted."""
+    return not is_deleted(topic, _configured(store), queue_topics)
+
+
+def _configured(store: Store) -> dict[str, object]:
+    table = store.config("topics.json").document.get("topicConfigTable")
+    return table if isinstance(table, dict) else {}
+
+
+# What a start costs for which topics, groups or offsets are not there, or cannot be read.
+#
+# A broker takes its defaults, and says nothing. Of a topic that it does not know no client finds a
+# route; delayed messages are delivered again, as each level begins at its first one; groups of
+# consumers begin at the first or the last message, as their clients are set.
+# See TopicConfigManager, ScheduleMessageService#load, ConsumerManageProcessor, 4.9.3 to 5.5.0;
+# observed, 4.9.3, 5.3.3 and 5.5.0.
+
+
+DELAYED: Final = "delayed message"
+
+
+class AbsentConfig:
+    """What a start does without configuration that there ought to be.
+
+    Args:
+        store: the store.
+        model: after the start.
+        fates: of its queues.
+
+    Raises:
+        UnreadablePath: a directory may not be listed.
+    """
+
+    def __init__(self, store: Store, model: Model, fates: Iterable[QueueFate]) -> None:
+        self._store, self._model = store, model
+        self._presence = ConfigPresence(store, model.rules.version)
+        self._fates = [fate for fate in fates if fate.readable]
+
+    def unrouted(self) -> Loss:
+        """Give the messages in reach of topics that no client would find a route to.
+
+        Raises:
+            UnreadablePath: a directory may not be listed.
+        """
+        known = {topic.topic for topic in topics(self._presence.document(TOPICS))}
+        counts: dict[str, dict[int, int]] = {}
+        for fate in self._fates:
+            if fate.topic not in known and not is_made_by_brokers(fate.topic):
+                queues = counts.setdefault(fate.topic, {})  # of two stores of queues one is read
+                queues[fate.queue_id] = max(queues.get(fate.queue_id, 0), fate.readable)
+        found = [
+            TopicLoss(topic, sum(queues.values()))
+            for topic, queues in counts.items()
+            if self._has_own(topic)
+        ]
+        return Loss(tuple(sorted(found, key=lambda one: -one.messages)))
+
+    def _has_own(self, topic: str) -> bool:
+        """Tell whether the queues of a topic are not only further queues of other messages."""
+        with Queues(self._store) as queues:
+            return have_messages(self._store, queues.queues_of(topic))
+
+    def steps(self) -> Iterator[FurtherStep]:
+        """Yield what would come for the second time, and who would start over."""
+        if self._presence.is_lost(DELAY_OFFSETS):
+            yield from self._delivered_again()
+        if self._presence.lacks_timer_check and self._has(TIMER_TOPIC):
+            yield from self._timers_again()
+        has_messages = any(not is_made_by_brokers(fate.topic) for fate in self._fates)
+        if has_messages and self._presence.is_lost(CONSUMER_OFFSETS):
+            yield from self._starting_over()
+
+    def _has(self, topic: str) -> bool:
+        return any(fate.topic == topic for fate in self._fates)
+
+    def _delivered_again(self) -> Iterator[FurtherStep]:
+        queues = {
+            fate.queue_id: (fate.queue_id, fate.minimum, fate.maximum)
+            for fate in self._fates
+            if fate.topic == SCHEDULE_TOPIC
+        }
+        if not queues:
+            return
+        path = f"{CONFIG}/{DELAY_OFFSETS}"
+        try:
+            offsets = delay_offsets(self._store, queues.values())
+        except UnreadablePath:
+            count = sum(end - first for _, first, end in queues.values())
+            yield FurtherStep("repeat", path, f"up to {_repeated(count, DELAYED)}", count)
+            return
+        count = sum(offsets[number + 1] - first for number, first, _ in queues.values())
+        if count:
+            yield FurtherStep("repeat", path, _repeated(count, DELAYED), count)
+
+    def _timers_again(self) -> Iterator[FurtherStep]:
+        if count := timers_delivered(self._model):
+            path = f"{CONFIG}/{TIMER_CHECK}"
+            yield FurtherStep("repeat", path, _repeated(count, "timer message"), count)
+
+    def _starting_over(self) -> Iterator[FurtherStep]:
+        groups = groups_of(self._presence, {fate.topic for fate in self._fates})
+        if not groups and (self._presence.has(CONSUMER_OFFSETS) or self._store.abort is not None):
+            return  # nothing tells of a consumer
+        path = f"{CONFIG}/{self._presence.file_of(CONSUMER_OFFSETS)}"
+        who = counted(len(groups), "consumer group") if groups else "consumer groups"
+        verb = "starts" if len(groups) == 1 else "start"
+        message = f"{who} {verb} over, at the first or the last message"
+        yield FurtherStep("start_over", path, message, len(groups))
+
+
+def _repeated(count: int, what: str) -> str:
+    verb = "is" if count == 1 else "are"
+    return f"{counted(count, what)} {verb} delivered for the second time"

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 
 from rmqtool.broker.conf import TIMER_PRECISION_MS
 from rmqtool.broker.names import TIMER_TOPIC
+from rmqtool.check.state.timer import out_of_reach, waiting
 from rmqtool.check.state.timer_log import timer_log_of
-from rmqtool.check.state.timer_waiting import out_of_reach, waiting
 from rmqtool.errors import DecodeError
 from rmqtool.formats.properties import UNIQ_KEY
 from rmqtool.startup.census import whole_records

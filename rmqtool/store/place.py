@@ -11,22 +11,23 @@ import errno
 import os
 import re
 import stat
+import time
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NoReturn, Self, TypeVar
+from typing import TYPE_CHECKING, Final, NoReturn, Self, TypeVar
 
 from rmqtool.errors import Trouble, UnreadablePath
 from rmqtool.store.anchors import from_anchor, keep
 from rmqtool.store.entry import EntryKind, entry, entry_of, kind_of, listed, named, printable
-from rmqtool.store.meter import count_read
-from rmqtool.store.pace import pace
-from rmqtool.store.refused import note_refused
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from typing_extensions import Buffer
 
     from rmqtool.store.entry import Entry
+
 
 Answer = TypeVar("Answer")
 
@@ -369,3 +370,137 @@ def _refused(path: str, error: OSError | ValueError, where: str = "") -> Unreada
     if isinstance(error, OSError) and error.errno == errno.ELOOP:
         reason = "the links lead into a loop"
     return UnreadablePath(path=path, reason=where + reason, trouble=Trouble.of(error))
+
+
+# How many bytes of files are read: what a question takes from a disk or a bucket.
+
+
+class Meter:
+    """Counts what one thread reads.
+
+    Attributes:
+        bytes: so far.
+    """
+
+    def __init__(self) -> None:
+        self.bytes = 0
+
+
+_CHOSEN: Final[ContextVar[Meter | None]] = ContextVar("meter", default=None)
+
+
+@contextmanager
+def metered() -> Iterator[Meter]:
+    """Count the bytes that this thread reads of files while the block runs."""
+    meter = Meter()
+    token = _CHOSEN.set(meter)
+    try:
+        yield meter
+    finally:
+        _CHOSEN.reset(token)
+
+
+def count_read(length: int) -> None:
+    """Take note of bytes that were read."""
+    meter = _CHOSEN.get()
+    if meter is not None:
+        meter.bytes += length
+
+
+# How fast files are read: as fast as the disk gives, or at a rate that leaves it to a broker.
+#
+# What is read at a rate is not kept in the page cache, where it would take the place of what a
+# broker
+# works with. Pages that a broker has mapped stay: the system drops none that somebody uses.
+
+
+AHEAD_SECONDS: Final = 0.1  # of reading that may come at once
+_PACES: Final[list[Pace]] = []
+
+
+class Pace:
+    """Keeps all threads of this process together at a rate.
+
+    Args:
+        rate: bytes a second.
+    """
+
+    def __init__(self, rate: int) -> None:
+        import threading  # every command imports this module, and few ask for a rate
+
+        self._rate = rate
+        self._due = time.monotonic()
+        self._lock = threading.Lock()
+
+    def took(self, descriptor: int, position: int, length: int) -> None:
+        """Take note of bytes that were read; wait until more may be.
+
+        Args:
+            descriptor: the file.
+            position: of the first byte.
+            length: bytes.
+        """
+        if hasattr(os, "posix_fadvise"):
+            os.posix_fadvise(descriptor, position, length, os.POSIX_FADV_DONTNEED)
+        with self._lock:
+            now = time.monotonic()
+            self._due = max(self._due, now - AHEAD_SECONDS) + length / self._rate
+            wait = self._due - now
+        if wait > 0:
+            time.sleep(wait)
+
+
+@contextmanager
+def paced(rate: int | None) -> Iterator[None]:
+    """Read files at this rate at most while the block runs.
+
+    Args:
+        rate: bytes a second of all threads of this process together; None is any.
+    """
+    if rate is None:
+        yield
+        return
+    _PACES.append(Pace(rate))
+    try:
+        yield
+    finally:
+        _PACES.pop()
+
+
+def pace() -> Pace | None:
+    """Give the rate that is kept now; None without one."""
+    return _PACES[-1] if _PACES else None
+
+
+# Reads that the disk refuses, so that none is ever passed over without a word.
+#
+# Most who ask say what they could not read. Some only look for a hint, and do without: for the
+# release, for lengths. What such a read would have told is missing all the same. So each refusal is
+# noted where it happens, and whoever answers for a command tells of it.
+
+
+MOST: Final = 1000  # that are kept; a disk may have any number of bad sectors
+_LISTENING: Final[list[dict[str, UnreadablePath]]] = []
+
+
+@contextmanager
+def refused_reads() -> Iterator[dict[str, UnreadablePath]]:
+    """Collect the reads that fail in this process until the block ends.
+
+    Returns:
+        The first refusal of each file, by the path of the file; at most `MOST`. It fills up while
+        the block runs.
+    """
+    refused: dict[str, UnreadablePath] = {}
+    _LISTENING.append(refused)
+    try:
+        yield refused
+    finally:
+        _LISTENING[:] = [one for one in _LISTENING if one is not refused]
+
+
+def note_refused(error: UnreadablePath) -> None:
+    """Tell all who listen that a read has failed."""
+    for refused in _LISTENING:
+        if len(refused) < MOST:
+            refused.setdefault(error.path, error)

@@ -9,7 +9,8 @@ Source: CommitLog#checkMessageAndReturnSize, DLedgerEntryCoder, 4.9.3 to 5.5.0.
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, NamedTuple, Self
+from collections import OrderedDict
+from typing import TYPE_CHECKING, Final, NamedTuple, Self
 
 from rmqtool.formats.layout import big_endian
 from rmqtool.formats.message import (
@@ -25,13 +26,18 @@ from rmqtool.formats.message import (
     middle_of,
     store_timestamp_position,
 )
-from rmqtool.store.open_files import OpenFiles
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+    import numpy as np
+    import numpy.typing as npt
+
     from rmqtool.store.place import OpenFile
     from rmqtool.store.segment import MappedFiles, Segment
+
+    Int64s = npt.NDArray[np.int64]
+
 
 HEAD_BYTES = MESSAGE_PREFIX.size + max(middle.size for middle in MESSAGE_MIDDLES.values())
 MESSAGE_MAGIC_CODES = (MESSAGE_MAGIC_CODE, MESSAGE_MAGIC_CODE_V2)
@@ -197,3 +203,93 @@ def _growing(begin: int, end: int) -> Iterator[tuple[int, int]]:
         yield begin, min(begin + length, end)
         begin += length
         length *= 2
+
+
+# Files that stay open: a store has more of them than a process may open.
+
+
+MOST_OPEN: Final = 512  # half of what a process may usually have open
+
+
+class OpenFiles:
+    """Files that stay open; a context manager. The one not used for longest is closed first.
+
+    Args:
+        limit: how many stay open, or half of what this process may have open if that is less.
+    """
+
+    def __init__(self, limit: int = MOST_OPEN) -> None:
+        import resource  # in here: most commands keep no files open
+
+        soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+        self._limit = limit if soft == resource.RLIM_INFINITY else max(min(limit, soft // 2), 1)
+        self._open: OrderedDict[str, OpenFile] = OrderedDict()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close all files."""
+        while self._open:
+            self._open.popitem()[1].close()
+
+    def of(self, segment: Segment) -> OpenFile:
+        """Open a file, or give it when it is open.
+
+        Raises:
+            UnreadablePath: see `Place.open`.
+        """
+        location = segment.place.location
+        if location in self._open:
+            self._open.move_to_end(location)
+        else:
+            if len(self._open) >= self._limit:
+                self._open.popitem(last=False)[1].close()
+            self._open[location] = segment.open()
+        return self._open[location]
+
+
+# Store times of records, read from the log for many records at once.
+
+
+WINDOW_BYTES: Final = 1 << 20
+FLAG_AT: Final = MESSAGE_PREFIX.positions["sys_flag"] + 3  # its lowest byte
+AFTER_IPV4: Final = TIMESTAMPS[0]
+AFTER_IPV6: Final = TIMESTAMPS[int(SysFlag.BORNHOST_V6_FLAG)]
+UNKNOWN: Final = -1
+
+
+def record_times(log: LogReader, physical_offsets: Int64s) -> Int64s:
+    """Give the store timestamp of each record, ms since 1970; UNKNOWN where none can be read.
+
+    Args:
+        log: where they lie.
+        physical_offsets: int64, shape (n,), ascending.
+
+    Raises:
+        UnreadablePath: a segment may not be read.
+    """
+    import numpy as np
+
+    times = np.full(len(physical_offsets), UNKNOWN, np.int64)
+    done = 0
+    while done < len(physical_offsets):
+        begin = int(physical_offsets[done])
+        raw = np.frombuffer(log.read_at(begin, WINDOW_BYTES), np.uint8)
+        usable = begin + len(raw) - HEAD_BYTES
+        until = done + int(np.searchsorted(physical_offsets[done:], usable, "right"))
+        if until == done:  # the last record of a file is shorter than the longest head
+            head = log.head_at(begin)
+            times[done] = head.store_timestamp if head else UNKNOWN
+            done += 1
+            continue
+        starts = physical_offsets[done:until] - begin
+        is_long = (raw[starts + FLAG_AT] & int(SysFlag.BORNHOST_V6_FLAG)) != 0
+        places = starts + np.where(is_long, AFTER_IPV6, AFTER_IPV4)
+        found = np.ascontiguousarray(raw[places[:, None] + np.arange(STORE_TIMESTAMP.size)])
+        times[done:until] = found.view(STORE_TIMESTAMP.numpy_type)[:, 0]
+        done = until
+    return times

@@ -11,7 +11,7 @@ from array import array
 from struct import Struct
 from typing import TYPE_CHECKING, Any, Final, NoReturn
 
-from rmqtool.formats.long_value import LongValue
+from rmqtool.formats.rocksdb_row import LongValue
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence

@@ -7,11 +7,15 @@ Source: StorePathConfigHelper, DefaultMessageStore, 4.9.3 to 5.5.0.
 
 from __future__ import annotations
 
+import fcntl
+import os
+import struct
+import sys
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import islice
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from rmqtool.broker.conf import BrokerConf
 from rmqtool.errors import UnreadablePath
@@ -31,7 +35,6 @@ from rmqtool.store.geometry import (
     usual_length,
 )
 from rmqtool.store.index_files import IndexFile, index_file, list_index_files, without_next
-from rmqtool.store.lock_state import LockState, lock_state
 from rmqtool.store.place import Place
 from rmqtool.store.queues import QueueFamily, QueueFiles
 from rmqtool.store.recognise import recognise
@@ -39,10 +42,10 @@ from rmqtool.store.rocksdb import RocksDb, is_queue_database, rocksdb, rocksdb_s
 from rmqtool.store.segment import MappedFiles, Oddity, OddityKind, assemble, load
 
 if TYPE_CHECKING:
-    import os
     from collections.abc import Iterator
 
     from rmqtool.store.geometry import Geometry
+
 
 SAMPLED_QUEUES = 32  # enough to outvote a few files that were cut off
 QUEUE_LENGTHS = {
@@ -412,3 +415,57 @@ def _lone(branch: Branch, file_length: int | None) -> MappedFiles:
 
     directory = [(branch.place.parent, branch.path.rpartition("/")[0])]
     return assemble([lone_segment(branch)], [], directory, file_length)
+
+
+# Whether a process holds a store's lock: asked, never taken.
+#
+# Any answer but "unlocked" is a holder. It may have no id here: a process of another container (0),
+# a lock that belongs to an open file (-1), a process of another host (negative).
+# See DefaultMessageStore#start (FileChannel.tryLock(0, 1, false)), 4.9.3 to 5.5.0; fcntl_getlk,
+# locks_translate_pid of Linux.
+
+
+# struct flock of 64-bit Linux: type, whence, start, length, process.
+FLOCK = struct.Struct("hhqqi4x")
+# Device and inode of each `lock` that this process holds: what it edits, no broker writes.
+OWN_LOCKS: Final[set[tuple[int, int]]] = set()
+_WITHOUT_ID: Final = "a process without an id here: another container or host, or an open-file lock"
+
+
+class LockState(NamedTuple):
+    """What the system answers about a lock."""
+
+    is_held: bool | None  # by another process; None where it cannot be asked
+    process: int = 0  # id of the holder; 0 where it has none in this process's namespace
+
+    @property
+    def holder(self) -> str:
+        """Name the process that holds the lock, as well as can be known; empty for none."""
+        if not self.is_held:
+            return ""
+        return f"process {self.process}" if self.process else _WITHOUT_ID
+
+
+def lock_of(handle: int) -> LockState:
+    """Ask who locks the first byte of an open file; locks of this very open file do not count.
+
+    Raises:
+        OSError: the file system does not answer.
+    """
+    if not sys.platform.startswith("linux"):
+        return LockState(None)
+    question = FLOCK.pack(fcntl.F_WRLCK, os.SEEK_SET, 0, 1, 0)
+    kind, _, _, _, process = FLOCK.unpack(fcntl.fcntl(handle, fcntl.F_GETLK, question))
+    return LockState(kind != fcntl.F_UNLCK, max(process, 0))
+
+
+def lock_state(place: Place) -> LockState:
+    """Ask who locks the first byte of `lock`; this process does not count."""
+    try:
+        with place.open() as file:
+            facts = os.fstat(file.fileno())
+            if (facts.st_dev, facts.st_ino) in OWN_LOCKS:
+                return LockState(is_held=False)
+            return lock_of(file.fileno())
+    except (UnreadablePath, OSError):
+        return LockState(None)

@@ -226,8 +226,7 @@ def _view_rows(view: View, stores: list[Store], options: DumpOptions, outcome: D
 
 def _hex_rows(view: View, stores: list[Store], options: DumpOptions, outcome: DumpOutcome) -> Rows:
     """Give the bytes of one view, a row a line."""
-    from rmqtool.tables.hexfiles import file_lines
-    from rmqtool.tables.hexview import message_lines
+    from rmqtool.tables.hexview import file_lines, message_lines
 
     selection = options.selection
 

@@ -7,16 +7,21 @@ public columns are. All kinds are read, tiled and selected here.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 
 import numpy as np
 import pyarrow as pa
 
+from rmqtool.broker.names import SCHEDULE_TOPIC
+from rmqtool.findings.registry_consume_queue import CQ_HOLE
 from rmqtool.findings.registry_layout import FS_LEN
+from rmqtool.formats import java
+from rmqtool.formats.consume_queue import CQ_UNIT
+from rmqtool.formats.consume_queue_ext import LARGEST_ADDRESS
 from rmqtool.queues.kinds import UnitKind, kinds_of
 from rmqtool.scan.batch import Extent
 from rmqtool.tables import arrow
-from rmqtool.tables.units import FileUnits, overlaps, read_units, runs_of, used_end
+from rmqtool.tables.unit_tables import CONSUME_QUEUE
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -30,6 +35,11 @@ if TYPE_CHECKING:
 
     Bools: TypeAlias = npt.NDArray[np.bool_]
     Int64s: TypeAlias = npt.NDArray[np.int64]
+    import numpy.typing as npt
+
+    from rmqtool.store.place import OpenFile
+    from rmqtool.tables.selection import Range
+
 
 # What a unit is. The last two are damage: what was asked for may be lost there.
 VALUE, FILLER, UNUSED, INVALID, HOLE = range(5)
@@ -180,3 +190,141 @@ def zeros_are_holes(units: FileUnits) -> Int64s:
     raw = np.ascontiguousarray(units.values).view(np.uint8)
     used = raw.reshape(len(units.values), units.values.dtype.itemsize).any(axis=1)
     return np.where(used, VALUE, HOLE)
+
+
+# Files of fixed-size units: read as columns, with runs of equal nothing put together.
+
+
+CHUNK_BYTES: Final = 1 << 20
+
+
+class FileUnits(NamedTuple):
+    """Consecutive units of a file."""
+
+    position: int  # of the first one in the file
+    values: npt.NDArray[Any]  # a structured array of the layout's dtype, big-endian
+
+    def column(self, name: str) -> Int64s:
+        """Give one field."""
+        found: Int64s = self.values[name].astype(np.int64)
+        return found
+
+
+def read_units(file: OpenFile, layout: Layout, begin: int, end: int) -> Iterator[FileUnits]:
+    """Yield the whole units in a stretch of a file.
+
+    Raises:
+        UnreadablePath: the disk refused.
+    """
+    step = CHUNK_BYTES // layout.size * layout.size
+    position = begin
+    while position + layout.size <= end:
+        raw = file.read_at(position, min(step, end - position))
+        count = len(raw) // layout.size
+        if not count:
+            return  # cut short while it is read
+        yield FileUnits(position, np.frombuffer(raw, layout.dtype, count))
+        position += count * layout.size
+
+
+def used_end(file: OpenFile) -> int:
+    """Give the position after the last byte that is not zero; 0 when all are.
+
+    Holes of a sparse file are skipped; all else is read from the end on.
+    """
+    end = file.size
+    while end > 0:
+        begin = max(0, end - CHUNK_BYTES)
+        data = file.next_data(begin)
+        if data is None or data >= end:
+            end = begin
+            continue
+        raw = file.read_at(begin, end - begin).rstrip(b"\0")
+        if raw:
+            return begin + len(raw)
+        end = begin
+    return 0
+
+
+class UnitRuns(NamedTuple):
+    """Rows for units of which runs of the same kind of nothing are one row each."""
+
+    firsts: Int64s  # number of the unit at which each row begins
+    counts: Int64s  # units of each row
+
+
+def runs_of(nothing: Int64s) -> UnitRuns:
+    """Put equal neighbours together.
+
+    Args:
+        nothing: int64, shape (n,); 0 for a unit that is a row of its own, else which nothing.
+    """
+    if not nothing.size:
+        return UnitRuns(np.empty(0, np.int64), np.empty(0, np.int64))
+    begins = np.ones(nothing.size, np.bool_)
+    begins[1:] = (nothing[1:] != nothing[:-1]) | (nothing[1:] == 0)
+    firsts = np.flatnonzero(begins).astype(np.int64)
+    return UnitRuns(firsts, np.diff(np.append(firsts, nothing.size)))
+
+
+def overlaps(firsts: Int64s, counts: Int64s, wanted: Range) -> Bools:
+    """Mark the runs that reach into a range.
+
+    Args:
+        firsts: int64, shape (n,); first number of each run.
+        counts: int64, shape (n,); numbers in it.
+        wanted: the range.
+    """
+    start, end = wanted
+    found = np.ones(firsts.size, np.bool_)
+    if start is not None:
+        found &= firsts + counts > start
+    if end is not None:
+        found &= firsts < end
+    return found
+
+
+# The table of consume queue units.
+
+
+NOTHING, NO_TAG, TAG_HASH, DELIVER_TIME, EXT_ADDRESS, PRE_BLANK = range(6)
+MEANINGS: Final = (None, "no tag", "tag hash", "deliver time", "ext address", "filler")
+
+
+def _wanted(units: FileUnits, kinds: Int64s, selection: Selection) -> Bools:
+    found = by_physical_offset(units, kinds, selection)
+    if selection.tag is not None:
+        found &= units.column("tags_code") == java.string_hash(selection.tag)
+        found &= kinds == VALUE
+    return found
+
+
+def _columns(part: FilePart, units: FileUnits, numbers: Int64s) -> dict[str, pa.Array]:
+    tags_codes = units.column("tags_code")
+    meanings = _meanings(part.topic, tags_codes, queue_kinds(units))
+    return {
+        "topic": arrow.constant(part.topic, numbers.size),
+        "queue_id": arrow.numbers(np.full(numbers.size, part.queue_id), pa.int32()),
+        "queue_offset": pa.array(numbers),
+        "physical_offset": pa.array(units.column("physical_offset")),
+        "size": arrow.numbers(units.column("size"), pa.int32()),
+        "tags_code": pa.array(tags_codes),
+        "meaning": arrow.words(meanings, MEANINGS),
+        "deliver_time": arrow.times(tags_codes, meanings != DELIVER_TIME),
+        "ext_position": pa.array(tags_codes - np.int64(-(2**63)), mask=meanings != EXT_ADDRESS),
+    }
+
+
+def _meanings(topic: str, tags_codes: Int64s, kinds: Int64s) -> Int64s:
+    """Say what each tags code means.
+
+    Source: ConsumeQueue#putMessagePositionInfoWrapper, ConsumeQueueExt#isExtAddr, 4.9.3 to 5.5.0.
+    """
+    usual = DELIVER_TIME if topic == SCHEDULE_TOPIC else TAG_HASH
+    meanings = np.where(tags_codes == 0, NO_TAG, usual)
+    meanings = np.where(tags_codes <= LARGEST_ADDRESS, EXT_ADDRESS, meanings)
+    meanings = np.where(kinds == FILLER, PRE_BLANK, meanings)
+    return np.where(kinds >= INVALID, NOTHING, meanings)
+
+
+UNITS: Final = Fixed(CQ_UNIT, CONSUME_QUEUE, queue_kinds, _columns, _wanted, code=CQ_HOLE)

@@ -208,10 +208,8 @@ def unit_batches(
     """
     import pyarrow as pa
 
-    from rmqtool.tables.consume_queue import UNITS
-    from rmqtool.tables.fixed import rows_of_units
+    from rmqtool.tables.fixed import UNITS, FileUnits, rows_of_units
     from rmqtool.tables.inputs import FilePart
-    from rmqtool.tables.units import FileUnits
 
     for queue, first, end in ranges:
         part = FilePart(BranchKind.CONSUME_QUEUE, place, queue.path, 0, queue.topic, queue.queue_id)

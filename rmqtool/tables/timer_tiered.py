@@ -36,10 +36,10 @@ from rmqtool.tables.fixed import (
     by_physical_offset,
     everything,
     odd_row,
+    read_units,
     rows_of_units,
     zeros_are_holes,
 )
-from rmqtool.tables.units import read_units
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -47,9 +47,9 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from rmqtool.formats.layout import Layout
+    from rmqtool.tables.fixed import FileUnits
     from rmqtool.tables.inputs import FilePart
     from rmqtool.tables.selection import Selection
-    from rmqtool.tables.units import FileUnits
 
     Int64s: TypeAlias = npt.NDArray[np.int64]
     Columns: TypeAlias = dict[str, pa.Array]

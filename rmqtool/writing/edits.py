@@ -30,18 +30,18 @@ from typing import TYPE_CHECKING, Any, Self
 
 from rmqtool.errors import EditUnfinished, PlanMismatch, RepairError
 from rmqtool.store.names import relative_path
-from rmqtool.writing.asides import Asides
 from rmqtool.writing.directory import Directory, Spot
-from rmqtool.writing.discard import discard, remove_leftovers
 from rmqtool.writing.file_edit import NEW, OLD, SAVED_NAMES, open_single
 from rmqtool.writing.journal import Journal, State, state_line
+from rmqtool.writing.output_tree import OutputTree
 from rmqtool.writing.settling import finish, restore_mtimes, settle
 from rmqtool.writing.staged import SavedBytes, StagedEdit, StagedSwap
 from rmqtool.writing.staging import DiskSync, write_errors
 from rmqtool.writing.swap import Swap
 from rmqtool.writing.system_calls import rename_new
+from rmqtool.writing.undo import discard, remove_leftovers
 from rmqtool.writing.undo_directory import discarded, new_undo_name, undo_directories
-from rmqtool.writing.workplace import Workplace
+from rmqtool.writing.workplace import ASIDE, Workplace
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -49,7 +49,7 @@ if TYPE_CHECKING:
     from typing_extensions import Buffer
 
     from rmqtool.writing.lock import StoreLock
-    from rmqtool.writing.output_tree import OutputTree, Pieces
+    from rmqtool.writing.output_tree import Pieces
     from rmqtool.writing.settling import Change
 
 
@@ -362,3 +362,60 @@ class Transaction:
                 discard(self._lock, self.undo_directory.name, self._sync)
             remove_leftovers(self._lock, self._sync)
             self._lock.directory.set_mtime(self._root_mtime_ns)
+
+
+# Where an edit in place stages what it will swap in: on the file system of what is replaced.
+
+
+class Asides:
+    """The staged trees of one edit: one in the undo directory, and one on each other file system.
+
+    Nobody else can enter them, whoever owns the store.
+
+    Args:
+        work: where the edit happens.
+        journal: told of those on other file systems before they are made.
+        sync: counts the time that the disk takes.
+    """
+
+    def __init__(self, work: Workplace, journal: Journal, sync: DiskSync) -> None:
+        self._work, self._journal, self._sync = work, journal, sync
+        self._trees = {"": OutputTree(work.undo.own(ASIDE), sync)}
+
+    def tree_for(self, path: str, spot: Spot) -> tuple[str, OutputTree]:
+        """Give the tree to stage in, and its path; that is empty in the undo directory.
+
+        It must not be in a directory that the broker lists, so it is beside the outermost one.
+
+        Args:
+            path: of the store, of what is to be staged.
+            spot: where that is.
+
+        Raises:
+            RepairError: nothing can be swapped in there.
+        """
+        device = os.fstat(spot.directory.handle).st_dev
+        place = ""
+        if device != os.fstat(self._work.root.handle).st_dev:
+            above = self._work.beside(path)
+            place = f"{above}/{self._work.undo.name}"
+            with Directory.at(above or "/") as beside:
+                if not above or os.fstat(beside.handle).st_dev != device:
+                    reason = "is a file system of its own: nothing can be swapped in; write a copy"
+                    raise RepairError(path=str(spot), reason=reason)
+                if place not in self._trees:
+                    self._journal.append({"outside": place})
+                    made = beside.own(self._work.undo.name)
+                    self._sync.handle(beside.handle)
+                    self._trees[place] = OutputTree(made, self._sync)
+        return place, self._trees[place]
+
+    def finish(self) -> None:
+        """Bring all that was staged to the disk."""
+        for tree in self._trees.values():
+            tree.finish()
+
+    def close(self) -> None:
+        """Close them."""
+        for tree in self._trees.values():
+            tree.top.close()

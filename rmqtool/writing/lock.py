@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Final, Self
 
 from rmqtool.errors import RepairError, StoreLocked, Trouble, UnreadablePath, WriteFailed
-from rmqtool.store.lock_state import FLOCK, OWN_LOCKS, LockState, lock_of
+from rmqtool.store.tree import FLOCK, OWN_LOCKS, LockState, lock_of
 from rmqtool.writing.directory import Directory
 
 _NAME: Final = "lock"

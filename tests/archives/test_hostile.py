@@ -15,10 +15,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rmqtool.archives import members
-from rmqtool.archives.opening import OpenArchives, opening
+from rmqtool.archives import zipped as members
+from rmqtool.archives.opening import HEADER_BYTES, OpenArchives, opening
 from rmqtool.archives.stream import Stream
-from rmqtool.archives.tarred import HEADER_BYTES
 from rmqtool.cli.exits import DONE, IN_PART, NOT_DONE
 from rmqtool.cli.main import main
 from rmqtool.errors import RmqtoolError, UnreadablePath, WriteFailed

@@ -20,7 +20,7 @@ from rmqtool.store.entry import EntryKind
 from rmqtool.store.place import Place
 from rmqtool.store.rocksdb_database import MOST_COPIED
 from rmqtool.store.tree import open_store
-from rmqtool.writing import scratch
+from rmqtool.writing import temporary_copy as scratch
 from tests.archives.packed import PACKERS, as_tar, as_tar_gz, gnu_tar
 from tests.stores import fixture_store
 

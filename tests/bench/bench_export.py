@@ -32,9 +32,8 @@ import pyarrow as pa
 from rmqtool.engine import default_jobs
 from rmqtool.spark.engine import SparkEngine
 from rmqtool.spark.export import ExportRun
-from rmqtool.spark.export_files import open_writer
 from rmqtool.spark.export_options import ExportOptions
-from rmqtool.spark.export_task import FEW_TEXTS
+from rmqtool.spark.export_task import FEW_TEXTS, open_writer
 from rmqtool.spark.options import SourceOptions
 from rmqtool.spark.plan import LogTask
 from rmqtool.spark.readers import batches

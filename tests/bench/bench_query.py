@@ -22,8 +22,8 @@ from rmqtool.query import ByKey, Lookup, message_row
 from rmqtool.query.batch import find_all
 from rmqtool.query.explain import Trail
 from rmqtool.query.log import LogRange, LogRecord
+from rmqtool.query.lookup import search
 from rmqtool.query.match import RecordNeed
-from rmqtool.query.search import search
 from rmqtool.store.tree import open_store
 
 BARE: Final = ("-c", "import typer, rich, construct")

@@ -47,7 +47,7 @@ from rmqtool.spark.engine import SparkEngine
 from rmqtool.spark.options import SourceOptions
 from rmqtool.spark.readers import batches
 from rmqtool.spark.session import FORWARDING, session
-from rmqtool.store.meter import metered
+from rmqtool.store.place import metered
 from tests.bench.processors import processor_seconds
 from tests.bench.store_builder import GIB, Spec, bench_store
 

@@ -11,7 +11,7 @@ import pytest
 from rmqtool.broker.release import Version
 from rmqtool.broker.rules import Rules
 from rmqtool.query import Boundary, ById, ByKey, ByOffset, ByTime, Lookup
-from rmqtool.query.broker_time import BrokerSearch
+from rmqtool.query.queue_times import BrokerSearch
 from rmqtool.queues.files import PlainUnits
 from rmqtool.store.tree import open_store
 from tests.broker.bare_store import YEARS_IN_HOURS, BareStore

@@ -23,10 +23,10 @@ from rmqtool.formats.message import Message
 from rmqtool.formats.sys_flag import SysFlag
 from rmqtool.query import Boundary, ById, ByKey, ByQueueOffset, Lookup
 from rmqtool.query.answer import Found
-from rmqtool.query.broker_time import BrokerSearch
 from rmqtool.query.consume_queue import Queue
 from rmqtool.query.log import LogRecord
 from rmqtool.query.match import SUPERFICIAL
+from rmqtool.query.queue_times import BrokerSearch
 from rmqtool.queues.files import PlainUnits
 from rmqtool.store.tree import open_store
 from tests.broker.bare_store import YEARS_IN_HOURS

@@ -15,8 +15,8 @@ import pytest
 
 from rmqtool.carve import runs, search
 from rmqtool.carve.carving import Carving
-from rmqtool.carve.image import Image, ImagePart
 from rmqtool.carve.options import CarveOptions
+from rmqtool.carve.search import Image, ImagePart
 from rmqtool.cli.main import main
 from rmqtool.errors import Trouble, UnreadablePath
 from rmqtool.store.place import OpenFile, Place

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rmqtool.check.log.covering import ONE_BY_ONE, Covering
+from rmqtool.check.log.lost import ONE_BY_ONE, Covering
 
 
 @dataclass

@@ -11,7 +11,7 @@ import pytest
 from rmqtool import repair
 from rmqtool.findings.catalogue import Severity
 from rmqtool.startup import predict
-from rmqtool.startup.verdict import verdict
+from rmqtool.startup.report import verdict
 from rmqtool.store.tree import open_store
 from tests import plain_store
 from tests.check.validation import run

@@ -16,8 +16,7 @@ from hypothesis import strategies as st
 
 from rmqtool.check.manifest import manifest_ledger
 from rmqtool.check.manifest.manifest import Manifest, ManifestFile
-from rmqtool.check.manifest.manifest_digest import DigestTask, digest
-from rmqtool.check.manifest.manifest_ledger import Ledger
+from rmqtool.check.manifest.manifest_ledger import DigestTask, Ledger, digest
 from rmqtool.check.options import CheckLevel, ValidateOptions
 from rmqtool.check.state.config import BEING_WRITTEN
 from rmqtool.check.validate import Findings, validate

@@ -11,8 +11,8 @@ from typing import Final
 
 import pytest
 
-from rmqtool.check.checks import Checks
 from rmqtool.check.report import sentences
+from rmqtool.check.validate import Checks
 from rmqtool.errors import UnreadablePath
 from rmqtool.findings.catalogue import Severity
 from rmqtool.findings.registry_layout import FS_READ

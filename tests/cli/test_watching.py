@@ -14,8 +14,7 @@ import pytest
 from rmqtool.cli.main import main
 from rmqtool.cli.signals import Terminated
 from rmqtool.store.entry import EntryKind
-from rmqtool.store.pace import Pace, pace, paced
-from rmqtool.store.place import Place
+from rmqtool.store.place import Pace, Place, pace, paced
 from tests import inflict
 from tests.stores import fixture_store
 
@@ -134,10 +133,10 @@ def test_pace(store: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     name = next(one.name for one in place.entries() if one.kind is EntryKind.FILE)
     sleep = partial(_sleep, clock)
     monkeypatch.setattr(
-        "rmqtool.store.pace.time", SimpleNamespace(monotonic=lambda: clock[0], sleep=sleep)
+        "rmqtool.store.place.time", SimpleNamespace(monotonic=lambda: clock[0], sleep=sleep)
     )
     monkeypatch.setattr(
-        "rmqtool.store.pace.os.posix_fadvise", lambda *what: dropped.append(what[1:3])
+        "rmqtool.store.place.os.posix_fadvise", lambda *what: dropped.append(what[1:3])
     )
     with paced(1000), place.child(name).open() as file:
         for start in range(0, 4000, 500):
@@ -154,7 +153,7 @@ def test_pace_starts_anew(monkeypatch: pytest.MonkeyPatch) -> None:
     clock = [0.0]
     sleep = partial(_sleep, clock)
     monkeypatch.setattr(
-        "rmqtool.store.pace.time", SimpleNamespace(monotonic=lambda: clock[0], sleep=sleep)
+        "rmqtool.store.place.time", SimpleNamespace(monotonic=lambda: clock[0], sleep=sleep)
     )
     slow = Pace(1000)
     with Path("/dev/null").open("rb") as file:

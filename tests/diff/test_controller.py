@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 import pytest
 
-from rmqtool.diff.verdict import verdict
+from rmqtool.diff.report import verdict
 from tests.broker.broker import SMALL_GEOMETRY, Broker, NameServer
 from tests.broker.client import wait_until
 from tests.broker.jvm import Jvm

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from rmqtool.diff.verdict import verdict
+from rmqtool.diff.report import verdict
 from tests.broker.bare_store import BareStore
 from tests.broker.jvm import Jvm
 from tests.diff.conftest import Pair

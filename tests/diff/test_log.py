@@ -11,10 +11,9 @@ from typing import Final
 import pytest
 
 from rmqtool.diff import StoreDifference, log_difference
-from rmqtool.diff.log_bytes import Compared, compare_logs
-from rmqtool.diff.log_difference import AFTER, BEFORE, SHARED
+from rmqtool.diff.log_difference import AFTER, BEFORE, SHARED, Compared, compare_logs
+from rmqtool.diff.report import verdict
 from rmqtool.diff.side import WRITTEN_LATER
-from rmqtool.diff.verdict import verdict
 from rmqtool.query.log import NoRecord
 from rmqtool.store.record_heads import LogReader
 from rmqtool.times import iso_time

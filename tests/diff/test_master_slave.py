@@ -14,8 +14,8 @@ from typing import Final
 import pytest
 
 from rmqtool.diff import StoreDifference
-from rmqtool.diff.log_records import AFTER, SHARED
-from rmqtool.diff.verdict import verdict
+from rmqtool.diff.log_difference import AFTER, SHARED
+from rmqtool.diff.report import verdict
 from tests.broker.bare_store import BareStore
 from tests.broker.broker import SMALL_GEOMETRY, Broker, running_broker
 from tests.broker.client import wait_until

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 import pytest
 
-from rmqtool.diff.verdict import verdict
+from rmqtool.diff.report import verdict
 from rmqtool.errors import UnsupportedStore
 from rmqtool.formats.epoch import EpochEntry, encode
 from tests.diff.conftest import Pair

@@ -20,9 +20,8 @@ import orjson
 import pytest
 
 from rmqtool.cli.main import main
-from rmqtool.doctor.advice import AdviceStep, steps_for
 from rmqtool.doctor.examination import Examination, examine_store
-from rmqtool.doctor.report import exit_code, screen, summary
+from rmqtool.doctor.report import AdviceStep, exit_code, screen, steps_for, summary
 from rmqtool.render.emit import emit
 from rmqtool.render.look import Format, Look
 from rmqtool.render.sink import Sink
@@ -62,7 +61,7 @@ def free_blocks(monkeypatch: pytest.MonkeyPatch) -> list[int]:
         fields[1:5] = 4096, BLOCKS, free[-1], free[-1]
         return os.statvfs_result(fields)
 
-    monkeypatch.setattr("rmqtool.doctor.host.os.statvfs", told)
+    monkeypatch.setattr("rmqtool.doctor.examination.os.statvfs", told)
     return free
 
 

@@ -16,7 +16,7 @@ from typing import Final
 from unittest import mock
 
 from rmqtool.cli.main import main as rmqtool
-from rmqtool.sending import producer
+from rmqtool.sending import sending as producer
 from rmqtool.store import rocksdb_cell
 from rmqtool.store.place import Place
 from rmqtool.writing.lock import StoreLock

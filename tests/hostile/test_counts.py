@@ -15,8 +15,8 @@ from rmqtool.cli.main import main
 from rmqtool.formats.config import MOST_VALUES
 from rmqtool.formats.index import INDEX_HEADER
 from rmqtool.rebuild import work
-from rmqtool.rebuild.losses import refuse_unread
 from rmqtool.rebuild.options import LostRange
+from rmqtool.rebuild.work import refuse_unread
 from rmqtool.repair import plan
 from rmqtool.repair.writer import MOST_REPLACED
 from rmqtool.spark.export_options import ExportFormat

@@ -11,7 +11,7 @@ import pytest
 
 from rmqtool.errors import RmqtoolError
 from rmqtool.repair import undo
-from rmqtool.store import rocksdb_files
+from rmqtool.store import rocksdb_database as rocksdb_files
 from rmqtool.writing.directory import Directory
 from rmqtool.writing.lock import StoreLock
 from tests.hostile.asked import asked, can_trace

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from rmqtool.cli.main import main
-from rmqtool.store import below
+from rmqtool.store import fleet as below
 from rmqtool.store.config_files import CONFIG_NAMES
 from tests.hostile.stranger import NOBODY, SEGMENT, Scene, give
 

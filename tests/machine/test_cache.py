@@ -17,9 +17,9 @@ from pathlib import Path
 
 import pytest
 
-from rmqtool.machine import cache, cache_place
-from rmqtool.machine.cache import KernelCode, KernelKey, places
-from rmqtool.machine.cache_place import CacheDirectory, own
+from rmqtool.machine import cache
+from rmqtool.machine import cache as cache_place
+from rmqtool.machine.cache import CacheDirectory, KernelCode, KernelKey, own, places
 from rmqtool.writing.private_place import Untrusted
 
 ROOT = Path(__file__).parents[2]

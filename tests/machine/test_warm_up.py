@@ -16,7 +16,7 @@ from rmqtool.cli.commands.warm_up import WarmUp
 from rmqtool.cli.delivery import Delivery
 from rmqtool.errors import WriteFailed
 from rmqtool.machine import cache, warm_up
-from rmqtool.machine.cache_place import CacheDirectory
+from rmqtool.machine.cache import CacheDirectory
 from rmqtool.machine.compiled import Kernel
 from tests.imports import PACKAGE, imports
 from tests.machine.test_cache import NOBODY, READS
@@ -26,7 +26,7 @@ PROGRAM = """
 import sys
 sys.modules["rmqtool.machine.compiler"] = None  # nothing is to be compiled
 from rmqtool.machine import announce
-from rmqtool.machine.cache_place import installed
+from rmqtool.machine.cache import installed
 from rmqtool.scan.kernels_walk import total_size
 import numpy as np
 print(installed().path)

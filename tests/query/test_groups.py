@@ -9,7 +9,7 @@ import orjson
 import pytest
 
 from rmqtool.errors import UsageError
-from rmqtool.info.overview_groups import group_rows
+from rmqtool.info.overview import group_rows
 from rmqtool.query.consumed import consumed_rows, given_back
 from rmqtool.query.groups import ConsumerGroup, known_groups, summary
 from rmqtool.query.lookup import Lookup

@@ -12,12 +12,12 @@ from hypothesis import strategies as st
 
 from rmqtool.formats.batch_queue import BATCH_CQ_UNIT, BATCH_CQ_UNIT_SIZE
 from rmqtool.formats.consume_queue import CQ_UNIT_SIZE as SIZE
-from rmqtool.queues.batch import BatchUnits
+from rmqtool.queues.discovery import BatchUnits
 from rmqtool.queues.files import PlainUnits
 from rmqtool.queues.units import UnitPlace
-from rmqtool.store.open_files import OpenFiles
 from rmqtool.store.place import Place
 from rmqtool.store.queues import QueueFiles
+from rmqtool.store.record_heads import OpenFiles
 
 PER_FILE = 5
 LENGTH = PER_FILE * SIZE

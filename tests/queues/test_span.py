@@ -13,9 +13,9 @@ from rmqtool.formats.consume_queue import CQ_UNIT
 from rmqtool.queues.discovery import UNITS, Queues
 from rmqtool.queues.units import QueueSpan
 from rmqtool.store.branch import BranchKind
-from rmqtool.store.open_files import OpenFiles
 from rmqtool.store.place import OpenFile, Place
 from rmqtool.store.queues import QueueFiles
+from rmqtool.store.record_heads import OpenFiles
 from rmqtool.store.tree import open_store
 from rmqtool.store.used import BLOCK
 from tests.plain_store import PRE_BLANK, queue_directories, units

@@ -16,10 +16,9 @@ from rmqtool.broker.rules import Rules
 from rmqtool.derive.part import DeriveOptions
 from rmqtool.errors import Trouble, UnreadablePath
 from rmqtool.formats.index import entry_position
-from rmqtool.rebuild.beside_broker import settled
 from rmqtool.rebuild.comparing import Difference
 from rmqtool.rebuild.options import LostRange, Mode, RebuildResult
-from rmqtool.rebuild.work import DerivePart
+from rmqtool.rebuild.work import DerivePart, settled
 from rmqtool.store.segment import SegmentPart
 from rmqtool.store.tree import open_store
 from tests.stores import fixture_store, held_by_another
@@ -51,7 +50,7 @@ def _check(*results: RebuildResult | UnreadablePath) -> Callable[[], RebuildResu
 def pauses(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     """Wait for nothing; give how long it would have been."""
     found: list[float] = []
-    monkeypatch.setattr("rmqtool.rebuild.beside_broker.sleep", found.append)
+    monkeypatch.setattr("rmqtool.rebuild.work.sleep", found.append)
     return found
 
 

@@ -25,7 +25,7 @@ from rmqtool.formats.rocksdb_queue import (
 from rmqtool.queues.rocks import RocksQueues, end_values
 from rmqtool.rebuild.options import StoreType
 from rmqtool.store.place import Place
-from rmqtool.store.record_times import record_times
+from rmqtool.store.record_heads import record_times
 from rmqtool.store.rocksdb_database import Database
 from rmqtool.store.rocksdb_manifest import read_manifest
 from rmqtool.store.rocksdb_table import check_table

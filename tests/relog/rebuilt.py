@@ -7,7 +7,7 @@ from typing import Any
 
 from rmqtool.findings.catalogue import Severity
 from rmqtool.relog.options import LogOptions
-from rmqtool.relog.result import LogResult
+from rmqtool.relog.report import LogResult
 from rmqtool.relog.work import LogRun
 from tests.check.validation import run
 from tests.plain_store import Record

@@ -14,7 +14,7 @@ from rmqtool.relog import fields
 from rmqtool.relog.chunk import Reason
 from rmqtool.relog.encoder import host_of
 from rmqtool.relog.options import Positions
-from rmqtool.relog.places import PackedPlaces
+from rmqtool.relog.segments import PackedPlaces
 from rmqtool.tables.selection import Selection
 from tests import inflict
 from tests.evidence import Evidence

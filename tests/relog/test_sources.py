@@ -21,11 +21,11 @@ from rmqtool.messages.options import ExtractOptions
 from rmqtool.relog.chunk import Reason
 from rmqtool.relog.options import LogOptions, Positions, QueueOffsets
 from rmqtool.relog.order import repeated
-from rmqtool.relog.result import LogResult
+from rmqtool.relog.report import LogResult
 from rmqtool.relog.work import LogRun
 from rmqtool.store.tree import open_store
+from rmqtool.tables.pending import undecided_transactions
 from rmqtool.tables.selection import Selection
-from rmqtool.tables.undecided import undecided_transactions
 from tests.plain_store import Record, records, segments
 from tests.relog.rebuilt import damages, rebuilt, unplaced
 from tests.store.faults import bad_sector

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from rmqtool.render.emit import TableWriter, cell_length
 from rmqtool.render.sink import Sink
-from rmqtool.render.table import TableWriter, cell_length
 
 TEXTS = st.text(st.characters(codec="utf-8"), max_size=30)
 

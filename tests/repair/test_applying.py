@@ -14,9 +14,8 @@ import pytest
 
 from rmqtool import repair
 from rmqtool.errors import OutputExists, RepairError, StoreLocked, WriteFailed
-from rmqtool.repair.in_place import planned_in_place
+from rmqtool.repair.in_place import planned_in_place, quarantine
 from rmqtool.repair.options import RepairOptions
-from rmqtool.repair.quarantine import quarantine
 from rmqtool.writing.lock import StoreLock
 from rmqtool.writing.undo import resume
 from rmqtool.writing.undo_directory import UNDO_PREFIX

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from rmqtool import repair
 from rmqtool.formats.consume_queue import CQ_UNIT, PRE_BLANK
 from rmqtool.queues.kinds import as_units
-from rmqtool.repair.queues.expired_order import ExpiredOrder
+from rmqtool.repair.queues.unwanted_units import ExpiredOrder
 from rmqtool.startup import predict
 from rmqtool.store.tree import open_store
 from tests.repair.repaired import broken

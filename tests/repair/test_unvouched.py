@@ -10,7 +10,7 @@ import pytest
 from rmqtool import repair
 from rmqtool.check.options import CheckLevel
 from rmqtool.formats.properties import are_torn
-from rmqtool.repair.queues import torn
+from rmqtool.repair.queues import queues as torn
 from tests import plain_store
 from tests.inflict import flip_bits, write_at
 from tests.plain_store import Record

@@ -15,7 +15,7 @@ from rmqtool.check.validate import validate
 from rmqtool.errors import NotSound, RmqtoolError
 from rmqtool.findings.catalogue import Severity
 from rmqtool.relog.options import LogOptions, Positions, QueueOffsets
-from rmqtool.relog.result import LogResult
+from rmqtool.relog.report import LogResult
 from rmqtool.relog.work import LogRun
 from tests.damage import DAMAGES
 from tests.repair.repaired import Broken, broken, cost_of

@@ -15,8 +15,8 @@ import rmqtool
 from rmqtool.check.log.part import PartReport
 from rmqtool.check.options import ValidateOptions
 from rmqtool.errors import UnreadablePath
-from rmqtool.report.evidence import evidence as take_down
 from rmqtool.report.facts import Facts
+from rmqtool.report.facts import evidence as take_down
 from rmqtool.report.gather import LONGEST_MS, MOST_STEPS, Looker, gather, grid_of
 from rmqtool.store.segment import SegmentPart
 from rmqtool.store.tree import open_store

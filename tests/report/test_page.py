@@ -15,9 +15,15 @@ from rmqtool.findings.finding import At, finding
 from rmqtool.findings.registry_commitlog import CL_CRC
 from rmqtool.report.facts import Facts, QueueCoverage, SegmentTiling
 from rmqtool.report.html import shown
-from rmqtool.report.page import MOST_SEGMENTS, OTHER_TOPICS, page
-from rmqtool.report.segment_map import WIDTH, columns_for, segment_bar
-from rmqtool.report.traffic_chart import scale
+from rmqtool.report.page import (
+    MOST_SEGMENTS,
+    OTHER_TOPICS,
+    WIDTH,
+    columns_for,
+    page,
+    scale,
+    segment_bar,
+)
 from tests.cli.run import on_terminal, rmqtool
 from tests.evidence import Evidence
 from tests.report.conftest import HOSTILE_GROUP, MADE_MS

@@ -13,9 +13,9 @@ import pytest
 
 from rmqtool.messages.extract import ExtractRun
 from rmqtool.messages.options import ExtractOptions
-from rmqtool.sending.counts import SendResult
 from rmqtool.sending.options import SendOptions, addresses
 from rmqtool.sending.outgoing import OLD_ID
+from rmqtool.sending.report import SendResult
 from rmqtool.sending.sending import SendRun
 from rmqtool.tables.selection import Selection
 from tests.broker.broker import Broker, running_broker

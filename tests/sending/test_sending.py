@@ -25,11 +25,11 @@ from rmqtool.errors import (
 )
 from rmqtool.formats import properties
 from rmqtool.formats.message import LONGEST_PROPERTIES, Message, SysFlag, encode, sealed
-from rmqtool.sending import producer
-from rmqtool.sending.counts import SendContent, SendResult, Turns
+from rmqtool.sending import sending as producer
 from rmqtool.sending.options import SendOptions, addresses
 from rmqtool.sending.outgoing import OLD_ID, Outgoing
 from rmqtool.sending.remoting import json_of
+from rmqtool.sending.report import SendContent, SendResult, Turns
 from rmqtool.sending.routes import Master, Route
 from rmqtool.sending.sending import SendRun
 from rmqtool.writing.ledger import SentLedger

@@ -125,7 +125,7 @@ def main(master: str, directory: Path) -> None:
             for module in results.PER_PART:
                 put(f"{module}.PART_BYTES", part_bytes)
             for name, store in stores.items():
-                put("rmqtool.spark.waves.TASK_BYTES", task_bytes(store, part_bytes))
+                put("rmqtool.spark.tasks.TASK_BYTES", task_bytes(store, part_bytes))
                 output = directory / f"{name}-{part_bytes}"
                 found[output.name] = everything(store, output, part_bytes)
         first = next(iter(stores.values()))

@@ -14,9 +14,9 @@ import pytest
 from typing_extensions import Buffer
 
 from rmqtool.spark import plan
-from rmqtool.spark.bytes_read import COUNT, LOGGER, counting
 from rmqtool.spark.options import SourceOptions
 from rmqtool.spark.plan import LogTask
+from rmqtool.spark.source import COUNT, LOGGER, counting
 from rmqtool.store.place import OpenFile, Place
 from tests.bench.store_builder import FIRST_TIME, Builder, Spec
 from tests.spark.test_readers import read

@@ -89,7 +89,7 @@ def test_same_bytes(
         # On other machines, tasks write the queues, and leave out what they have proven.
         monkeypatch.setattr(SparkEngine, "results_travel", part_bytes == SMALL)
         each = task_bytes(store, part_bytes)
-        monkeypatch.setattr("rmqtool.spark.waves.TASK_BYTES", each)
+        monkeypatch.setattr("rmqtool.spark.tasks.TASK_BYTES", each)
         expected = everything(store, tmp_path / f"local-{part_bytes}", part_bytes)
         trees.append(results.files(tmp_path / f"local-{part_bytes}"))
         with engine.using(on_spark):
@@ -287,7 +287,7 @@ def test_bounded_waves(
 def test_order(on_spark: SparkEngine, monkeypatch: pytest.MonkeyPatch, *, is_spooled: bool) -> None:
     """Results come in the order of the parts, whatever waves and tasks there are; None is one."""
     monkeypatch.setattr("rmqtool.spark.engine.is_on_this_machine", lambda _: is_spooled)
-    monkeypatch.setattr("rmqtool.spark.waves.TASK_BYTES", 5 << 16)
+    monkeypatch.setattr("rmqtool.spark.tasks.TASK_BYTES", 5 << 16)
     with engine.using(on_spark):
         assert [None, *range(1, 99)] == list(engine.run(none_for_zero, range(99)))
         assert [] == list(engine.run(none_for_zero, []))

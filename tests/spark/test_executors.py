@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from rmqtool.spark.shipping import NEEDED
+from rmqtool.spark.engine import NEEDED
 from tests.spark.cluster import MODEST, cluster, environment
 from tests.spark.on_cluster import QUICK
 from tests.spark.test_readers import read

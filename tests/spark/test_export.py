@@ -18,9 +18,8 @@ from rmqtool.errors import OutputExists, UsageError, WriteFailed
 from rmqtool.rows import rows_of
 from rmqtool.spark import export_task, readers
 from rmqtool.spark.export import DAMAGED, PLAN, SUCCESS, ExportResult, ExportRun
-from rmqtool.spark.export_files import NO_VALUE
 from rmqtool.spark.export_options import PARTITIONS, ExportFormat, ExportOptions
-from rmqtool.spark.export_task import RECEIPTS, NumberedTask
+from rmqtool.spark.export_task import NO_VALUE, RECEIPTS, NumberedTask
 from rmqtool.spark.options import SourceOptions, TableName
 from rmqtool.spark.plan import tasks
 from rmqtool.spark.readers import batches

@@ -12,8 +12,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rmqtool.spark.export_files import NO_VALUE, directory_name, open_writer, split
 from rmqtool.spark.export_options import ExportFormat, ExportOptions
+from rmqtool.spark.export_task import NO_VALUE, directory_name, open_writer, split
 from rmqtool.spark.options import SourceOptions
 
 TIME = pa.timestamp("us", "UTC")

@@ -7,7 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from rmqtool.spark.shipping import package_file
+from rmqtool.spark.engine import package_file
 
 ASK = "import rmqtool, rmqtool.formats.message; print(rmqtool.__file__)"
 

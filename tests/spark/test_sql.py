@@ -15,10 +15,9 @@ import pytest
 
 from rmqtool.errors import UsageError
 from rmqtool.rows import rows_of
-from rmqtool.spark.bytes_read import BytesRead, counting
 from rmqtool.spark.jobs import Job, SparkFailed
 from rmqtool.spark.options import SourceOptions, TableName
-from rmqtool.spark.source import RocketMQReader
+from rmqtool.spark.source import BytesRead, RocketMQReader, counting
 from rmqtool.spark.sql import Questions, mentioned
 from rmqtool.spark.views import OPERATIONS, VIEWS
 from rmqtool.tables.dump import DumpOptions, DumpOutcome, dump

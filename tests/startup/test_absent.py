@@ -16,7 +16,7 @@ from rmqtool import repair
 from rmqtool.broker.names import is_made_by_brokers
 from rmqtool.formats.properties import REAL_TOPIC
 from rmqtool.startup import Prediction, predict
-from rmqtool.startup.verdict import verdict
+from rmqtool.startup.report import verdict
 from rmqtool.store.config_files import CONFIG_NAMES
 from rmqtool.store.release import written_by
 from rmqtool.store.tree import open_store

@@ -13,8 +13,7 @@ from rmqtool.startup import live, predict, start
 from rmqtool.startup.fates import Before
 from rmqtool.startup.load import read_checkpoint
 from rmqtool.startup.model import Model
-from rmqtool.startup.report import steps
-from rmqtool.startup.verdict import verdict
+from rmqtool.startup.report import steps, verdict
 from rmqtool.store.tree import open_store
 from tests import inflict, plain_store
 from tests.stores import broker_conf, fixture_store, held_by_another

@@ -9,8 +9,7 @@ from pathlib import Path
 import pytest
 
 from rmqtool.startup import Loss, Prediction, losses, predict
-from rmqtool.startup.report import steps
-from rmqtool.startup.verdict import verdict
+from rmqtool.startup.report import steps, verdict
 from rmqtool.store.tree import open_store
 from tests import inflict, plain_store
 from tests.evidence import Evidence

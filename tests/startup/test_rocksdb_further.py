@@ -15,7 +15,7 @@ from rmqtool.formats.rocksdb_queue import unit_key
 from rmqtool.formats.rocksdb_store import HALF_OFFSET, INDEX_OFFSET, LAST_OFFSET, LAST_TIME
 from rmqtool.startup import predict
 from rmqtool.startup.report import steps
-from rmqtool.startup.rocksdb.fates import READ_AT_ONCE
+from rmqtool.startup.rocksdb.stages import READ_AT_ONCE
 from rmqtool.store.tree import open_store
 from tests.broker.bare_store import YEARS_IN_HOURS
 from tests.broker.broker import running_broker

@@ -10,8 +10,7 @@ import pytest
 
 from rmqtool.errors import NotAStore, UnsupportedStore
 from rmqtool.startup import predict
-from rmqtool.startup.report import steps
-from rmqtool.startup.verdict import verdict
+from rmqtool.startup.report import steps, verdict
 from rmqtool.store.tree import open_store
 from tests import inflict
 from tests.startup import harm

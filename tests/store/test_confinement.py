@@ -18,7 +18,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rmqtool.errors import DamagedDatabase, UnreadablePath, WriteFailed
-from rmqtool.store import rocksdb_cell, rocksdb_files
+from rmqtool.store import rocksdb_cell
+from rmqtool.store import rocksdb_database as rocksdb_files
 from rmqtool.store.confinement import FILTER, LANDLOCK, spare_user
 from rmqtool.store.place import Place
 from rmqtool.store.rocksdb_database import Database

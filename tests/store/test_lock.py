@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from rmqtool.errors import RepairError, StoreLocked, UnreadablePath, WriteFailed
-from rmqtool.store import lock_state
+from rmqtool.store import tree as lock_state
 from rmqtool.store.place import Place
 from rmqtool.writing.lock import StoreLock
 from tests.evidence import snapshot

@@ -14,8 +14,7 @@ import pytest
 from rmqtool.errors import UnreadablePath
 from rmqtool.store import place as places
 from rmqtool.store.entry import Entry, EntryKind, entry_of
-from rmqtool.store.meter import metered
-from rmqtool.store.place import Place
+from rmqtool.store.place import Place, metered
 
 PATIENCE = 600.0  # seconds, on a busy machine
 CONTENT = bytes(range(256))

@@ -17,14 +17,12 @@ from hypothesis import strategies as st
 from rmqtool.errors import DamagedDatabase, UnreadablePath
 from rmqtool.formats.rocksdb_families import FAMILIES
 from rmqtool.store import rocksdb_cell
-from rmqtool.store.crc32c import crc32c
 from rmqtool.store.place import Place
 from rmqtool.store.rocksdb_cell import Cell, CellFailed, limits
 from rmqtool.store.rocksdb_database import Database
 from rmqtool.store.rocksdb_idle import databases_wait
-from rmqtool.store.rocksdb_log import read_log
-from rmqtool.store.rocksdb_manifest import read_manifest
-from rmqtool.store.rocksdb_table import check_table
+from rmqtool.store.rocksdb_manifest import read_log, read_manifest
+from rmqtool.store.rocksdb_table import check_table, crc32c
 from tests.rocksdb import NAMES, databases, fixture, rows_of, state_of
 
 if TYPE_CHECKING:

@@ -27,8 +27,7 @@ from rmqtool.formats.rocksdb_store import is_index_row
 from rmqtool.store.entry import EntryKind
 from rmqtool.store.rocksdb import is_queue_database
 from rmqtool.store.rocksdb_database import Database
-from rmqtool.store.rocksdb_log import read_log, writes_in
-from rmqtool.store.rocksdb_manifest import RocksdbManifest, read_manifest
+from rmqtool.store.rocksdb_manifest import RocksdbManifest, read_log, read_manifest, writes_in
 from rmqtool.store.rocksdb_table import check_table
 
 if TYPE_CHECKING:

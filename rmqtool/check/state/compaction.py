@@ -15,7 +15,7 @@ import numpy as np
 from rmqtool.broker.conf import COMPACTION, RECOVERED_FILES
 from rmqtool.broker.release import Version
 from rmqtool.check.layout import mapped_files
-from rmqtool.check.rocksdb.index_entries import log_records, records_of
+from rmqtool.check.rocksdb.entries import log_records, records_of
 from rmqtool.errors import DecodeError, UnreadablePath
 from rmqtool.findings.catalogue import Severity
 from rmqtool.findings.finding import At, finding, of_queue

@@ -79,8 +79,7 @@ class Diff(Command):
         """Compare; 1 when the stores differ, 3 when some of them could not be read."""
         from rmqtool.check.manifest.manifest import is_manifest
         from rmqtool.diff import difference
-        from rmqtool.diff.report import SECTIONS, report
-        from rmqtool.diff.verdict import lender, verdict
+        from rmqtool.diff.report import SECTIONS, lender, report, verdict
         from rmqtool.store.tree import open_store
         from rmqtool.store.unread import looked_again
         from rmqtool.words import counted

@@ -15,7 +15,7 @@ from rmqtool.relog.options import LogOptions, Positions, QueueOffsets, RecordVer
 
 if TYPE_CHECKING:
     from rmqtool.clock import Clock
-    from rmqtool.relog.result import LogResult
+    from rmqtool.relog.report import LogResult
 
 
 @dataclass(frozen=True)

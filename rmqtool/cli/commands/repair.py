@@ -10,8 +10,8 @@ from rmqtool.cli.completion.values import broker_versions
 from rmqtool.cli.declaration import Command, Option
 from rmqtool.cli.delivery import Delivery, Shown
 from rmqtool.cli.exits import DONE, NO
-from rmqtool.cli.in_place import InPlace, Yes, announce, ask
 from rmqtool.cli.options import BrokerConf, Jobs, StorePath, UnpackLimit
+from rmqtool.cli.rebuilding import InPlace, Yes, announce, ask
 from rmqtool.errors import UsageError
 from rmqtool.render.look import Format
 from rmqtool.store.entry import printable
@@ -288,7 +288,7 @@ class Repair(Command):
 
     def _copy(self, plan: Plan, output: str) -> None:
         from rmqtool.repair.applying import apply_to_copy
-        from rmqtool.repair.quarantine import quarantine
+        from rmqtool.repair.in_place import quarantine
         from rmqtool.store.address import place_of
 
         root = place_of(plan.store)

@@ -109,7 +109,7 @@ class Report(Command):
         with progress("report", total, quiet=self.delivery.quiet) as advance:
             facts = gather(options, advance)
         if self.hashes:
-            from rmqtool.report.evidence import evidence
+            from rmqtool.report.facts import evidence
 
             facts = replace(facts, evidence=evidence(opened, sys.argv[1:]))
         text = page(facts, round(time.time() * 1000), __version__)

@@ -11,7 +11,7 @@ from rmqtool.cli.exits import DONE, IN_PART, NO, NOT_DONE, say
 from rmqtool.sending.options import SendOptions, addresses
 
 if TYPE_CHECKING:
-    from rmqtool.sending.counts import SendResult
+    from rmqtool.sending.report import SendResult
 
 
 @dataclass(frozen=True)

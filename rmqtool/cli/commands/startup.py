@@ -88,8 +88,7 @@ class Startup(Command):
         import shlex
 
         from rmqtool.startup import predict
-        from rmqtool.startup.report import SECTIONS, report
-        from rmqtool.startup.verdict import verdict
+        from rmqtool.startup.report import SECTIONS, report, verdict
         from rmqtool.store.release import written_by
         from rmqtool.store.tree import open_store
 

@@ -217,7 +217,7 @@ class Validate(Command):
     def _working(self) -> Iterator[None]:
         """Read within the block, by the engine and at the rate that were asked for."""
         from rmqtool.ranges import size
-        from rmqtool.store.pace import paced
+        from rmqtool.store.place import paced
 
         text = None if self.max_rate is None else self.max_rate.removesuffix("/s")
         rate = None if text is None else size("--max-rate", text)

@@ -6,7 +6,7 @@ from bisect import bisect_right
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from rmqtool.check.log.covering import Covering
+from rmqtool.check.log.lost import Covering
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -2,35 +2,49 @@
 
 from __future__ import annotations
 
-from itertools import groupby
+from contextlib import suppress
+from itertools import groupby, islice
 from typing import TYPE_CHECKING, Final
 
+import numpy as np
+
 from rmqtool.broker.conf import FORCES_PROPERTY_CRC
+from rmqtool.broker.names import LMQ_PREFIX, is_deleted
 from rmqtool.broker.release import RELEASES
 from rmqtool.derive.settings import rules_of
-from rmqtool.errors import NotAStore, UnsupportedStore, UsageError
+from rmqtool.errors import NotAStore, UnreadablePath, UnsupportedStore, UsageError
+from rmqtool.findings.registry_consume_queue import CQ_GAP
 from rmqtool.findings.registry_layout import FS_LEN
+from rmqtool.findings.registry_state import CF_JSON
+from rmqtool.formats.config_shapes import topics
+from rmqtool.formats.message import LONGEST_PROPERTIES
 from rmqtool.judge.message import RecordOptions
 from rmqtool.query.index import KeyIndex
 from rmqtool.queues.discovery import Queues
-from rmqtool.repair.log.borrowed import Borrower
+from rmqtool.repair.log.borrowed import Borrower, Vouch
 from rmqtool.repair.log.content import Content, LentBytes
 from rmqtool.repair.log.disputed import Witness
-from rmqtool.repair.replica.files import lend_files
+from rmqtool.repair.plans import place_of
 from rmqtool.repair.replica.folding import Lent
-from rmqtool.repair.replica.queues import lend_queues
-from rmqtool.repair.replica.vouching import ask_queues
+from rmqtool.repair.state.config import has_topics, is_json
 from rmqtool.repair.writer import EditWriter
-from rmqtool.store.branch import BranchKind
+from rmqtool.store.branch import BranchKind, FamilyDepth
+from rmqtool.store.config_files import BACKUP, LARGEST_CONFIG
 from rmqtool.store.segment import NAME_DIGITS
 from rmqtool.store.tree import open_store
 from rmqtool.words import counted
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from rmqtool.queues.units import QueueUnits
     from rmqtool.repair.log.borrowed import Loan
     from rmqtool.repair.options import RepairOptions
+    from rmqtool.store.place import Place
+    from rmqtool.store.record_heads import LogReader, RecordHead
     from rmqtool.store.segment import Segment
     from rmqtool.store.tree import Store
+
 
 OPTION: Final = "--from"
 COMMITLOG: Final = "commitlog"
@@ -154,3 +168,216 @@ def _notes(other: Store, borrower: Borrower) -> list[str]:
         kept = f"{counted(len(places), 'record')} of the log {verb} in {other.root}"
         notes.append(f"{kept}, and nothing tells which is damaged: kept as they are, at {shown}")
     return notes
+
+
+# Whether the queues of a store speak of another store's log: what tells where no record is left.
+#
+# A unit says where a record lies and how long it is. A log without a record, next to queues with
+# units, has lost all of it: the log that has these records, at these places, is the same log.
+
+
+FIELDS: Final = ("physical_offset", "size")
+OF_EACH: Final = 8  # units of a queue that are asked, from all over it: noise is in one place
+MOST: Final = 512
+FEWEST: Final = 3  # records that have to be where units say; by chance one may be
+
+
+def ask_queues(queues: Queues, other: LogReader) -> Vouch:
+    """Say whether records of a log lie where the units of other queues have them.
+
+    Topic and numbers of a light queue are not those of its records, which name it in a property.
+
+    Args:
+        queues: of the store that is repaired.
+        other: the log that lends.
+    """
+    same = others = 0
+    for topic, queue_id, number, physical_offset, size in islice(_units(queues), MOST):
+        if not physical_offset or other.segment_at(physical_offset) is None:
+            continue
+        head = other.head_at(physical_offset)
+        is_same = False
+        if head is not None and head.size == size:
+            its = other.topic_of(head), head.queue_id, head.queue_offset
+            is_light = topic.startswith(LMQ_PREFIX)
+            is_same = _names(head, topic, other) if is_light else its == (topic, queue_id, number)
+        same += is_same
+        others += not is_same
+    if same >= FEWEST and same > others:
+        return Vouch.SAME
+    return Vouch.OTHER if others else Vouch.NOTHING
+
+
+def _names(head: RecordHead, topic: str, log: LogReader) -> bool:
+    """Tell whether the properties of a record, which end it, name a light queue."""
+    length = min(head.size, LONGEST_PROPERTIES)
+    return topic.encode() in log.read_at(head.end - length, length)
+
+
+def _units(queues: Queues) -> Iterator[tuple[str, int, int, int, int]]:
+    """Yield topic, queue, number, place and size of some units of each queue."""
+    for source in (queues.files, queues.database):
+        try:
+            for queue in source.queues():
+                for number, units in islice(queue.used(), 1):
+                    used = np.flatnonzero(units["size"])
+                    count = min(OF_EACH, len(used))
+                    for at in used[np.linspace(0, len(used) - 1, count, dtype=int)].tolist():
+                        place, size = (int(units[name][at]) for name in FIELDS)
+                        yield queue.topic, queue.queue_id, number + at, place, size
+        except UnreadablePath:
+            continue
+
+
+# Configuration that a replica lends: JSON files that a store cannot read, or has not at all.
+#
+# A store's own `.bak` goes first, as brokers take it; a slave's file is a copy of its master's.
+# See ConfigManager#load, SlaveSynchronize#syncAll, 4.9.3 to 5.5.0.
+
+
+DIRECTORY: Final = "config"
+TOPICS: Final = "topics.json"
+# What a slave fetches from its master, or a broker cannot make anew.
+NAMES: Final = (
+    TOPICS, "consumerOffset.json", "delayOffset.json", "subscriptionGroup.json",
+    "consumerFilter.json", "consumerOrderInfo.json", "topicQueueMapping.json",
+    "timermetrics", "messageRequestMode.json",
+)  # fmt: skip
+
+
+def lend_files(writer: EditWriter, store: Store, other: Store) -> None:
+    """Bring the JSON files that the store has not, neither as file nor as backup.
+
+    Args:
+        writer: takes the edits.
+        store: that is repaired.
+        other: that lends.
+    """
+    own, theirs = _directory(store), _directory(other)
+    if theirs is None:
+        return
+    target = own or store.root.child(DIRECTORY)
+    for name in NAMES:
+        if own is not None and _sound(own, name) is not None:
+            continue
+        there = target.child(name).stat()
+        is_missing = there is None and target.child(name + BACKUP).stat() is None
+        if is_missing and store.config_in_rocksdb:
+            continue
+        found = _sound(theirs, name)
+        if found is None:
+            continue
+        path, raw = found
+        reason = f"from {other.root}: {DIRECTORY}/{path}, bytes 0 to {len(raw)}"
+        place = target.child(name)
+        if there is None:
+            writer.create(place.location, Content.of(raw), CF_JSON, reason)
+        else:
+            writer.replace(place.location, Content.of(raw), CF_JSON, reason)
+
+
+def _directory(store: Store) -> Place | None:
+    for branch in store.branches_of(BranchKind.CONFIG):
+        if branch.level is not FamilyDepth.FILE:
+            return branch.place
+    return None
+
+
+def _sound(directory: Place, name: str) -> tuple[str, bytes] | None:
+    """Give what a broker would load: the file, or its backup; None where neither can be parsed."""
+    for path in (name, name + BACKUP):
+        with suppress(UnreadablePath):
+            raw = directory.child(path).read_whole(LARGEST_CONFIG)
+            if is_json(raw) and (name != TOPICS or has_topics(raw)):
+                return path, raw
+    return None
+
+
+# Queues that a replica lends: those that no log has a record of any more.
+#
+# All other queues, and the index, follow from the log, in the same bytes. But where all records of
+# a
+# queue have expired, its last unit alone says which queue offset comes next: without it the broker
+# begins at 0 again, and groups that have consumed more pass over what comes.
+# See ConsumeQueue#deleteExpiredFile (the last file stays), QueueOffsetOperator, 4.9.3 to 5.5.0.
+
+
+DIRECTORY_OF_QUEUES: Final = "consumequeue"
+
+
+def lend_queues(
+    writer: EditWriter, store: Store, other: Store, queues: tuple[Queues, Queues]
+) -> None:
+    """Bring the files of queues of which both logs have no record, and only the replica the end.
+
+    Args:
+        writer: takes the edits.
+        store: that is repaired.
+        other: that lends.
+        queues: of both, in this order.
+    """
+    own, theirs = queues
+    logs = [one.commitlog for one in (store, other) if one.commitlog]
+    start, end = (
+        min((log.start for log in logs), default=0),
+        max((log.end for log in logs), default=0),
+    )
+    known = {topic.topic for topic in topics(store.config(TOPICS).document)}
+    try:
+        for queue in theirs.files.queues():
+            if is_deleted(queue.topic, known, ()):
+                continue
+            if _is_lent(own.files.queue(queue.topic, queue.queue_id), queue, (start, end)):
+                for segment in queue.files:
+                    _bring(writer, store, other, segment)
+    except UnreadablePath:
+        return  # what cannot be read lends nothing
+
+
+def _is_lent(own: QueueUnits | None, theirs: QueueUnits, log: tuple[int, int]) -> bool:
+    """Tell whether a queue is sound, wholly expired, and goes further than the own one.
+
+    Args:
+        own: the queue of the store that is repaired, whose units may be noise; None without.
+        theirs: the one that is lent.
+        log: where both logs begin and end.
+    """
+    start, end = log
+    span = theirs.span(start)
+    if span.last is None or span.messages or not _is_sound(theirs, start):
+        return False
+    own_end = 0
+    for number, units in own.used() if own is not None else ():
+        places = np.where(units["size"] > 0, units["physical_offset"], -1).astype(np.int64)
+        if ((places >= start) & (places < end)).any():
+            return False
+        expired = np.flatnonzero((places >= 0) & (places < start))
+        own_end = number + int(expired[-1]) + 1 if expired.size else own_end
+    return own_end < span.max_offset
+
+
+def _is_sound(queue: QueueUnits, start: int) -> bool:
+    """Tell whether each unit of a queue lies past the one before, and before the log."""
+    files = queue.files
+    if any(file.size != files.file_length for file in files):
+        return False
+    last = -1
+    for _, units in queue.used():
+        places = units["physical_offset"][units["size"] > 0].astype(np.int64)
+        if len(places) and (places[0] <= last or (np.diff(places) <= 0).any()):
+            return False
+        last = int(places[-1]) if len(places) else last
+    return last < start
+
+
+def _bring(writer: EditWriter, store: Store, other: Store, segment: Segment) -> None:
+    """Bring one file of a queue."""
+    place = segment.place
+    path = f"{DIRECTORY_OF_QUEUES}/{place.parent.parent.name}/{place.parent.name}/{place.name}"
+    target = place_of(store.root, path)
+    content = Content(segment.size, ((0, LentBytes(other.root, path, 0, segment.size)),))
+    reason = f"from {other.root}: {segment.path}, bytes 0 to {segment.size}"
+    if target.stat() is None:
+        writer.create(target.location, content, CQ_GAP, reason, mtime_ms=segment.mtime_ms)
+    else:
+        writer.replace(target.location, content, CQ_GAP, reason)

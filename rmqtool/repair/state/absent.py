@@ -15,8 +15,8 @@ from rmqtool.findings.catalogue import Severity
 from rmqtool.findings.registry_rocksdb import RD_BLOCK, RD_OPEN, RD_ORPHAN, RD_VERSION
 from rmqtool.findings.registry_state import CF_GONE, CF_TOPICS, CO_GONE, DO_GONE, TC_GONE
 from rmqtool.repair.log.content import Content
-from rmqtool.repair.state.config_text import queue_counts, topics_text
-from rmqtool.repair.state.reset import neutral
+from rmqtool.repair.state.config import neutral
+from rmqtool.repair.state.offsets import queue_counts, topics_text
 from rmqtool.repair.state.timer import timer_check
 from rmqtool.store.branch import TIMER_CHECK
 from rmqtool.store.config_sources import (

@@ -13,9 +13,8 @@ import numpy as np
 
 from rmqtool.broker.conf import TIMER_PRECISION_MS
 from rmqtool.broker.names import TIMER_TOPIC
-from rmqtool.check.state.timer import CLOCK_TOLERANCE_MS, MS_NS
+from rmqtool.check.state.timer import CLOCK_TOLERANCE_MS, MS_NS, out_of_reach
 from rmqtool.check.state.timer_log import timer_log_of
-from rmqtool.check.state.timer_waiting import out_of_reach
 from rmqtool.errors import DecodeError, UnreadablePath
 from rmqtool.findings.catalogue import Severity
 from rmqtool.findings.registry_layout import FS_LEN

@@ -19,8 +19,7 @@ from rmqtool.formats.consume_queue import CQ_UNIT, CQ_UNIT_SIZE
 from rmqtool.queues.kinds import as_units
 from rmqtool.queues.rocks import QueueEnds, RocksQueue, RocksQueues
 from rmqtool.startup.rocksdb.keyed_queue import KeyedQueue
-from rmqtool.startup.rocksdb.model import RocksModel
-from rmqtool.startup.rocksdb.settings import SEPARATE, USUAL
+from rmqtool.startup.rocksdb.model import SEPARATE, USUAL, RocksModel
 from rmqtool.store.entry import EntryKind
 from rmqtool.store.rocksdb import is_rocksdb
 from rmqtool.store.rocksdb_database import Database
@@ -30,7 +29,7 @@ from rmqtool.store.rocksdb_table import FOOTER, NEWEST_VERSION
 if TYPE_CHECKING:
     from rmqtool.startup.load import Loader
     from rmqtool.startup.model import Model
-    from rmqtool.startup.rocksdb.settings import RocksSettings
+    from rmqtool.startup.rocksdb.model import RocksSettings
     from rmqtool.store.place import Place
     from rmqtool.store.rocksdb_manifest import TableFile
     from rmqtool.store.tree import Store

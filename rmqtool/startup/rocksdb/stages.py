@@ -2,26 +2,58 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, field
+from functools import partial
+from typing import TYPE_CHECKING, Final, Self
 
+import numpy as np
+
+from rmqtool.broker.dispatch import TRANSACTION
+from rmqtool.broker.names import CHECK_MAX_TIME_TOPIC, HALF_TOPICS, OP_TOPICS
+from rmqtool.broker.release import Version
+from rmqtool.broker.rules import NormalStart
+from rmqtool.errors import DamagedDatabase
+from rmqtool.formats import properties
+from rmqtool.formats.message import (
+    MESSAGE_MAGIC_CODE,
+    MESSAGE_MAGIC_CODE_V2,
+    MESSAGE_PREFIX,
+    SysFlag,
+)
+from rmqtool.formats.rocksdb_families import DEFAULT
+from rmqtool.formats.rocksdb_store import HALF_OFFSET, LAST_OFFSET, NUMBER, TIMER_SCANNED
+from rmqtool.machine.arrays import is_in
+from rmqtool.startup.census import whole_records
+from rmqtool.startup.coverage import join
+from rmqtool.startup.fates import Before, queue_fates
 from rmqtool.startup.live import freeze
-from rmqtool.startup.prediction import FurtherStep
-from rmqtool.startup.rocksdb.fates import RocksBefore, rocks_fates
-from rmqtool.startup.rocksdb.further import FurtherRows, further_steps, read_further
+from rmqtool.startup.load import StartFails
+from rmqtool.startup.prediction import FurtherStep, QueueFate
+from rmqtool.startup.pull import LogExtent, Pull
+from rmqtool.startup.records import RecordCheck
+from rmqtool.startup.rocksdb.model import rocks_settings
 from rmqtool.startup.rocksdb.opening import with_database
-from rmqtool.startup.rocksdb.settings import rocks_settings
-from rmqtool.startup.rocksdb.start_file import RocksStartFile
+from rmqtool.startup.start_file import StartFile
+from rmqtool.startup.timers import TimerCopies
+from rmqtool.store.rocksdb import is_rocksdb
+from rmqtool.store.rocksdb_database import Database
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from numpy.typing import NDArray
+
+    from rmqtool.queues.kinds import Units
     from rmqtool.startup.commitlog import Recovered
-    from rmqtool.startup.model import Model
-    from rmqtool.startup.prediction import QueueFate
-    from rmqtool.startup.records import RecordCheck
+    from rmqtool.startup.fates import Pointers
+    from rmqtool.startup.files import ModelFile
+    from rmqtool.startup.model import Model, QueueKey
+    from rmqtool.startup.records import DispatchRequest
+    from rmqtool.startup.rocksdb.keyed_queue import KeyedQueue
     from rmqtool.startup.rocksdb.model import RocksModel
     from rmqtool.store.tree import Store
+
+    Int64s = NDArray[np.int64]
 
 
 @dataclass(slots=True)
@@ -100,3 +132,340 @@ def rocks_stages(store: Store, plain: Model) -> RocksStages | None:
         freeze(model)
     rows = read_further(store, model)
     return RocksStages(model, RocksBefore.with_keyed(model), rows)
+
+
+# Stage 4 for RocksDB: which commitlog file recovery begins with, and what it dispatches.
+#
+# See CommitLog#recoverNormally, #recoverAbnormally, #isMappedFileMatchedRecover, 5.3.3 to 5.5.0;
+# CombineConsumeQueueStore#isMappedFileMatchedRecover, DefaultMessageStore#recover, 5.5.0.
+
+
+class RocksStartFile(StartFile):
+    """Finds the file that recovery begins with."""
+
+    model: RocksModel
+
+    def __init__(self, model: RocksModel, check: RecordCheck) -> None:
+        self._further = model.rocksdb_settings.further_files
+        self._queued = model.dispatched_end
+        super().__init__(model, check)
+
+    def dispatched(self) -> int:
+        """Give the physical offset up to which records are not dispatched after a clean stop."""
+        model = self.model
+        if model.rocksdb_settings.has_files:
+            self._leading = (
+                model.dispatched_end
+                if model.rocksdb_settings.rocksdb_leads
+                else super().dispatched()
+            )
+            if not model.rules.combines_queue_stores:
+                return self._leading
+            found = super().dispatched()
+            if model.rocksdb_settings.path:
+                found = min(found, model.dispatched_end)
+        else:
+            self._leading = found = model.dispatched_end
+        return min([found, *(offset for offset in model.further_offsets if offset > 0)])
+
+    def queues_agree(self, record: DispatchRequest) -> bool:
+        """Tell whether the queues that lead have all before the first record of a file."""
+        return record.physical_offset <= self._leading
+
+    def matches_normally(self, file: ModelFile) -> bool:
+        """See `StartFile`."""
+        return super().matches_normally(file) and self._others_agree(file)
+
+    def matches_abnormally(self, file: ModelFile) -> bool:
+        """See `StartFile`; where RocksDB leads, its queues alone say it."""
+        model = self.model
+        if not model.rocksdb_settings.rocksdb_leads:
+            return super().matches_abnormally(file) and self._others_agree(file)
+        if model.rules.normal_start is NormalStart.FIRST_RECORD:
+            return self.matches_normally(file)
+        with file.open() as reader:
+            prefix = reader.read_at(0, MESSAGE_PREFIX.size)
+        magic = MESSAGE_PREFIX["magic_code"].of(prefix)
+        is_record = magic in {MESSAGE_MAGIC_CODE, MESSAGE_MAGIC_CODE_V2}
+        return is_record and MESSAGE_PREFIX["physical_offset"].of(prefix) <= self._queued
+
+    def _others_agree(self, file: ModelFile) -> bool:
+        """Ask the second store, the index and transactions.
+
+        Raises:
+            StartFails: consumers read from a store that cannot be recovered.
+        """
+        model = self.model
+        record = self.first_record(file)
+        if record is None or not model.rules.combines_queue_stores:
+            return record is not None
+        offset = record.physical_offset
+        agrees = all(offset <= one for one in model.further_offsets)
+        if not model.rocksdb_settings.path or model.rocksdb_settings.rocksdb_leads:
+            return agrees
+        if self._queued <= 0 or offset <= self._queued:  # 0: it has not been started before
+            return agrees
+        if model.rocksdb_settings.has_light_alone:
+            return False
+        self._further -= 1
+        if self._further >= 0:
+            return False
+        if model.rocksdb_settings.rocksdb_is_read:
+            reason = "consumers read queues in RocksDB, which lag too far"
+            raise StartFails(model.rocksdb_settings.path, reason)
+        return agrees
+
+
+# What becomes of queues in RocksDB: what consumers reach of them before a start and after it.
+
+
+READ_AT_ONCE: Final = 32  # messages that a pull of a consumer asks for
+THROWS_AT_HOLES: Final = Version(5, 4, 0)  # for all of them; observed, 5.5.0
+
+
+@dataclass(frozen=True, slots=True)
+class RocksBefore(Before):
+    """The store before the start."""
+
+    # numbers and units of each queue in RocksDB that consumers reach
+    keyed: dict[QueueKey, tuple[Int64s, Units]]
+
+    @classmethod
+    def with_keyed(cls, model: RocksModel) -> Self:
+        """Take down what there is.
+
+        Raises:
+            UnreadablePath: a file may not be read.
+        """
+        plain = Before.of(model)
+        keyed = {key: _reached(queue, model) for key, queue in model.keyed.items()}
+        for key, (_, units) in keyed.items():
+            if is_asked(model, key):
+                plain.coverage.add(key, join([units]))
+        return cls(plain.log, plain.queues, plain.counts, plain.coverage, keyed)
+
+    def pointers(self, model: Model) -> Iterator[Pointers]:
+        """See `Before`."""
+        yield from Before.pointers(self, model)
+        for (topic, _), (_, units) in self.keyed.items():
+            yield topic, partial(_messages, units)
+
+
+def is_asked(model: RocksModel, key: QueueKey) -> bool:
+    """Tell whether consumers get what RocksDB has of a queue."""
+    return model.rocksdb_settings.rocksdb_is_read or (
+        model.rocksdb_settings.has_light_alone and key not in model.queues
+    )
+
+
+def rocks_fates(model: RocksModel, before: RocksBefore) -> Iterator[QueueFate]:
+    """Give what becomes of each queue, those in files first, and tell the coverage what changes.
+
+    Raises:
+        UnreadablePath: a file may not be read.
+    """
+    yield from queue_fates(model, before)
+    log = LogExtent(model.commitlog)
+    for key, queue in sorted(model.keyed.items()):
+        numbers, units = _reached(queue, model)
+        was_numbers, was = before.keyed.get(key, (numbers[:0], units[:0]))
+        if is_asked(model, key):
+            before.coverage.change(key, join([was]), join([units]))
+        minimum = queue.minimum(model.commitlog.minimum)
+        yield QueueFate(
+            topic=queue.topic,
+            queue_id=queue.queue_id,
+            is_batch=False,
+            units_before=len(was),
+            minimum=minimum,
+            maximum=queue.next_offset,
+            units_cut=int((~is_in(was_numbers, np.sort(numbers))).sum()),
+            units_appended=int((~is_in(numbers, np.sort(was_numbers))).sum()),
+            units_shifted=0,
+            readable=_readable(numbers, units, log, minimum, queue, model),
+            in_rocksdb=True,
+        )
+
+
+def _readable(
+    numbers: Int64s,
+    units: Units,
+    log: LogExtent,
+    minimum: int,
+    queue: KeyedQueue,
+    model: RocksModel,
+) -> int:
+    """Give the messages that a consumer gets who pulls from the minimum on.
+
+    At a hole 5.3.3 sends consumers back to 0, over and over; newer releases throw for all units
+    that are read together with it.
+    Source: DefaultMessageStore#getMessage, RocksDBConsumeQueueTable#rangeQuery; observed, 5.3.3 and
+    5.5.0.
+    """
+    expected = np.arange(minimum, minimum + len(numbers))
+    holes = np.flatnonzero(numbers != expected)
+    end = int(holes[0]) if holes.size else len(numbers)
+    if minimum + end < queue.next_offset and model.rules.version >= THROWS_AT_HOLES:
+        end = end // READ_AT_ONCE * READ_AT_ONCE
+    pull = Pull(log, READ_AT_ONCE)
+    pull.add(units[:end])
+    return pull.delivered
+
+
+def _reached(queue: KeyedQueue, model: RocksModel) -> tuple[Int64s, Units]:
+    """Give numbers and units from the minimum to the maximum."""
+    return queue.between(queue.minimum(model.commitlog.minimum), queue.next_offset)
+
+
+def _messages(units: Units) -> tuple[Int64s, Int64s]:
+    offsets, _ = join([units])
+    return offsets, np.ones(len(offsets), np.int64)
+
+
+# `rocksdbstore` at a start: how far it says to be, and what nobody does any more or does twice.
+#
+# Records past the end of the index come into no index, unless they are handed over again. Half
+# messages without a row are never checked again, unless recovery hands them over once more. A timer
+# whose queue is read again delivers what it has delivered.
+# See IndexRocksDBStore, TransMessageRocksDBStore, TimerMessageRocksDBStore, 5.5.0; observed,
+# 5.5.0.
+
+
+PATH: Final = "rocksdbstore"
+TRANS, TIMER = "trans", "timer"
+OFFSETS_OF_HALVES: Final = "TRANS_OFFSET"  # of an op message
+
+
+@dataclass(slots=True)
+class FurtherRows:
+    """What `rocksdbstore` says."""
+
+    halves: set[int] = field(default_factory=set)  # physical offsets of open half messages
+    scanned: int = 0  # next queue offset of the timer's queue; 0 without the row
+    indexed: int = -1  # physical offset up to which records are in the index; -1 without the row
+    problem: str = ""  # why it cannot be read; empty where it can
+
+
+def read_further(store: Store, model: RocksModel) -> FurtherRows:
+    """Read how far index and transactions came, into the model, and what timers and halves say."""
+    found, rocksdb_settings = FurtherRows(), model.rocksdb_settings
+    place = store.root.child(PATH)
+    if not is_rocksdb(place):
+        model.further_offsets = (0,) * (rocksdb_settings.has_index + rocksdb_settings.has_halves)
+        return found
+    try:
+        with Database(place, PATH) as database:
+            families = [
+                *([DEFAULT] if rocksdb_settings.has_index else ()),
+                *([TRANS] if rocksdb_settings.has_halves else ()),
+            ]
+            model.further_offsets = tuple(
+                _number(database, family, LAST_OFFSET) for family in families
+            )
+            found.scanned = _number(database, TIMER, TIMER_SCANNED)
+            if database.get(DEFAULT, LAST_OFFSET) is not None:
+                found.indexed = _number(database, DEFAULT, LAST_OFFSET)
+            for batch in database.rows(TRANS) if rocksdb_settings.has_halves else ():
+                found.halves |= {
+                    HALF_OFFSET["physical_offset"].of(key)
+                    for key in batch.keys
+                    if key != LAST_OFFSET and len(key) > HALF_OFFSET.size
+                }
+    except DamagedDatabase as error:
+        # Observed, 5.5.0: a broker starts without it.
+        found.problem = error.reason
+        model.further_offsets = (0,) * (rocksdb_settings.has_index + rocksdb_settings.has_halves)
+    return found
+
+
+def _number(database: Database, family: str, key: bytes) -> int:
+    value = database.get(family, key)
+    return int(NUMBER["number"].of(value)) if value and len(value) == NUMBER.size else 0
+
+
+@dataclass(slots=True)
+class HalvesAndTimers:
+    """What the log says of halves, timers and keys."""
+
+    # unique key of each half message, by physical offset
+    halves: dict[int, str] = field(default_factory=dict)
+    # physical offsets of half messages that are decided
+    ended: set[int] = field(default_factory=set)
+    # unique keys of those that were checked too often
+    given_up: set[str] = field(default_factory=set)
+    # messages that the timer would take again
+    timers: TimerCopies = field(default_factory=TimerCopies)
+    handed_over: int = 0  # physical offset from which on records are handed over again
+    unindexed: int = 0  # records before that, and past the end of the index, that it ought to have
+
+
+def further_steps(
+    model: RocksModel, rows: FurtherRows, dispatched: int, first: int
+) -> Iterator[FurtherStep]:
+    """Yield what is forgotten and what is repeated.
+
+    Args:
+        model: the store after recovery.
+        rows: of `rocksdbstore`.
+        dispatched: physical offset up to which nothing is handed over again after a clean stop.
+        first: physical offset that recovery began with.
+
+    Raises:
+        UnreadablePath: a file of the log may not be read.
+    """
+    rocksdb_settings = model.rocksdb_settings
+    if not (
+        rocksdb_settings.has_halves or rocksdb_settings.has_timers or rocksdb_settings.has_index
+    ):
+        return
+    if rows.problem:
+        held = [
+            name
+            for name, is_there in (
+                ("the key index", rocksdb_settings.has_index),
+                ("timer messages", rocksdb_settings.has_timers),
+                ("half messages", rocksdb_settings.has_halves),
+            )
+            if is_there
+        ]
+        message = f"the broker starts without {' and '.join(held)}: {PATH} cannot be read"
+        yield FurtherStep("without", PATH, message, 0)
+        return
+    seen = HalvesAndTimers(handed_over=dispatched + 1 if model.stopped_cleanly else first)
+    seen.timers.scanned = rows.scanned
+    check = RecordCheck(model.rules, model.settings, reads_v2=True)
+    for file in model.commitlog.files:
+        with file.open() as reader:
+            for _, record in whole_records(file, reader, check):
+                _see(seen, record, rows)
+    forgotten = [
+        offset
+        for offset, key in seen.halves.items()
+        if offset not in seen.ended and key not in seen.given_up and offset not in rows.halves
+        and offset < seen.handed_over
+    ]  # fmt: skip
+    if forgotten and rocksdb_settings.has_halves:
+        message = f"{len(forgotten):,} open half messages are never checked again"
+        yield FurtherStep("forget", PATH, message, len(forgotten))
+    if (count := len(seen.timers.delivered)) and rocksdb_settings.has_timers:
+        message = f"{count:,} timer messages are delivered for the second time"
+        yield FurtherStep("repeat", PATH, message, count)
+    if seen.unindexed and rocksdb_settings.has_index:
+        message = f"{seen.unindexed:,} messages are missing in the key index in RocksDB"
+        yield FurtherStep("unindexed", PATH, message, seen.unindexed)
+
+
+def _see(seen: HalvesAndTimers, record: DispatchRequest, rows: FurtherRows) -> None:
+    values = record.properties
+    key = values.get(properties.UNIQ_KEY, "")
+    is_rollback = record.sys_flag & TRANSACTION == SysFlag.TRANSACTION_ROLLBACK_TYPE
+    if key and not is_rollback and rows.indexed < record.physical_offset < seen.handed_over:
+        seen.unindexed += 1
+    seen.timers.see(record)
+    if record.topic in HALF_TOPICS:
+        seen.halves[record.physical_offset] = key
+    elif record.topic in OP_TOPICS:
+        offsets = values.get(OFFSETS_OF_HALVES, "").split(",")
+        seen.ended |= {int(offset) for offset in offsets if offset.isdecimal()}
+    elif record.topic == CHECK_MAX_TIME_TOPIC:
+        seen.given_up.add(key)

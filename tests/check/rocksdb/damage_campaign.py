@@ -29,8 +29,7 @@ import numpy as np
 from rmqtool.errors import UnreadablePath
 from rmqtool.findings.catalogue import Severity
 from rmqtool.store.place import Place
-from rmqtool.store.rocksdb_log import read_log
-from rmqtool.store.rocksdb_manifest import read_manifest
+from rmqtool.store.rocksdb_manifest import read_log, read_manifest
 from tests.check.validation import run
 from tests.rocksdb import databases, rows_of
 from tests.stores import broker_conf, fixture_store

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from rmqtool.store.place import Place
-from rmqtool.store.rocksdb_log import read_log
+from rmqtool.store.rocksdb_manifest import read_log
 from tests.check.rocksdb.damage_campaign import is_earlier, one, rows_at
 from tests.damage_rocksdb import CRASH, manifest_of
 from tests.rocksdb import databases
