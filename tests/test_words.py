@@ -90,6 +90,10 @@ def sentences_of_source() -> Iterator[tuple[str, str]]:
             is_said = len(WORD.findall(text)) >= LEAST_WORDS or (" " in text and HARD.search(text))
             if is_said and not CODE.search(text):
                 yield f"{name}:{line}", text
+    for path in sorted((PACKAGE / "cli" / "manual" / "texts").glob("*.txt")):
+        for part in path.read_text(encoding="utf-8").split("\n\n"):
+            if not part.startswith((" ", "#", "@", "=")) and not CODE.search(part):
+                yield path.name, " ".join(part.split())
     for path in sorted((PACKAGE / "cli" / "examples").glob("*.txt")):
         for number, typed in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
             if typed.startswith("#"):
@@ -111,6 +115,7 @@ def test_collected(source: list[tuple[str, str]]) -> None:
         "Write rows to a new file instead of standard output.",
         "The one command to know.",
         "# Transactions that are still open.",
+        "What Spark has to put somewhere",
         "bytes past the last entry are not zero",
     ):
         assert part in all_of_it

@@ -52,7 +52,7 @@ def page(topic: str) -> Page:
 
         return findings_page()
     if topic == SPARK:
-        from rmqtool.cli.manual.spark import spark_page
+        from rmqtool.cli.manual.commands import spark_page
 
         return spark_page()
     from rmqtool.cli.manual.commands import command_page, overview

@@ -6,6 +6,14 @@ Text is plain: whatever has a meaning to roff, or to a terminal, is the writers'
 from __future__ import annotations
 
 from dataclasses import dataclass
+from importlib.resources import files
+from itertools import groupby
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping
+
+VERBATIM: Final = "    "  # begins a line that stays as it is
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,3 +93,41 @@ def texts(written: str) -> tuple[Text, ...]:
         for paragraph in written.split("\n\n")
         if paragraph.strip()
     )
+
+
+def prose(name: str, **made: Iterable[Block]) -> list[Block]:
+    """Give what `texts/NAME.txt` says; nothing where there is no such file.
+
+    Between empty lines, `# ` begins a section, `## ` a subsection, and four spaces a line that
+    stays as it is; lines after `: ` are said of the term above.
+
+    Args:
+        name: of the file.
+        made: blocks that stand in the place of a line such as `@options`.
+    """
+    file = files("rmqtool.cli.manual").joinpath("texts", f"{name}.txt")
+    return [*_blocks(file.read_text(encoding="utf-8"), made)] if file.is_file() else []
+
+
+def _blocks(written: str, made: Mapping[str, Iterable[Block]]) -> Iterator[Block]:
+    for is_verbatim, parts in groupby(written.strip("\n").split("\n\n"), _is_verbatim):
+        if is_verbatim:
+            lines = "\n\n".join(parts).splitlines()
+            yield Verbatim(tuple(line.removeprefix(VERBATIM) for line in lines))
+            continue
+        for part in parts:
+            term, is_term, text = part.partition("\n: ")
+            if part.startswith("# "):
+                yield Section(part.removeprefix("# "))
+            elif part.startswith("## "):
+                yield Subsection(part.removeprefix("## "))
+            elif part.startswith("@"):
+                yield from made[part.removeprefix("@")]
+            elif is_term:
+                yield Term(term, (" ".join(text.split()),))
+            else:
+                yield from texts(part)
+
+
+def _is_verbatim(part: str) -> bool:
+    return part.startswith(VERBATIM)

@@ -24,11 +24,11 @@ from rmqtool.cli.manual.blocks import (
     Synopsis,
     Term,
     Text,
+    prose,
     texts,
 )
 from rmqtool.cli.manual.brief import usage
 from rmqtool.cli.manual.examples import examples
-from rmqtool.cli.manual.sections import remote, sections
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -41,37 +41,6 @@ FORMATS: Final = f"{PROGRAM}-formats"
 TABLES: Final = f"{PROGRAM}-tables"
 FINDINGS: Final = f"{PROGRAM}-findings"
 SPARK: Final = f"{PROGRAM}-spark"
-OUTPUT: Final = """
-Standard output holds rows and nothing else; progress, remarks and errors go to standard error.
-Rows are a table on a terminal and JSON lines elsewhere; --format chooses table, json, jsonl or
-csv.
-
-In JSON, integers are raw, bytes are text, and where they are no UTF-8 a field with _b64 after its
-name has them exactly. Every row has every column: what was not read, or is not there, is null.
-Times are ISO 8601 in UTC with milliseconds.
-Field order is fixed and nothing depends on locale or clock.
-
-Positions and sizes on the command line are 4096, 4KiB or 0x1000; times are ISO 8601, UTC unless an
-offset is given, or milliseconds since 1970.
-
-Bodies of messages are shown only on request: evidence holds personal data.
-"""
-ENVIRONMENT: Final = (
-    ("NO_COLOR", "When set, tables have no colour, unless --color says always."),
-    ("TERM", "No colour where it is dumb."),
-    ("COLUMNS", "Width of tables and of these pages, instead of the terminal's own."),
-    ("NUMBA_CACHE_DIR", ("Native code is kept in this directory; see XDG_CACHE_HOME.")),
-    ("XDG_CACHE_HOME", ("Native code, which is compiled at the first run, is kept in the directory "
-     "rmqtool of it, ~/.cache by default. It has to be an absolute path. A directory that another "
-     "user owns or may write to is not used, nor is one below such a directory. 'rmqtool warm-up' "
-     "run by root keeps the code beside the installed modules, for all users.")),
-    ("PYTHONPATH", ("Python's own. rmqtool imports nothing from the current directory, which may "
-     "be that of a store, but an empty entry here makes Python do so. 'python -m rmqtool' looks "
-     "there for some of Python's own modules, too: use the program rmqtool, or 'python -P -m "
-     "rmqtool'.")),
-    ("RMQTOOL_DEBUG", ("When set, a bug is reported on standard error with its traceback instead "
-     "of in a file.")),
-)  # fmt: skip
 
 
 def overview() -> Page:
@@ -90,11 +59,8 @@ def overview() -> Page:
         blocks.append(Subsection(task))
         blocks += [Term(f"{PROGRAM}-{name}(1)", (text,)) for name, text in names.items()]
     blocks += [Section("OPTIONS"), *_items([VERSION, HELP])]
-    blocks += [Section("OUTPUT"), *texts(OUTPUT)]
-    blocks += remote()
-    blocks += _exit_status()
-    named = [*_variables().items(), *ENVIRONMENT]
-    blocks += [Section("ENVIRONMENT"), *(Term(name, (text,)) for name, text in named)]
+    variables = (Term(name, (text,)) for name, text in _variables().items())
+    blocks += prose(PROGRAM, exit_status=_exit_status(), variables=variables)
     blocks += examples(PROGRAM)
     blocks += see_also(PROGRAM)
     return Page(PROGRAM, COMMANDS, _sentence(summary.text), tuple(blocks))
@@ -130,17 +96,33 @@ def command_page(name: str) -> Page:
         Section("OPTIONS"),
         *_items([*(one for one in known if not one.is_argument), HELP]),
     ]
-    blocks += sections(name)
+    blocks += prose(name, views=_views() if name == "sql" else ())
     blocks += _exit_status()
     blocks += examples(name)
     blocks += see_also(f"{PROGRAM}-{name}")
     return Page(f"{PROGRAM}-{name}", COMMANDS, _sentence(summary.text), tuple(blocks))
 
 
+def spark_page() -> Page:
+    """Give `rmqtool-spark(7)`: stores as Spark tables, the engine of bulk commands, and size."""
+    from rmqtool.spark.options import NAMES
+
+    options = (Term(name, (f"{text[:1].upper()}{text[1:]}.",)) for name, text in NAMES.items())
+    blocks = (*prose("spark", options=options), *see_also(SPARK))
+    return Page(SPARK, MISCELLANEOUS, "stores as Spark tables, and bulk work on a cluster", blocks)
+
+
 def _items(found: Iterable[Parameter]) -> Iterator[Term]:
     for one in found:
         term = one.declaration.metavar if one.is_argument else one.term
         yield Term(term, (" ".join(one.text.split()),), is_option=True)
+
+
+def _views() -> Iterator[Term]:
+    from rmqtool.spark.views import VIEWS
+
+    for view in VIEWS.values():
+        yield Term(view.name, (f"{view.meaning[:1].upper()}{view.meaning[1:]}.",))
 
 
 def _exit_status() -> list[Block]:

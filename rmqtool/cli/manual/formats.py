@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 from rmqtool.cli.manual.blocks import Page, Section, Subsection, Term, Text, texts
 from rmqtool.cli.manual.commands import FORMATS, see_also
 from rmqtool.cli.manual.examples import examples
-from rmqtool.cli.manual.files import ARTEFACTS, TEXT_FILES
+from rmqtool.cli.manual.files import ARTEFACTS, CONVENTIONS, TEXT_FILES
 from rmqtool.formats.registry import LAYOUTS
 
 if TYPE_CHECKING:
@@ -18,21 +18,6 @@ if TYPE_CHECKING:
     from rmqtool.formats.layout import Field, Layout
 
 NUMBER: Final = 5
-CONVENTIONS: Final = """
-Integers are big-endian and signed, in two's complement, unless a field says otherwise; a magic
-code is given as its bytes are read. Positions count bytes from the start of the structure. Times
-are milliseconds since 1970 in UTC unless a field says otherwise.
-
-Each field is shown with the position of its first byte, its type, its name, and what it holds.
-Types are int8 to int64, or bytes and their number. Names are RocketMQ's own, in snake case.
-'rmqtool help NAME' shows a single structure, 'rmqtool dump FILE --hex' the bytes of a file with
-them.
-
-Files that grow are split into mapped files of one fixed length, which is configured and stands in
-no file. The name of each is the offset of its first byte in 20 decimal digits. File by file they
-form one range of bytes. A file is made in full length ahead of need, so what is not used yet is
-zero.
-"""
 
 
 def formats_page() -> Page:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from rmqtool.check.of_table import COMPACTED, OF_LOG, READS
-from rmqtool.cli.manual.blocks import Page, Section, Term, texts
+from rmqtool.cli.manual.blocks import Page, Section, Term, prose
 from rmqtool.cli.manual.commands import TABLES, see_also
 from rmqtool.dictionary import PublicTable, entries, names, public_tables
 from rmqtool.table import Type
@@ -18,39 +18,12 @@ if TYPE_CHECKING:
     from rmqtool.table import Column, Table
 
 NUMBER: Final = 5
-CONVENTIONS: Final = """
-JSON, CSV, tables for people, Arrow, Parquet and Spark have the same columns, in the same order. A
-time is ISO 8601 text in UTC with milliseconds in JSON, a timestamp in microseconds in Arrow,
-Parquet and Spark. Integers are never rounded. A null says that nothing is known; JSON leaves out
-some columns that are seldom filled.
-
-Bytes that are not UTF-8 are shown as text with replacement characters. A column whose name ends in
-_b64 holds them exactly, as base64.
-"""
-DAMAGE: Final = """
-What validate calls damage in a file, no command that reads all of the file calls fine: not dump,
-export, extract, sql, rebuild-log, nor a read of Spark. A row says where it is. It is a record or a
-unit with a code; or its extent is gap, where bytes hold no record; or its extent is finding, for a
-defect of a file or of two files that contradict each other. The exit code is then 1, or 3 where
-something could not be read. export writes _DAMAGED instead of _SUCCESS.
-
-Records of a log are judged while they are read: checksums, the place, the topic, what lies between
-records, and what files lack or have too much. Bodies are decompressed where they are shown. That
-two records have the same queue offset, only their queue shows, and validate says it.
-
-All other tables end with what validate finds in the files that they are read from. Names, lengths
-and headers are judged always. Who reads all of a large table has it compared with the log, and the
-log is read for it. Who chooses rows, or takes the first or last ones, reads no other file; in
-Spark, so does the option scope with the value segment.
-"""
 WORDS: Final = {Type.RAW: "text"}
 
 
 def tables_page() -> Page:
     """Give the whole page."""
-    blocks: list[Block] = [Section("DESCRIPTION"), *texts(CONVENTIONS)]
-    blocks += [Section("DAMAGE"), *texts(DAMAGE), *_judged()]
-    blocks.append(Section("ROWS"))
+    blocks = [*prose("tables", judged=_judged()), Section("ROWS")]
     blocks += [_table_item(*one) for one in _by_table()]
     blocks.append(Section("COLUMNS"))
     known = {column.name for _, table in public_tables() for column in table.columns}
