@@ -81,7 +81,7 @@ COMMONEST: Final = LINES["5.3"]  # where nothing tells
 RELEASES: Final = tuple(
     Version(*numbers, patch)
     for numbers, patches in (
-        ((4, 9), 9), ((5, 0), 1), ((5, 1), 5), ((5, 2), 1), ((5, 3), 5), ((5, 4), 1), ((5, 5), 1)
+        ((4, 9), 9), ((5, 0), 1), ((5, 1), 5), ((5, 2), 1), ((5, 3), 5), ((5, 4), 1), ((5, 5), 2)
     )
     for patch in range(patches)
 )  # fmt: skip

@@ -23,6 +23,7 @@ PROVEN: Final = frozenset(
         Version(5, 2, 0),
         Version(5, 3, 3),
         Version(5, 5, 0),
+        Version(5, 5, 1),
     }
 )
 
@@ -166,6 +167,11 @@ class Rules:
         "5.3.2",
         "CommitLog#checkMessageAndReturnSize",
         "totalSize is compared with what is left of the file before memory is taken for it",
+    )
+    refuses_negative_sizes = _since(
+        "5.5.1",
+        "CommitLog#checkMessageAndReturnSize",
+        "a totalSize below 0 ends the log, that of a blank, too",
     )
     verifies_property_crc = _since(
         "5.2.0", "CommitLog#checkMessageAndReturnSize", "forceVerifyPropCRC exists"

@@ -96,9 +96,11 @@ CL_BLANKLEN: Final = Code(
     WARNING,
     Owner.LOG,
     also=(DAMAGE,),
-    when="damage when it is longer than what is left of the file: 5.3.2 and later cut there",
+    when="damage when it is longer than what is left of the file, where 5.3.2 and later cut the "
+    "log; and when it is negative, where 5.5.1 and later do",
     meaning="the blank's size is not what is left of the file",
-    consequence="a shorter one is ignored; a longer one is a bad record for 5.3.2 and later",
+    consequence="a shorter one is ignored. A longer or negative one is a bad record to some "
+    "releases: they delete the log from there on",
     remedy="rewrite the blank's size",
     command=REPAIR,
 )

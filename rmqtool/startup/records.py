@@ -180,6 +180,8 @@ class RecordCheck:
         total_size = cursor.integer(_SIZE_BYTES)
         if self.rules.checks_bounds and cursor.left < total_size - _SIZE_BYTES:
             raise _Fails(RecordFailure.BEYOND_FILE)
+        if self.rules.refuses_negative_sizes and total_size < 0:
+            raise _Fails(RecordFailure.LENGTHS)
         magic = cursor.integer(MESSAGE_PREFIX["magic_code"].size)
         known = magic == MESSAGE_MAGIC_CODE or (magic == MESSAGE_MAGIC_CODE_V2 and self.knows_v2)
         if not known and magic != BLANK_MAGIC_CODE:

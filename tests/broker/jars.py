@@ -18,12 +18,20 @@ VERSIONS: Final = ("4.9.3", "5.3.3", "5.5.0")
 """The broker lines that fixtures exist of: 4.x, the commonest 5.x, the newest."""
 
 _MODULES: Final = ("broker", "namesrv", "client", "tools", "store")
+_OTHERS: Final = ("acl", "auth", "client", "container", "filter", "namesrv", "srvutil", "tools")
+_MIXED: Final = {"5.5.1": "5.5.0"}
+"""Releases of which the registry has no client and no tools, and the release that lends its own."""
 _POM: Final = """\
 <project xmlns="http://maven.apache.org/POM/4.0.0">
   <modelVersion>4.0.0</modelVersion>
   <groupId>oracle</groupId>
   <artifactId>oracle</artifactId>
   <version>1</version>
+  <dependencyManagement>
+    <dependencies>
+{managed}
+    </dependencies>
+  </dependencyManagement>
   <dependencies>
 {dependencies}
   </dependencies>
@@ -77,9 +85,18 @@ def _cache() -> Path:
     return Path(configured) if configured else Path.home() / ".cache" / "rmqtool"
 
 
+def _dependencies(modules: dict[str, str]) -> str:
+    return "\n".join(
+        _DEPENDENCY.format(module=name, version=version) for name, version in modules.items()
+    )
+
+
 def _fetch(version: str, work: Path) -> Path:
-    dependencies = "\n".join(_DEPENDENCY.format(module=name, version=version) for name in _MODULES)
-    (work / "pom.xml").write_text(_POM.format(dependencies=dependencies), encoding="utf-8")
+    other = dict.fromkeys(_OTHERS, _MIXED.get(version, version))
+    managed = _dependencies(other)
+    dependencies = _dependencies({name: other.get(name, version) for name in _MODULES})
+    pom = _POM.format(managed=managed, dependencies=dependencies)
+    (work / "pom.xml").write_text(pom, encoding="utf-8")
     fetched = work / "jars"
     goal = ["dependency:copy-dependencies", f"-DoutputDirectory={fetched}"]
     done = subprocess.run(  # noqa: S603 - fixed arguments, no shell

@@ -14,7 +14,7 @@ from tests.broker.jvm import Jvm
 from tests.startup.oracle import Oracle
 from tests.startup.small_store import write_small_store
 
-FURTHER_VERSIONS: Final = ("5.1.4", "5.2.0")  # opened with --all-variants only
+FURTHER_VERSIONS: Final = ("5.1.4", "5.2.0", "5.5.1")  # opened with --all-variants only
 SAMPLED_SCENARIOS: Final = ("crash", "batch-queue", "lmq")
 
 

@@ -77,6 +77,9 @@ def test_blank_passes_whatever_its_length() -> None:
     too_long = BLANK.packer.pack(5000, BLANK_MAGIC_CODE)
     assert check(too_long, OLD).passed
     assert RecordFailure.BEYOND_FILE is check(too_long, NEW).stop
+    negative = BLANK.packer.pack(-5, BLANK_MAGIC_CODE)
+    assert check(negative, Rules(Version(5, 5, 0))).passed
+    assert RecordFailure.LENGTHS is check(negative, Rules(Version(5, 5, 1))).stop
 
 
 @pytest.mark.parametrize(

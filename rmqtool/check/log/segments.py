@@ -124,8 +124,8 @@ class SegmentJudge:
                 CL_CHAIN, at, message, expected=f"a blank of {left:,} bytes", actual=stored
             )
         elif stored != left and not self._is_cut(segment):
-            longer = Severity.DAMAGE if stored > left else None
-            yield finding(CL_BLANKLEN, at, expected=left, actual=stored, severity=longer)
+            cuts = Severity.DAMAGE if stored > left or stored < 0 else None
+            yield finding(CL_BLANKLEN, at, expected=left, actual=stored, severity=cuts)
         if has_data:
             yield finding(CL_BLANKDATA, at)
         if left > self._largest_blank and segment.start < self._last_used:

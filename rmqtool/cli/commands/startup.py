@@ -39,13 +39,13 @@ class Startup(Command):
     power may lose more: what the system has not written to the disk yet.
 
     Predictions are what real message stores then did, with some 300 damaged stores and with all
-    that real brokers left. Those were of 4.9.3, 5.1.4, 5.2.0, 5.3.3 and 5.5.0: 'is_proven' names
-    them. Other releases follow their source. Queues in RocksDB are predicted, too, with those in
-    files beside them, and databases of topics, groups and offsets (compared with 5.3.3 and 5.5.0).
-    Of rocksdbstore, what is forgotten or done twice is predicted. Refused, as a store's files do
-    not tell: DLedger logs. Not looked at, and named in the steps as 'not_modelled': where timerlog
-    is cut, damage in compaction/. Files of the index that are made within one millisecond get one
-    name: the broker then has fewer of them than are predicted.
+    that real brokers left. Those were of 4.9.3, 5.1.4, 5.2.0, 5.3.3, 5.5.0 and 5.5.1: 'is_proven'
+    names them. Other releases follow their source. Queues in RocksDB are predicted, too, with those
+    in files beside them, and databases of topics, groups and offsets (compared with 5.3.3 and
+    5.5.0). Of rocksdbstore, what is forgotten or done twice is predicted. Refused, as a store's
+    files do not tell: DLedger logs. Not looked at, and named in the steps as 'not_modelled': where
+    timerlog is cut, damage in compaction/. Files of the index that are made within one millisecond
+    get one name: the broker then has fewer of them than are predicted.
     """
 
     store: StorePath
