@@ -74,6 +74,7 @@ NOT_SEEN: Final[Mapping[str, Mapping[str, str]]] = {
     },
     "config": {
         "TC-AHEAD": "of timercheck, a table of its own",
+        "TC-GONE": "of timercheck, a table of its own",
         "MV-TOPIC": "of a topic that the log has: the metadata by itself is right",
     },
 }

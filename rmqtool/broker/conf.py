@@ -229,6 +229,7 @@ LENGTHS: Final = frozenset(
         *(INDEX_SLOTS, INDEX_ENTRIES, COMPACTION_LOG_LENGTH, COMPACTION_QUEUE_LENGTH),
     }
 )
+LIKE_OTHERS: Final = {"popConsumerFSServiceInit"}  # keys of brokers that matter to no file
 KEYS: Final = {one.name: one for one in tuple(globals().values()) if isinstance(one, Key)}
 
 
@@ -250,6 +251,8 @@ def _unlike(name: str) -> str:
     """Say which key was meant by one that no broker knows; empty when it may be any."""
     from difflib import get_close_matches  # seldom needed, and slow to load
 
+    if name in LIKE_OTHERS:
+        return ""
     meant = [one for one in KEYS if one.casefold() == name.casefold()]
     meant = meant or get_close_matches(name, KEYS, 1, ALIKE)
     return f"brokers ignore it: the key is {meant[0]}" if meant else ""

@@ -18,6 +18,7 @@ from rmqtool.check.options import CheckLevel, ValidateOptions
 from rmqtool.errors import NotAStore, UnreadablePath, UnsupportedStore
 from rmqtool.findings.catalogue import Area
 from rmqtool.findings.registry_layout import FS_OWNER, FS_READ
+from rmqtool.findings.registry_rocksdb import RD_KEY
 from rmqtool.store.branch import TIMER_CHECK, BranchKind, FamilyDepth
 from rmqtool.tables.defects import defect_row, is_damage, log_defects
 from rmqtool.tables.inputs import store_of
@@ -26,6 +27,7 @@ from rmqtool.tables.views import LOGS, PENDING_TIMERS, POP_IN_FLIGHT, UNDECIDED,
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from rmqtool.findings.catalogue import Code
     from rmqtool.findings.finding import Finding
     from rmqtool.rows import Chunk, Rows
     from rmqtool.store.tree import Store
@@ -47,6 +49,7 @@ class Reads(NamedTuple):
     kinds: tuple[BranchKind, ...] = ()  # of the files
     databases: tuple[str, ...] = ()  # paths of databases that are read, too
     is_compared: bool = False  # who reads all of it is told what the log says of it, too
+    of_rows: tuple[Code, ...] = ()  # findings that a row says itself
 
 
 def _queue(area: Area, kind: BranchKind, *databases: str) -> Reads:
@@ -84,6 +87,7 @@ READS: Final[dict[str, Reads]] = {
         frozenset({Area.ROCKSDB, Area.CONSUME_QUEUE, Area.INDEX, Area.TIMER, Area.CONFIG}),
         (BranchKind.ROCKSDB,),
         is_compared=True,
+        of_rows=(RD_KEY,),
     ),
     PENDING_TIMERS: Reads(OF_TIMER | {Area.ROCKSDB}, TIMER_FILES, (TIMER_STORE,)),
     POP_IN_FLIGHT: Reads(frozenset({Area.ROCKSDB}), (), ("kvStore",)),
@@ -145,7 +149,8 @@ def _validated(asked: Asked, store: Store, reads: Reads) -> Iterator[Finding]:
         return
     for one in found:
         is_here = any(f"{one.path}/".startswith(f"{path}/") for path in paths)
-        if is_here and is_damage(one) and one.code != FS_OWNER and _is_asked(one, selection):
+        is_new = one.code != FS_OWNER and one.code not in reads.of_rows
+        if is_here and is_damage(one) and is_new and _is_asked(one, selection):
             yield one
 
 

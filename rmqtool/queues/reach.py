@@ -17,7 +17,7 @@ from rmqtool.formats.properties import INNER_MULTI_DISPATCH
 from rmqtool.queues.kinds import are_real, as_units
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Container, Sequence
 
     import numpy.typing as npt
 
@@ -89,10 +89,19 @@ def places_in(queue: QueueUnits, stretches: Sequence[Stretch], *, inside: bool =
     return np.concatenate(found)
 
 
-def is_record_of(log: LogReader, topic: str, queue_id: int, physical_offset: int) -> bool:
+def is_record_of(
+    log: LogReader, topic: str, queue_id: int, known: Container[str], physical_offset: int
+) -> bool:
     """Tell whether a record that belongs into a queue is at a physical offset.
 
     The place that the record itself states does not count: brokers deliver it whatever that is.
+
+    Args:
+        log: the commitlog.
+        topic: of the queue, or name of a light queue.
+        queue_id: of the queue.
+        known: topics that have queues; a name among them is not a damaged one.
+        physical_offset: where the record is.
     """
     segment = log.segment_at(physical_offset)
     size = SIZE.of(log.read_at(physical_offset, SIZE.size).ljust(SIZE.size, b"\0"))
@@ -104,8 +113,9 @@ def is_record_of(log: LogReader, topic: str, queue_id: int, physical_offset: int
         return False
     if (message.topic, message.queue_id) == (topic, queue_id):
         return True
-    if topic in message.properties.get(INNER_MULTI_DISPATCH, "").split(NAMES_SEPARATOR):
-        return True
+    names = message.properties.get(INNER_MULTI_DISPATCH, "").split(NAMES_SEPARATOR)
+    if topic in names or all(name in known for name in names):
+        return topic in names
     return topic.startswith(LMQ_PREFIX) and may_name(message.properties_bytes, topic.encode())
 
 

@@ -229,18 +229,22 @@ class WatchingSink(WritingSink):
         """
         store = self._store
         with self._queues as queues, LogReader(store.old_commitlog, store.commitlog) as log:
-            for queue in queues.files.queues():
+            there = [*queues.files.queues()]
+            topics = {queue.topic for queue in there}
+            for queue in there:
                 name = (queue.topic, queue.queue_id)
                 if topic is not None and (topic != queue.topic or name not in self._changed):
                     continue
-                fewer = self._out_of_reach(queue, self._changed[name], log)
+                fewer = self._out_of_reach(queue, self._changed[name], topics, log)
                 if fewer > 0:
                     harm = f"{counted(fewer, 'message')} of topic {name[0]} queue {name[1]} "
                     raise NotSound(
                         path=str(store.root), harm=f"{harm}would be out of reach", instead=INSTEAD
                     )
 
-    def _out_of_reach(self, queue: QueueUnits, changed: _Changed, log: LogReader) -> int:
+    def _out_of_reach(
+        self, queue: QueueUnits, changed: _Changed, topics: set[str], log: LogReader
+    ) -> int:
         """Count messages that go: units that are written over, and all beside what is written."""
         try:
             rest = places_in(queue, changed.written, inside=False)
@@ -248,7 +252,7 @@ class WatchingSink(WritingSink):
                 [*changed.before, rest],
                 changed.after,
                 partial(places_in, queue, changed.same),
-                partial(is_record_of, log, queue.topic, queue.queue_id),
+                partial(is_record_of, log, queue.topic, queue.queue_id, topics),
             )
         except UnreadablePath:
             return 0

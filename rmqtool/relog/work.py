@@ -15,6 +15,7 @@ from rmqtool.broker.names import TIMER_TOPIC
 from rmqtool.check.written import counted_codes, defects_of
 from rmqtool.errors import NotSound, UnreadablePath
 from rmqtool.findings.catalogue import Severity
+from rmqtool.findings.registry_commitlog import CL_LMQ, CL_QOFF_BACK, CL_QOFF_DUP, CL_QOFF_GAP
 from rmqtool.formats.message import (
     MESSAGE_MAGIC_BYTES,
     MESSAGE_MAGIC_CODE,
@@ -72,6 +73,8 @@ if TYPE_CHECKING:
 
 MAGIC_ENDS: Final = MESSAGE_PREFIX.positions["magic_code"] + 3  # this byte tells the version
 HOUR_MS: Final = 3_600_000
+BY_NUMBER: Final = frozenset({CL_LMQ, CL_QOFF_BACK, CL_QOFF_DUP, CL_QOFF_GAP})
+OF_QUEUES: Final = "CQ"
 CONFIGURATION: Final = "BC"  # findings about the broker.conf that was given, not about the store
 LOGS: Final = (BranchKind.COMMITLOG, BranchKind.DLEDGER)
 
@@ -95,7 +98,7 @@ class LogRun:
         self.options = options
         self._sources = [source_of(path, options.broker_conf) for path in options.sources]
         path = options.broker_conf
-        self._told = None if path is None else read_broker_conf(path)
+        self._broker_conf = None if path is None else read_broker_conf(path)
         self._stores = [source.store for source in self._sources if source.store is not None]
         passes = 1 if len(self._sources) == 1 else 2
         self.total_bytes = passes * sum(source.size for source in self._sources)
@@ -149,7 +152,7 @@ class LogRun:
 
     def _usual_size(self) -> int:
         """Give the size that brokers with the configuration, or those of the stores, expect."""
-        configured = configured_lengths(self._told).get("commitlog")
+        configured = configured_lengths(self._broker_conf).get("commitlog")
         for store in self._stores:
             return configured or store.geometry.commitlog.value
         return configured or DEFAULTS["commitlog"]
@@ -162,7 +165,7 @@ class LogRun:
         """
         if self.options.expired_at is None:
             return None
-        hours = RESERVED_HOURS.of(self._told)
+        hours = RESERVED_HOURS.of(self._broker_conf)
         self._result.reserved_hours = hours
         return self.options.expired_at - hours * HOUR_MS
 
@@ -234,15 +237,19 @@ class LogRun:
         ]
         if damage:
             harm = f"it would be damaged: {counted_codes(damage)}"
-            raise NotSound(path=str(options.output), harm=harm, instead=self._instead())
+            by_number = any(
+                defect.code in BY_NUMBER or defect.code.prefix == OF_QUEUES for defect in damage
+            )
+            instead = self._instead(is_by_number=by_number)
+            raise NotSound(path=str(options.output), harm=harm, instead=instead)
         return found
 
-    def _instead(self) -> str:
+    def _instead(self, *, is_by_number: bool = True) -> str:
         """Say how a sound store is written instead."""
         options = self.options
         if self._result.unreadable:
             return "--positions pack --record-version 1: that release cannot read version 2"
-        if options.queue_offsets is QueueOffsets.KEEP:
+        if is_by_number and options.queue_offsets is QueueOffsets.KEEP:
             return "--queue-offsets renumber: messages get new queue offsets, without gaps"
         return f"repair the source first: rmqtool repair {shlex.quote(options.sources[0])}"
 
@@ -253,7 +260,7 @@ class LogRun:
         if self._stores:
             store = _as_of(self._stores[0], staged)
         else:
-            store = replace(staged, broker_conf=self._told)
+            store = replace(staged, broker_conf=self._broker_conf)
         options = RebuildOptions(
             location,
             output=location,

@@ -194,6 +194,7 @@ class QueueRepair:
     def _out_of_reach(self, queue: RepairedQueue, log: LogReader) -> int:
         """Count the sound messages that the edits of a queue put out of reach."""
         name, patches = (queue.topic, queue.queue_id), queue.patches
+        known = self._inspection.queue_topics("queues")
         stretches = [(patch.number, patch.end) for patch in patches]
         return messages_out_of_reach(
             [places_of(queue.units.packed(first, end - first)) for first, end in stretches],
@@ -201,7 +202,7 @@ class QueueRepair:
             partial(places_in, queue.units, stretches, inside=False),
             lambda place: (
                 not self.judge.damaged_at(place, SMALLEST_RECORD)
-                and is_record_of(log, *name, place)
+                and is_record_of(log, *name, known, place)
             ),
         )
 
