@@ -30,6 +30,7 @@ from rmqtool.query.delay_offsets import delay_offsets
 from rmqtool.queues.discovery import Queues
 from rmqtool.startup import compaction_losses, light
 from rmqtool.startup.batch_queues import BatchQueue
+from rmqtool.startup.combination import refuse_combination
 from rmqtool.startup.commitlog import recover
 from rmqtool.startup.compaction import compacted_topics
 from rmqtool.startup.dispatch import dispatch
@@ -116,6 +117,7 @@ def _predict(
     model = stages.model if stages else model
     before = stages.before if stages else Before.of(model)
     refuse_configuration(store, rules, loader)
+    refuse_combination(store.broker_conf, rules, loader)
     _refuse_databases(store, rules, loader)
     refuse_timer(store, rules, loader)
     refuse_access(store, loader, as_user)

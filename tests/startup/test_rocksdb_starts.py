@@ -5,13 +5,14 @@ from __future__ import annotations
 import shutil
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
+from unittest import mock
 
 import pytest
 
 from rmqtool import repair
 from rmqtool.formats.rocksdb_queue import CHECKPOINT_KEY, MAX, offset_key, unit_key
 from rmqtool.queues.rocks import end_values
-from rmqtool.startup import predict
+from rmqtool.startup import predict, start
 from rmqtool.store.place import Place
 from rmqtool.store.rocksdb_manifest import read_manifest
 from rmqtool.store.tree import open_store
@@ -248,7 +249,9 @@ def judge(oracle: Oracle, root: Path, settings: Mapping[str, object]) -> None:
     shutil.copytree(root, opened)
     conf.write_text(conf_text(settings), encoding="utf-8")
     before = rocksdb.state_of(root)
-    prediction = predict(open_store(root, conf), oracle.jvm.version)
+    # Keys that contradict each other are refused by whole brokers: see `test_whole_broker`.
+    with mock.patch.object(start, "refuse_combination"):
+        prediction = predict(open_store(root, conf), oracle.jvm.version)
     assert before == rocksdb.state_of(root)
     is_combined = "rocksdbCQDoubleWriteEnable" in settings
     is_file_read = is_combined and "combineCQPreferCQType" not in settings

@@ -24,6 +24,11 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.broker
 
 TORN: Final = b'{\n\t"dataVersion":{\n\t\t"counter":'
+LOADED, READ_FROM = "combineCQLoadingCQTypes", "combineCQPreferCQType"
+OFFSETS_BY, ROCKSDB = "combineAssignOffsetCQType", "defaultRocksDB"
+BOTH: Final[dict[str, object]] = {"rocksdbCQDoubleWriteEnable": True}
+LIGHT: Final = {**BOTH, "combineCQUseRocksdbForLmq": True}
+SELECTIVE: Final = {**LIGHT, "rocksdbCQSelectiveDoubleWriteEnable": True}
 TIMER: Final[dict[str, object]] = {"timerWheelEnable": True, "mappedFileSizeTimerLog": 5200}
 
 
@@ -86,6 +91,16 @@ CASES: Final = (
     Case("wheel short", SHORT_WHEEL, ("5.",), TIMER),
     Case("wheel empty", (harm.touch("timerwheel"),), (), TIMER),
     Case("wheel short, no timer", SHORT_WHEEL),
+    Case("RocksDB loaded alone", (), ("5.5",), {**BOTH, LOADED: "defaultRocksDB"}, in_sample=True),
+    Case("nothing known loaded", (), ("5.5",), {**BOTH, LOADED: "rocks"}),
+    Case("read from what is not known", (), ("5.5",), {**BOTH, READ_FROM: "rocksdb"}),
+    Case("light queues, offsets of RocksDB", (), ("5.5",), {**LIGHT, OFFSETS_BY: ROCKSDB}),
+    Case("light queues, files loaded alone", (), ("5.5",), {**LIGHT, LOADED: "default"}),
+    Case("light queues", settings=LIGHT),
+    Case("light queues not in RocksDB", (), ("5.5",), BOTH, in_sample=True),
+    Case("selective, read from RocksDB", (), ("5.5.1",), {**SELECTIVE, READ_FROM: ROCKSDB}),
+    Case("selective", settings=SELECTIVE),
+    Case("contradictions without double write", settings={LOADED: "rocks", OFFSETS_BY: "rocks"}),
     Case("timer log short", SHORT_TIMER_LOG, ("5.",), TIMER),
 )
 
