@@ -6,8 +6,8 @@ import os
 import shutil
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from rmqtool.formats.rocksdb_databases import DATABASES
 from rmqtool.store.place import Place
-from rmqtool.store.rocksdb import PURPOSES
 from rmqtool.store.rocksdb_database import Database
 from tests.stores import FIXTURES, fixture_store
 
@@ -34,7 +34,7 @@ class FileState(NamedTuple):
 
 def databases(store: Path) -> dict[str, Path]:
     """Give the directories of a store's databases by their path below it."""
-    return {path: store / path for path in PURPOSES if (store / path / "CURRENT").is_file()}
+    return {path: store / path for path in DATABASES if (store / path / "CURRENT").is_file()}
 
 
 def rows_of(directory: Path, path: str) -> Rows:

@@ -29,21 +29,6 @@ FILES: Final = {
     "config/transactionMetrics": Version(5, 2, 0),
     "tiered_index_file": Version(5, 2, 0),
 }
-# Databases below the store root. Source: ConsumeQueueRocksDBStorage, MessageRocksDBStorage,
-# PopConsumerRocksdbStore, RocksDBConfigManager, ConfigStorage, 5.1.4 to 5.5.0.
-DATABASES: Final = {
-    "consumequeue": Version(5, 2, 0),
-    "consumequeue_rocksdb": Version(5, 5, 0),
-    "rocksdbstore": Version(5, 4, 0),
-    "kvStore": Version(5, 3, 2),
-    "config/topics": Version(5, 1, 4),
-    "config/subscriptionGroups": Version(5, 1, 4),
-    "config/consumerOffsets": Version(5, 1, 4),
-    "config/metadata": Version(5, 3, 4),
-    "config/rdb": Version(5, 3, 2),
-    "config/users": Version(5, 3, 0),
-    "config/acls": Version(5, 3, 0),
-}
 
 # Fields that are not 0. Source: StoreCheckpoint, 4.9.3 to 5.5.0.
 CHECKPOINT_FIELDS: Final = {

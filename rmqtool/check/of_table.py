@@ -19,6 +19,7 @@ from rmqtool.errors import NotAStore, UnreadablePath, UnsupportedStore
 from rmqtool.findings.catalogue import Area
 from rmqtool.findings.registry_layout import FS_OWNER, FS_READ
 from rmqtool.findings.registry_rocksdb import RD_KEY
+from rmqtool.formats.rocksdb_databases import MESSAGE_STORE, POP_STORE, QUEUES, SEPARATE_QUEUES
 from rmqtool.store.branch import TIMER_CHECK, BranchKind, FamilyDepth
 from rmqtool.tables.defects import defect_row, is_damage, log_defects
 from rmqtool.tables.inputs import store_of
@@ -34,7 +35,6 @@ if TYPE_CHECKING:
     from rmqtool.tables.dump import DumpOptions, DumpOutcome
     from rmqtool.tables.selection import Selection
 
-TIMER_STORE: Final = "rocksdbstore"
 TIMER_FILES: Final = (BranchKind.TIMER_WHEEL, BranchKind.TIMER_LOG, BranchKind.TIMER_CHECK)
 OF_INDEX: Final = frozenset({Area.INDEX})
 OF_TIMER: Final = frozenset({Area.LAYOUT, Area.TIMER})
@@ -68,7 +68,8 @@ READS: Final[dict[str, Reads]] = {
     "consume-queue": _queue(
         Area.CONSUME_QUEUE,
         BranchKind.CONSUME_QUEUE,
-        *("consumequeue", "consumequeue_rocksdb"),
+        QUEUES,
+        SEPARATE_QUEUES,
     ),
     "batch-queue": _queue(Area.BATCH_QUEUE, BranchKind.BATCH_QUEUE),
     "consume-queue-ext": _queue(Area.EXTENSION, BranchKind.CONSUME_QUEUE_EXT),
@@ -89,8 +90,8 @@ READS: Final[dict[str, Reads]] = {
         is_compared=True,
         of_rows=(RD_KEY,),
     ),
-    PENDING_TIMERS: Reads(OF_TIMER | {Area.ROCKSDB}, TIMER_FILES, (TIMER_STORE,)),
-    POP_IN_FLIGHT: Reads(frozenset({Area.ROCKSDB}), (), ("kvStore",)),
+    PENDING_TIMERS: Reads(OF_TIMER | {Area.ROCKSDB}, TIMER_FILES, (MESSAGE_STORE,)),
+    POP_IN_FLIGHT: Reads(frozenset({Area.ROCKSDB}), (), (POP_STORE,)),
 }
 OF_LOG: Final = frozenset({str(log) for log in LOGS} | {"inner-batch", UNDECIDED})
 COMPACTED: Final = str(BranchKind.COMPACTION_LOG)
@@ -126,7 +127,7 @@ def defects(asked: Asked) -> Iterator[Finding]:
 def _validated(asked: Asked, store: Store, reads: Reads) -> Iterator[Finding]:
     paths = [*reads.databases, *(branch.path for branch in store.branches_of(*reads.kinds))]
     if BranchKind.CONSUME_QUEUE in reads.kinds:
-        paths.append("consumequeue")  # even where nothing of it is left
+        paths.append(QUEUES)  # even where nothing of it is left
     if BranchKind.TIMER_CHECK in reads.kinds:
         paths.append(f"config/{TIMER_CHECK}")
     if BranchKind.ROCKSDB in reads.kinds:
@@ -161,7 +162,7 @@ def _level(store: Store, reads: Reads, word: str, *, is_whole: bool) -> CheckLev
     """
     is_compared = reads.is_compared
     if word == PENDING_TIMERS:
-        there = any(one.path == TIMER_STORE and not one.is_empty for one in store.rocksdb())
+        there = any(one.path == MESSAGE_STORE and not one.is_empty for one in store.rocksdb())
         is_compared = there or TIMER_IN_ROCKSDB.of(store.broker_conf)
     return CheckLevel.FULL if is_whole and is_compared else CheckLevel.QUICK
 

@@ -28,6 +28,7 @@ RETRY_TOPIC: Final = "RETRY_TOPIC"  # of retried and dead messages: where they w
 DLQ_ORIGIN_TOPIC: Final = "DLQ_ORIGIN_TOPIC"  # the same, of dead messages of 5.x
 ORIGIN_MESSAGE_ID: Final = "ORIGIN_MESSAGE_ID"  # their offsetMsgId there
 DLQ_ORIGIN_MESSAGE_ID: Final = "DLQ_ORIGIN_MESSAGE_ID"
+TRANS_OFFSET: Final = "TRANS_OFFSET"  # 5.4.0+, of op messages: where their halves are, in RocksDB
 INNER_NUM: Final = "INNER_NUM"
 INNER_BASE: Final = "INNER_BASE"
 INNER_MULTI_DISPATCH: Final = "INNER_MULTI_DISPATCH"

@@ -1,24 +1,25 @@
-"""Which family of which database holds which rows; and the state of pop consumption.
+"""What reads the rows of which family of which database; and the state of pop consumption.
 
-Source: ConsumeQueueRocksDBStorage, ConfigRocksDBStorage, MessageRocksDBStorage,
-PopConsumerRocksdbStore, PopConsumerRecord, LocalAuthenticationMetadataProvider, 5.1.4 to 5.5.0.
+Source: PopConsumerRocksdbStore, PopConsumerRecord, 5.3.2 to 5.5.0.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Final, TypeAlias
+from typing import TYPE_CHECKING, Final
 
 from construct import Int8sb, Int32sb, Int64sb, Struct
 
 from rmqtool.errors import BadLength
 from rmqtool.formats.layout import Layout
 from rmqtool.formats.rocksdb_config import json_row, v2_row
+from rmqtool.formats.rocksdb_databases import DATABASES
 from rmqtool.formats.rocksdb_queue import offset_row, unit_row
 from rmqtool.formats.rocksdb_row import RocksdbRow, RowReader, row
 from rmqtool.formats.rocksdb_store import index_row, timer_row, trans_row
 
-Families: TypeAlias = dict[str, Callable[[bytes, bytes], RocksdbRow]]
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
 SEPARATOR: Final = b"@"
 
 POP_TIME: Final = Layout(
@@ -64,48 +65,35 @@ def pop_row(key: bytes, value: bytes) -> RocksdbRow:
     return row("pop", taken, text)
 
 
-DEFAULT: Final = "default"  # the family that each database has
-CONFIG_FAMILIES: Final[Families] = {
-    DEFAULT: json_row,
-    "forbidden": json_row,
-    "kvDataVersion": json_row,
+READERS: Final[dict[str, Callable[[bytes, bytes], RocksdbRow]]] = {
+    "unit": unit_row,
+    "offset": offset_row,
+    "index": index_row,
+    "timer": timer_row,
+    "trans": trans_row,
+    "pop": pop_row,
+    "json": json_row,
+    "v2": v2_row,
 }
-FAMILIES: Final[dict[str, Families]] = {
-    "consumequeue": {DEFAULT: unit_row, "offset": offset_row},
-    "consumequeue_rocksdb": {DEFAULT: unit_row, "offset": offset_row},
-    "rocksdbstore": {DEFAULT: index_row, "timer": timer_row, "trans": trans_row},
-    "kvStore": {"popState": pop_row},
-    "config/topics": CONFIG_FAMILIES,
-    "config/subscriptionGroups": CONFIG_FAMILIES,
-    "config/consumerOffsets": CONFIG_FAMILIES,
-    "config/metadata": dict.fromkeys(
-        (
-            *("topic", "subscriptionGroup", "consumerOffset", "forbidden"),
-            *("topicVersion", "subscriptionGroupVersion", "consumerOffsetVersion"),
-        ),
-        json_row,
-    ),
-    "config/rdb": {DEFAULT: v2_row},
-    "config/users": {DEFAULT: json_row},
-    "config/acls": {DEFAULT: json_row},
-}
-"""By path below the store root, then by family. A family without rows may be missing, and the
-default family is there though a database may have no rows in it."""
-LONGEST: Final[dict[Callable[[bytes, bytes], RocksdbRow], int]] = {
-    json_row: 1 << 20,
-    v2_row: 1 << 20,
-    pop_row: 1 << 16,
-}
+"""By the name that `rocksdb_databases` gives them."""
+LONGEST: Final = {"json": 1 << 20, "v2": 1 << 20, "pop": 1 << 16}
 LONGEST_OF_OTHERS: Final = 1 << 12  # far above the few numbers that they hold
-SECRET: Final = frozenset({"config/users", "config/acls"})  # values hold passwords
 
 
-def longest_value(path: str, family: str) -> int:
-    """Give the bytes that a value may have; what is longer is not read, and said to be so.
+def reader_of(path: str, family: str) -> Callable[[bytes, bytes], RocksdbRow] | None:
+    """Give what reads the rows of a family; None where RocketMQ writes none.
 
     Args:
         path: of the database, below the store root.
         family: of the row.
     """
-    read = FAMILIES.get(path, {}).get(family)
-    return LONGEST_OF_OTHERS if read is None else LONGEST.get(read, LONGEST_OF_OTHERS)
+    return READERS.get(_kind(path, family))
+
+
+def longest_value(path: str, family: str) -> int:
+    """Give the bytes that a value may have; what is longer is not read, and said to be so."""
+    return LONGEST.get(_kind(path, family), LONGEST_OF_OTHERS)
+
+
+def _kind(path: str, family: str) -> str:
+    return DATABASES[path].families.get(family, "") if path in DATABASES else ""

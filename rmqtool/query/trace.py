@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Final
 
 from rmqtool.broker import names
 from rmqtool.formats.message_id import OffsetMessageId, recognise
+from rmqtool.formats.properties import TRANS_OFFSET
 from rmqtool.query.answer import BY_OFFSET, BY_QUEUE, Answer, Found
 from rmqtool.query.log import LogRecord
 from rmqtool.query.match import TRANSACTION_ID, RecordNeed, members
@@ -29,7 +30,6 @@ if TYPE_CHECKING:
 ORIGINS: Final = ("ORIGIN_MESSAGE_ID", "DLQ_ORIGIN_MESSAGE_ID")
 RECALLED_KEY: Final = "TIMER_DEL_UNIQKEY"
 ROLL_TIMES: Final = "TIMER_ROLL_TIMES"
-HALF_OFFSET: Final = "TRANS_OFFSET"  # 5.4.0+, in the operations of RocksDB transactions
 MOST_UNITS: Final = 50_000  # of a queue that are read for one operation
 MOST_RECORDS: Final = 1000  # of one life; a unique key that everybody uses is not one
 TIMES: Final = ("TIMER_OUT_MS", "TIMER_DELIVER_MS", "TIMER_DELAY_SEC", "TIMER_DELAY_MS")
@@ -144,8 +144,8 @@ def _names(operation: Message, half: Message) -> bool:
     Its body is one queue offset, from 5.1.0 on several with a comma after each.
     """
     stored = operation.properties
-    if HALF_OFFSET in stored:
-        return stored[HALF_OFFSET] == str(half.physical_offset)
+    if TRANS_OFFSET in stored:
+        return stored[TRANS_OFFSET] == str(half.physical_offset)
     wanted = str(half.queue_offset).encode()
     return wanted in operation.body.split(b",")
 

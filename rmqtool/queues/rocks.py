@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from rmqtool.errors import DecodeError
 from rmqtool.formats.consume_queue import CQ_UNIT, CQ_UNIT_SIZE
-from rmqtool.formats.rocksdb_families import DEFAULT
+from rmqtool.formats.rocksdb_databases import DEFAULT
 from rmqtool.formats.rocksdb_queue import (
     CHECKPOINT_KEY,
     CQ_KEY_TAIL,

@@ -15,7 +15,7 @@ from rmqtool.broker.names import LMQ_PREFIX
 from rmqtool.derive.queue_runs import QueueKind
 from rmqtool.errors import UnreadablePath
 from rmqtool.formats.consume_queue import CQ_UNIT, CQ_UNIT_SIZE
-from rmqtool.formats.rocksdb_families import DEFAULT
+from rmqtool.formats.rocksdb_databases import DEFAULT
 from rmqtool.formats.rocksdb_queue import (
     CHECKPOINT_KEY,
     CQ_KEY_TAIL,

@@ -19,7 +19,7 @@ from rmqtool.check.rocksdb.entries import (
     only_in,
 )
 from rmqtool.errors import EngineMissing, Trouble, UnreadablePath
-from rmqtool.formats.rocksdb_families import DEFAULT, FAMILIES
+from rmqtool.formats.rocksdb_databases import DATABASES, DEFAULT, MESSAGE_STORE
 from rmqtool.formats.rocksdb_store import INDEX_OFFSET, LAST_OFFSET, LAST_TIME, NUMBER
 from rmqtool.store.rocksdb_database import Database
 from rmqtool.writing.rocksdb import DatabaseWriter
@@ -36,8 +36,7 @@ if TYPE_CHECKING:
 
     Pair = tuple[bytes, bytes]
 
-PATH: Final = "rocksdbstore"
-BESIDE: Final = tuple(name for name in FAMILIES[PATH] if name != DEFAULT)
+BESIDE: Final = tuple(name for name in DATABASES[MESSAGE_STORE].families if name != DEFAULT)
 MARKS: Final = (LAST_OFFSET, LAST_TIME)
 
 
@@ -95,7 +94,7 @@ def write_index(store: Store, files: WritingSink, result: RebuildResult) -> None
         WriteFailed: the system refused.
     """
     kept = _beside(store)
-    with DatabaseWriter(files.tree(PATH), (DEFAULT, *kept)) as writer:
+    with DatabaseWriter(files.tree(MESSAGE_STORE), (DEFAULT, *kept)) as writer:
         writer.put(DEFAULT, LogEntries(store, result))
         for family, rows in kept.items():
             writer.put(family, rows)
@@ -114,7 +113,7 @@ def compare_index(store: Store, sink: ComparingSink, result: RebuildResult) -> N
     wanted = hashes(entries)
     found = _database(store)
     if found is None:
-        sink.differ(PATH, f"{len(wanted):,} rows", "no database")
+        sink.differ(MESSAGE_STORE, f"{len(wanted):,} rows", "no database")
         return
     with Database(found.place, found.path) as database:
         alive = _Alive(database, store.commitlog.start)
@@ -123,9 +122,11 @@ def compare_index(store: Store, sink: ComparingSink, result: RebuildResult) -> N
         absent = {pair[0]: pair[1] for pair in entries if hash(pair) in missing} if missing else {}
         for key, value in alive if strange else ():
             if hash((key, value)) in strange:
-                sink.differ(f"{PATH}: {key.hex()}", absent.pop(key, b"").hex(), value.hex())
+                sink.differ(
+                    f"{MESSAGE_STORE}: {key.hex()}", absent.pop(key, b"").hex(), value.hex()
+                )
     for key, value in absent.items():
-        sink.differ(f"{PATH}: {key.hex()}", value.hex(), "")
+        sink.differ(f"{MESSAGE_STORE}: {key.hex()}", value.hex(), "")
 
 
 class _Alive:
@@ -143,7 +144,7 @@ class _Alive:
 
 
 def _database(store: Store) -> RocksDb | None:
-    return next((one for one in store.rocksdb() if one.path == PATH), None)
+    return next((one for one in store.rocksdb() if one.path == MESSAGE_STORE), None)
 
 
 def _beside(store: Store) -> dict[str, list[Pair]]:

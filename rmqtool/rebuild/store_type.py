@@ -9,6 +9,7 @@ from rmqtool.broker.release import Version
 from rmqtool.broker.rules import Rules
 from rmqtool.derive.settings import light_queues_in_rocksdb_only, rocksdb_rules, rules_of
 from rmqtool.errors import UnreadablePath
+from rmqtool.formats.rocksdb_databases import QUEUES, SEPARATE_QUEUES
 from rmqtool.queues.discovery import Queues
 from rmqtool.rebuild.options import StoreType
 from rmqtool.store.release import written_by
@@ -64,7 +65,7 @@ def missing_database(store: Store) -> str:
     is_alone = conf.STORE_TYPE.of(broker_conf) == conf.ROCKSDB_STORE and not _topics_in_files(store)
     if not (is_alone or _is_combined(store)):
         return ""
-    return "consumequeue_rocksdb" if conf.SEPARATE_DATABASE.of(broker_conf) else "consumequeue"
+    return SEPARATE_QUEUES if conf.SEPARATE_DATABASE.of(broker_conf) else QUEUES
 
 
 def missing_files(store: Store) -> bool:

@@ -17,6 +17,7 @@ import numpy as np
 
 from rmqtool.broker import names
 from rmqtool.errors import DecodeError
+from rmqtool.formats.rocksdb_databases import MESSAGE_STORE
 from rmqtool.machine.arrays import is_in
 from rmqtool.query.delay_offsets import delivered_levels
 from rmqtool.scan import columns as row
@@ -99,7 +100,7 @@ def waiting_of(store: Store, *, moves: bool, renumbers: bool) -> Waiting:
     Raises:
         UnreadablePath: what is needed cannot be read.
     """
-    rocksdb = any(one.path == "rocksdbstore" and not one.is_empty for one in store.rocksdb())
+    rocksdb = any(one.path == MESSAGE_STORE and not one.is_empty for one in store.rocksdb())
     half_topics: frozenset[bytes] = frozenset()
     left_out: frozenset[bytes] = frozenset()
     if moves and rocksdb:

@@ -23,9 +23,9 @@ from rmqtool.findings.registry_rocksdb import (
     RQ_PAIR,
     RQ_UNIT,
 )
+from rmqtool.formats.rocksdb_databases import MESSAGE_STORE
 from rmqtool.rebuild.in_place import stage
 from rmqtool.rebuild.options import RebuildOptions, StoreType, Target
-from rmqtool.rebuild.rocksdb_index import PATH as INDEX
 from rmqtool.rebuild.rocksdb_index import is_in_rocksdb
 from rmqtool.rebuild.sinks import WritingSink
 from rmqtool.rebuild.store_type import missing_database, missing_files
@@ -89,20 +89,22 @@ def edit_index(writer: EditWriter, store: Store, found: list[Finding]) -> None:
 
     Timers and open halves of the same database are kept; so one that cannot be read stays.
     """
-    if any(one.code in OF_DATABASE and is_below(one.path, INDEX) for one in found):
+    if any(one.code in OF_DATABASE and is_below(one.path, MESSAGE_STORE) for one in found):
         return
     needed = any(one.code == RI_ENTRY for one in found) or _is_log_edited(writer, store)
-    is_there = any(one.path == INDEX for one in store.rocksdb())
+    is_there = any(one.path == MESSAGE_STORE for one in store.rocksdb())
     if needed and is_there and is_in_rocksdb(store):
-        writer.edits.append(Edit(Action.REBUILD, INDEX, 0, 0, 0, "", "", RI_ENTRY, INDEXED_ANEW))
+        writer.edits.append(
+            Edit(Action.REBUILD, MESSAGE_STORE, 0, 0, 0, "", "", RI_ENTRY, INDEXED_ANEW)
+        )
 
 
 def is_answered(one: Finding, writer: EditWriter) -> bool:
     """Tell whether writing the database anew answers a finding."""
     paths = {edit.path for edit in writer.edits if edit.action is Action.REBUILD}
     if one.code == RI_ENTRY:
-        return INDEX in paths
-    queues = [*(paths - {INDEX})]
+        return MESSAGE_STORE in paths
+    queues = [*(paths - {MESSAGE_STORE})]
     return bool(queues) and _is_of_queues(one, queues)
 
 
@@ -160,7 +162,7 @@ def _repaired(plan: Plan) -> Store:
 
 
 def _options(plan: Plan, edit: Edit) -> RebuildOptions:
-    is_index = edit.path == INDEX
+    is_index = edit.path == MESSAGE_STORE
     return RebuildOptions(
         plan.store,
         Target.INDEX if is_index else Target.QUEUES,

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from rmqtool.broker import conf
 from rmqtool.broker.rules import Rules
+from rmqtool.formats.rocksdb_databases import MANAGERS, ONE, VERSION_2
 from rmqtool.store.branch import TIMER_CHECK, BranchKind, FamilyDepth
 from rmqtool.store.config_files import BACKUP, CONFIG_NAMES, LIGHT_OFFSETS
-from rmqtool.store.rocksdb_config import ONE, SHAPES, VERSION_2
 
 if TYPE_CHECKING:
     from rmqtool.broker.release import Version
@@ -26,7 +26,7 @@ TOPICS: Final = "topics.json"
 GROUPS: Final = "subscriptionGroup.json"
 CONSUMER_OFFSETS: Final = "consumerOffset.json"
 DELAY_OFFSETS: Final = "delayOffset.json"
-_SEPARATE: Final = frozenset(shape.path for shape in SHAPES.values())
+_SEPARATE: Final = frozenset(manager.path for manager in MANAGERS.values())
 DATABASES: Final = _SEPARATE | {VERSION_2, ONE}
 
 
@@ -94,10 +94,10 @@ class ConfigPresence:
         Args:
             name: such as `topics.json`.
         """
-        shape = SHAPES.get(name)
-        if shape is None:
+        manager = MANAGERS.get(name)
+        if manager is None:
             return self.has_file(name)
-        if self._databases & {shape.path, ONE, VERSION_2}:
+        if self._databases & {manager.path, ONE, VERSION_2}:
             return True
         return self.sources.has_json and self.has_file(self.file_of(name))
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from rmqtool.broker import traces
-from rmqtool.broker.release import Trace, WrittenBy
+from rmqtool.broker.release import Trace, Version, WrittenBy
 from rmqtool.errors import DecodeError, RmqtoolError, UnreadablePath
 from rmqtool.formats.message import decode
 from rmqtool.formats.properties import PROPERTY_SEPARATOR
@@ -104,7 +104,7 @@ def _databases(store: Store) -> Iterator[Trace]:
     if store.asked.kind is not BranchKind.STORE:
         return
     for database in store.rocksdb():
-        yield Trace(database.path, "a RocksDB database", traces.DATABASES[database.path])
+        yield Trace(database.path, "a RocksDB database", Version.known(database.since))
 
 
 def _checkpoint(store: Store) -> Iterator[Trace]:

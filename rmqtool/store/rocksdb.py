@@ -10,8 +10,8 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, NamedTuple
 
-from rmqtool.broker.traces import DATABASES
 from rmqtool.errors import UnreadablePath
+from rmqtool.formats.rocksdb_databases import DATABASES, QUEUES, SEPARATE_QUEUES
 from rmqtool.store.entry import EntryKind
 
 if TYPE_CHECKING:
@@ -20,20 +20,6 @@ if TYPE_CHECKING:
     from rmqtool.store.place import Place
 
 CURRENT = "CURRENT"  # every RocksDB database has this file, and it names the manifest
-# Directory below the store root, and what it holds.
-PURPOSES = {
-    "consumequeue": "the consume queues",
-    "consumequeue_rocksdb": "the consume queues",
-    "rocksdbstore": "index, timer and transactions",
-    "kvStore": "the state of pop consumers",
-    "config/topics": "topics",
-    "config/subscriptionGroups": "subscription groups",
-    "config/consumerOffsets": "consumer offsets",
-    "config/metadata": "topics, subscription groups and consumer offsets",
-    "config/rdb": "topics, subscription groups and consumer offsets",
-    "config/users": "users",
-    "config/acls": "access rules",
-}
 OWN_NAME = re.compile(r"MANIFEST-\d+|\d{6,}\.sst")
 FILE_NAME = re.compile(
     r"CURRENT|IDENTITY|LOCK|LOG(\.old\.\d+)?|MANIFEST-\d+|OPTIONS-\d+|\d+\.(sst|log|blob)"
@@ -64,7 +50,7 @@ def rocksdb_stores(root: Place) -> Iterator[RocksDb]:
     Raises:
         UnreadablePath: one of the directories may not be listed.
     """
-    for path in PURPOSES:
+    for path in DATABASES:
         place = root.child(path)
         if is_rocksdb(place):
             yield rocksdb(place, path)
@@ -72,7 +58,7 @@ def rocksdb_stores(root: Place) -> Iterator[RocksDb]:
 
 def is_queue_database(path: str) -> bool:
     """Tell whether a database, by its path, holds consume queues."""
-    return path.startswith("consumequeue")
+    return path in {QUEUES, SEPARATE_QUEUES}
 
 
 def is_rocksdb(place: Place) -> bool:
@@ -102,11 +88,12 @@ def rocksdb(place: Place, path: str) -> RocksDb:
         for entry in place.entries()
         if entry.kind is EntryKind.FILE and FILE_NAME.fullmatch(entry.name)
     ]
+    kind = DATABASES.get(path)
     return RocksDb(
         place=place,
         path=path,
-        holds=PURPOSES.get(path, "an unknown part of a store"),
-        since=str(DATABASES.get(path, "?")),
+        holds=kind.holds if kind else "an unknown part of a store",
+        since=kind.since if kind else "?",
         table_files=sum(entry.name.endswith(".sst") for entry in files),
         log_bytes=sum(entry.size for entry in files if entry.name.endswith(".log")),
         size=sum(entry.size for entry in files),
@@ -116,8 +103,6 @@ def rocksdb(place: Place, path: str) -> RocksDb:
 
 def unsupported(path: str) -> str:
     """Say, for an UnsupportedStore, what a directory holds and that it cannot be read."""
-    holds, since = PURPOSES.get(path, "a part of a store"), DATABASES.get(path)
-    release = f" (RocketMQ {since} or newer)" if since else ""
-    return (
-        f"a RocksDB database with {holds}{release}: recognised, but reading it is not supported yet"
-    )
+    kind = DATABASES.get(path)
+    holds = f"{kind.holds} (RocketMQ {kind.since} or newer)" if kind else "a part of a store"
+    return f"a RocksDB database with {holds}: recognised, but reading it is not supported yet"

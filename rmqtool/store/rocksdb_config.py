@@ -10,43 +10,20 @@ Source: RocksDBTopicConfigManager, RocksDBSubscriptionGroupManager, RocksDBConsu
 from __future__ import annotations
 
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from rmqtool.errors import DamagedDatabase, DecodeError, EngineMissing, UnreadablePath
 from rmqtool.formats import config, config_shapes, java
 from rmqtool.formats.rocksdb_config import json_row, v2_row
-from rmqtool.formats.rocksdb_families import DEFAULT
+from rmqtool.formats.rocksdb_databases import DEFAULT, FORBIDDEN, MANAGERS, ONE, VERSION_2
 from rmqtool.store.config_files import ConfigDocument, Fault, Problem
 from rmqtool.store.rocksdb_database import Database
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
     from rmqtool.formats.rocksdb_row import RocksdbRow
     from rmqtool.store.rocksdb import RocksDb
-
-VERSION_2: Final = "config/rdb"
-ONE: Final = "config/metadata"
-FORBIDDEN: Final = "forbidden"  # family of groups and topics, in either kind of database
-
-
-class ConfigShape(NamedTuple):
-    """Where one manager keeps what it knows."""
-
-    table: str  # its table in the JSON file
-    path: str  # the database of its own
-    family: str  # its family in the database of all three
-
-
-SHAPES: Final = {
-    "topics.json": ConfigShape("topicConfigTable", "config/topics", "topic"),
-    "subscriptionGroup.json": ConfigShape(
-        "subscriptionGroupTable", "config/subscriptionGroups", "subscriptionGroup"
-    ),
-    "consumerOffset.json": ConfigShape("offsetTable", "config/consumerOffsets", "consumerOffset"),
-}
-"""By the name of the JSON file."""
-VERSION_FAMILIES: Final = ("kvDataVersion", "Version")  # of a database alone; ends that of another
 
 
 def config_documents(databases: list[RocksDb]) -> dict[str, ConfigDocument]:
@@ -59,13 +36,13 @@ def config_documents(databases: list[RocksDb]) -> dict[str, ConfigDocument]:
     """
     there = {database.path: database for database in databases if not database.is_empty}
     if VERSION_2 in there:
-        return _documents(there[VERSION_2], dict.fromkeys(SHAPES, DEFAULT), _version_2)
+        return _documents(there[VERSION_2], MANAGERS, _version_2)
     if ONE in there:
-        return _documents(there[ONE], {name: of.family for name, of in SHAPES.items()}, _version_1)
+        return _documents(there[ONE], MANAGERS, _version_1)
     found: dict[str, ConfigDocument] = {}
-    for name, shape in SHAPES.items():
-        if shape.path in there:
-            found |= _documents(there[shape.path], {name: DEFAULT}, _version_1)
+    for name, manager in MANAGERS.items():
+        if manager.path in there:
+            found |= _documents(there[manager.path], (name,), _version_1)
     return found
 
 
@@ -80,7 +57,7 @@ def merged(found: ConfigDocument, in_json: ConfigDocument, name: str) -> ConfigD
     counters = [config_shapes.data_version(one.document).counter or 0 for one in (found, in_json)]
     if not in_json or not found or found.path == VERSION_2 or counters[1] <= counters[0]:
         return found if found or not in_json else in_json
-    table = SHAPES[name].table
+    table = MANAGERS[name].table
     newer = in_json.document.get(table)
     document = dict(found.document)
     document[table] = {**document[table], **(newer if isinstance(newer, dict) else {})}
@@ -88,33 +65,31 @@ def merged(found: ConfigDocument, in_json: ConfigDocument, name: str) -> ConfigD
 
 
 def _documents(
-    one: RocksDb,
-    families: dict[str, str],
-    read: Callable[[Database, str, str], dict[str, Any]],
+    one: RocksDb, names: Iterable[str], read: Callable[[Database, str], dict[str, Any]]
 ) -> dict[str, ConfigDocument]:
-    """Read one database; families are those of the documents that are wanted."""
+    """Read the documents that are wanted of one database."""
     found = {}
     try:
         with Database(one.place, one.path) as database:
-            for name, family in families.items():
-                document = read(database, family, name)
+            for name in names:
+                document = read(database, name)
                 found[name] = ConfigDocument(name, one.path, document, False, ())
     except (UnreadablePath, EngineMissing) as error:
         problems = (Problem(one.path, Fault.BROKEN, f"{one.path}: {error}"),)
-        return {name: ConfigDocument(name, "", {}, False, problems) for name in families}
+        return {name: ConfigDocument(name, "", {}, False, problems) for name in names}
     return found
 
 
-def _version_1(database: Database, family: str, name: str) -> dict[str, Any]:
+def _version_1(database: Database, name: str) -> dict[str, Any]:
     """Read the rows of a manager, and its version."""
     table: dict[str, Any] = {}
-    document: dict[str, Any] = {SHAPES[name].table: table}
-    for row in _rows(database, family, json_row):
+    manager, path = MANAGERS[name], database.path
+    document: dict[str, Any] = {manager.table: table}
+    for row in _rows(database, manager.data_in(path), json_row):
         if row.kind == "entry":
             table[java.text(row.values["name"])] = _offsets_of(_json(row), name)
-    version = VERSION_FAMILIES[0] if family == DEFAULT else f"{family}{VERSION_FAMILIES[1]}"
     with suppress(DamagedDatabase):  # of an older table: brokers read the newest one alone
-        for row in _rows(database, version, json_row):
+        for row in _rows(database, manager.version_in(path), json_row):
             if row.kind == "version":
                 document["dataVersion"] = _json(row)
     if name == "subscriptionGroup.json":
@@ -133,13 +108,13 @@ def _offsets_of(value: object, name: str) -> object:
     return value
 
 
-def _version_2(database: Database, family: str, name: str) -> dict[str, Any]:
+def _version_2(database: Database, name: str) -> dict[str, Any]:
     """Read the rows of one manager out of those of all."""
     kind = {"topics.json": "topic", "subscriptionGroup.json": "group"}.get(name, "consumer_offset")
     table: dict[str, Any] = {}
-    document: dict[str, Any] = {SHAPES[name].table: table}
+    document: dict[str, Any] = {MANAGERS[name].table: table}
     offsets: dict[str, dict[str, dict[str, int]]] = {"consumer_offset": table, "pull_offset": {}}
-    for row in _rows(database, family, v2_row):
+    for row in _rows(database, DEFAULT, v2_row):
         values = row.values
         if row.kind == f"{kind}_version":
             document["dataVersion"] = {

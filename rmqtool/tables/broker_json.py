@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING, Final
 from rmqtool.broker.names import LMQ_PREFIX
 from rmqtool.errors import UnreadablePath, UsageError
 from rmqtool.formats.config_shapes import TOPIC_GROUP_SEPARATOR
+from rmqtool.formats.rocksdb_databases import MANAGERS
 from rmqtool.store.branch import BranchKind
 from rmqtool.store.config_files import CONFIG_NAMES, LIGHT_OFFSETS
-from rmqtool.store.rocksdb_config import SHAPES
 from rmqtool.store.tree import open_store
 from rmqtool.writing.output import OutputDirectory
 
@@ -93,7 +93,7 @@ def _light_offsets(offsets: ConfigDocument, in_json: ConfigDocument) -> ConfigDo
     """
     table = in_json.document.get(LIGHT_TABLE)
     light = dict(table) if isinstance(table, dict) else {}
-    for pair, queues in offsets.document[SHAPES[OFFSETS].table].items():
+    for pair, queues in offsets.document[MANAGERS[OFFSETS].table].items():
         group = pair.partition(TOPIC_GROUP_SEPARATOR)[2]
         if isinstance(queues, dict) and group.startswith(LMQ_PREFIX):
             light |= dict.fromkeys([pair], next(iter(queues.values()), 0))
@@ -103,6 +103,6 @@ def _light_offsets(offsets: ConfigDocument, in_json: ConfigDocument) -> ConfigDo
 
 def _entries(found: ConfigDocument) -> int | None:
     """Count what one of the three great tables holds."""
-    shape = SHAPES.get(OFFSETS if found.name == LIGHT_OFFSETS else found.name)
-    table = found.document.get(shape.table) if shape else None
+    manager = MANAGERS.get(OFFSETS if found.name == LIGHT_OFFSETS else found.name)
+    table = found.document.get(manager.table) if manager else None
     return len(table) if isinstance(table, dict) else None

@@ -32,6 +32,7 @@ from rmqtool.findings.registry_state import TL_REF
 from rmqtool.formats import config, java, properties
 from rmqtool.formats.config_shapes import delay_offsets
 from rmqtool.formats.message import decode
+from rmqtool.formats.rocksdb_databases import MESSAGE_STORE, POP_STORE
 from rmqtool.formats.rocksdb_families import pop_row
 from rmqtool.formats.rocksdb_store import NUMBER, TIMER_DELIVERED, TIMER_SCANNED, timer_row
 from rmqtool.formats.timer import MAGIC_BITS, MAGIC_DELETE, TIMER_LOG_RECORD
@@ -72,7 +73,6 @@ NAMES: Final = (
     *("physical_offset", "topic", "queue_id", "queue_offset", "store_time", "unique_key"),
     *("properties", "body", "extent", "code"),
 )
-HALF_OFFSETS: Final = "TRANS_OFFSET"
 GROUP: Final = "PGROUP"
 
 
@@ -144,7 +144,11 @@ def _place(record: Record) -> Place:
 def _ended(record: Record) -> Iterator[Place]:
     """Yield the half messages that an op message ends."""
     is_rocksdb = record["topic"] == ROCKSDB_OP_TOPIC
-    text = dict(record["properties"] or ()).get(HALF_OFFSETS) if is_rocksdb else record["body"]
+    text = (
+        dict(record["properties"] or ()).get(properties.TRANS_OFFSET)
+        if is_rocksdb
+        else record["body"]
+    )
     for number in (text or "").split(","):
         if number.strip().isdecimal():
             yield is_rocksdb, 0 if is_rocksdb else record["queue_id"], int(number)
@@ -165,7 +169,6 @@ def _records(store: Store) -> Iterator[Record]:
 
 
 Told: TypeAlias = dict[str, Any]
-TIMERS, POP = "rocksdbstore", "kvStore"
 UNITS_AT_ONCE: Final = 4096
 OUT_MS: Final = "TIMER_OUT_MS"
 DELETED: Final = "TIMER_DEL_UNIQKEY"
@@ -240,7 +243,7 @@ class WaitingMessages:
 
     def in_rocksdb(self) -> Iterator[Row]:
         """Yield timers of `rocksdbstore` that are due later."""
-        one = _database(self._store, TIMERS)
+        one = _database(self._store, MESSAGE_STORE)
         if one is None:
             return
         with Database(one.place, one.path) as database:
@@ -332,7 +335,7 @@ def pop_in_flight(store: Store) -> Iterator[Row]:
         DamagedDatabase: after the rows that could be read: there are more.
         EngineMissing: the library that reads it is not installed.
     """
-    one = _database(store, POP)
+    one = _database(store, POP_STORE)
     if one is None:
         return
     with Database(one.place, one.path) as database:

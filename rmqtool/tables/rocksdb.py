@@ -9,7 +9,8 @@ from rmqtool.findings.registry_layout import FS_READ
 from rmqtool.findings.registry_rocksdb import RD_KEY
 from rmqtool.formats import config, java
 from rmqtool.formats.annotate import Span
-from rmqtool.formats.rocksdb_families import FAMILIES, SECRET
+from rmqtool.formats.rocksdb_databases import DATABASES
+from rmqtool.formats.rocksdb_families import reader_of
 from rmqtool.rows import in_chunks
 from rmqtool.store.branch import BranchKind
 from rmqtool.store.record_heads import LogReader
@@ -132,7 +133,7 @@ def database_rows(one: RocksDb, selection: Selection, *, is_asked: bool) -> Iter
             yield _odd_row(one.path, family, key, value, found)
         elif is_wanted(found.values, selection):
             row = {"file": one.path, "family": family, "row": found.kind, **_columns(found)}
-            if one.path in SECRET and not is_asked:
+            if DATABASES[one.path].is_secret and not is_asked:
                 row["value"] = HIDDEN_VALUE
             yield row
 
@@ -183,7 +184,7 @@ def database_lines(one: RocksDb, selection: Selection) -> Iterator[Row]:
                 name = what if part.name == what else f"{what} {part.name}"
                 stretch = raw[part.position : part.position + part.length]
                 piece = FieldBytes(part.position, stretch, part.length, name, part.value, code)
-                if what == "value" and one.path in SECRET:
+                if what == "value" and DATABASES[one.path].is_secret:
                     piece = piece._replace(raw=None, value=HIDDEN_VALUE)
                 for line in lines_of(piece):
                     yield hex_row(line, f"{one.path} {family}", None)
@@ -242,7 +243,7 @@ def _pairs(one: RocksDb) -> Iterator[tuple[str, bytes, bytes]]:
 
 
 def _read(path: str, family: str, key: bytes, value: bytes) -> RocksdbRow | DecodeError:
-    read = FAMILIES.get(path, {}).get(family)
+    read = reader_of(path, family)
     if read is None:
         reason = "a column family that RocketMQ does not write"
         return DecodeError(path=path, position=0, field=family, reason=reason)

@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 from rmqtool.errors import DecodeError
 from rmqtool.formats import rocksdb_config, rocksdb_queue, rocksdb_store
 from rmqtool.formats.consume_queue import CQ_UNIT
-from rmqtool.formats.rocksdb_families import FAMILIES, pop_key, pop_row
+from rmqtool.formats.rocksdb_databases import DATABASES
+from rmqtool.formats.rocksdb_families import READERS, pop_key, pop_row, reader_of
 from rmqtool.formats.rocksdb_store import IndexKey
 from tests.formats.strategies import LONGS
 
@@ -148,9 +149,10 @@ def test_checkpoints(read: Callable[[bytes, bytes], RocksdbRow], name: bytes) ->
     assert ("checkpoint", 17) == (found.kind, found.values["number"])
 
 
-READERS: Final = {
-    f"{path} {family}": read for path, of in FAMILIES.items() for family, read in of.items()
-}
+@pytest.mark.parametrize("path", DATABASES)
+def test_every_family_is_read(path: str) -> None:
+    """Each family of a database that is declared has a reader."""
+    assert None not in [reader_of(path, family) for family in DATABASES[path].families]
 
 
 @pytest.mark.parametrize("read", READERS.values(), ids=READERS)

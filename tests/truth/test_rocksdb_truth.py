@@ -11,7 +11,8 @@ from rmqtool.broker.names import HALF_TOPICS
 from rmqtool.formats import rocksdb_queue, rocksdb_store
 from rmqtool.formats.consume_queue import CQ_UNIT_SIZE
 from rmqtool.formats.message import SysFlag
-from rmqtool.formats.rocksdb_families import FAMILIES, pop_key
+from rmqtool.formats.rocksdb_config import v2_row
+from rmqtool.formats.rocksdb_families import pop_key
 from rmqtool.formats.rocksdb_store import IndexKey
 from rmqtool.queues.rocks import RocksQueues
 from rmqtool.store.place import Place
@@ -265,7 +266,7 @@ def test_config(queues: Fixture) -> None:
                 found[expected] = {*found.get(expected, ()), key.decode()}
         if path == "config/rdb":
             for key, value in rows_of(directory, path)["default"]:
-                row = FAMILIES[path]["default"](key, value)
+                row = v2_row(key, value)
                 name = row.values.get(row.kind) or row.values.get("group", b"")
                 found.setdefault(row.kind, set()).add(name.decode())
     sent = {one["topic"] for one in queues.sent if one["kind"] == "normal"} - {"metadata-auto"}

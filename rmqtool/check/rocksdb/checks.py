@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from itertools import pairwise
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -49,6 +49,7 @@ from rmqtool.findings.registry_rocksdb import (
     RQ_UNIT,
 )
 from rmqtool.formats import config, config_shapes, java
+from rmqtool.formats.rocksdb_databases import MANAGERS, ONE, VERSION_2
 from rmqtool.queues.rocks import RocksQueues
 from rmqtool.store.config_files import read_config
 from rmqtool.store.record_heads import LogReader
@@ -142,17 +143,6 @@ def _second_store(inspection: Inspection, facts: LogFacts) -> Iterator[Finding]:
 # RocksDBConfigManager#loadDataVersion, 5.3.2 to 5.5.0; observed, 5.3.3 and 5.5.0.
 
 
-VERSION_2: Final = "config/rdb"
-ONE: Final = "config/metadata"
-# Database, its family of versions, the family in the one database, and the JSON file.
-MANAGERS: Final = (
-    ("config/topics", "topicVersion", "topics.json"),
-    ("config/subscriptionGroups", "subscriptionGroupVersion", "subscriptionGroup.json"),
-    ("config/consumerOffsets", "consumerOffsetVersion", "consumerOffset.json"),
-)
-VERSIONS: Final = "kvDataVersion"
-
-
 def check(inspection: Inspection, databases: Databases) -> Iterator[Finding]:
     """Judge the metadata of either version."""
     if VERSION_2 in databases.rows:
@@ -190,10 +180,11 @@ def _version_2(inspection: Inspection, rows: list[RocksdbRow]) -> Iterator[Findi
 
 def _stale(inspection: Inspection, databases: Databases) -> Iterator[Finding]:
     """Find older copies that the next start would merge, as their counters are higher."""
-    for path, family, name in MANAGERS:
-        in_one = ONE in databases.rows
-        own = _counter(databases.rows.get(path, {}).get(VERSIONS, []))
-        counter = _counter(databases.rows[ONE].get(family, [])) if in_one else own
+    in_one = ONE in databases.rows
+    for name, manager in MANAGERS.items():
+        path = manager.path
+        own = _counter(databases.rows.get(path, {}).get(manager.version_in(path), []))
+        counter = _counter(databases.rows[ONE].get(manager.version_in(ONE), [])) if in_one else own
         if path not in databases.rows and not in_one:
             continue
         if in_one and own is not None and own > (counter or 0):

@@ -7,7 +7,7 @@ Source: observed, 5.3.3 and 5.5.0; RocksDB 8.4.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from rmqtool.errors import DamagedDatabase, DecodeError, EngineMissing, Trouble, UnreadablePath
 from rmqtool.findings.catalogue import Severity
@@ -22,7 +22,8 @@ from rmqtool.findings.registry_rocksdb import (
     RD_VERSION,
     RD_WAL,
 )
-from rmqtool.formats.rocksdb_families import DEFAULT, FAMILIES
+from rmqtool.formats.rocksdb_databases import DEFAULT, MESSAGE_STORE
+from rmqtool.formats.rocksdb_families import reader_of
 from rmqtool.formats.rocksdb_store import is_index_row
 from rmqtool.store.entry import EntryKind
 from rmqtool.store.rocksdb import is_queue_database
@@ -39,8 +40,6 @@ if TYPE_CHECKING:
     from rmqtool.store.entry import Entry
     from rmqtool.store.place import Place
     from rmqtool.store.rocksdb import RocksDb
-
-INDEX_PATH: Final = "rocksdbstore"
 
 
 class Databases:
@@ -197,8 +196,8 @@ class Databases:
             DamagedDatabase: not all of them can be read.
         """
         path = database.path
-        read = FAMILIES.get(path, {}).get(family)
-        is_index = path == INDEX_PATH and family == DEFAULT
+        read = reader_of(path, family)
+        is_index = path == MESSAGE_STORE and family == DEFAULT
         for batch in database.rows(family):
             if read is None:
                 message = "a column family that RocketMQ does not write has rows"

@@ -20,7 +20,8 @@ from rmqtool.errors import DamagedDatabase, DecodeError, UnreadablePath
 from rmqtool.findings.finding import At, finding
 from rmqtool.findings.registry_rocksdb import RI_BEHIND, RI_ENTRY, RT_ROW, RT_SCAN, RX_HALF
 from rmqtool.formats import rocksdb_store
-from rmqtool.formats.rocksdb_families import DEFAULT
+from rmqtool.formats.properties import TRANS_OFFSET
+from rmqtool.formats.rocksdb_databases import DEFAULT, MESSAGE_STORE
 from rmqtool.formats.rocksdb_store import INDEX_TIME, IndexKey, index_key
 from rmqtool.machine.arrays import is_in
 from rmqtool.scan.batch import Extent
@@ -127,9 +128,7 @@ def only_in(some: npt.NDArray[np.int64], others: npt.NDArray[np.int64]) -> set[i
     return {*some[~is_in(some, np.sort(others))].tolist()}
 
 
-PATH: Final = "rocksdbstore"
 WANTED: Final = INDEXED | {"size", "queue_offset", "properties"}
-HALF_OFFSET: Final = "TRANS_OFFSET"  # of an op message: where its half lies
 DELETED: Final = "TIMER_DEL_UNIQKEY"  # of a timer message: the one that it takes back
 DELIVER_TIME: Final = "TIMER_OUT_MS"
 MOST_TOLD: Final = 100
@@ -170,14 +169,14 @@ def check(inspection: Inspection, databases: Databases, facts: LogFacts) -> Iter
     """Compare the three families with the log, as far as anything was ever written to them."""
     if not facts.is_known:
         return
-    if PATH not in databases.opened:
+    if MESSAGE_STORE not in databases.opened:
         yield from _gone(inspection)
         return
     judge = FamilyJudge(inspection, databases, facts.oldest)
     try:
         yield from judge.check()
     except DamagedDatabase as error:
-        yield from databases.cannot_read(PATH, error)
+        yield from databases.cannot_read(MESSAGE_STORE, error)
 
 
 def _gone(inspection: Inspection) -> Iterator[Finding]:
@@ -187,7 +186,10 @@ def _gone(inspection: Inspection) -> Iterator[Finding]:
         key.of(broker_conf, version)
         for key in (INDEX_IN_ROCKSDB, TIMER_IN_ROCKSDB, HALVES_IN_ROCKSDB)
     )
-    if not (has_index or has_timers or has_halves) or inspection.child(PATH).stat() is not None:
+    if (
+        not (has_index or has_timers or has_halves)
+        or inspection.child(MESSAGE_STORE).stat() is not None
+    ):
         return
     wanted = ImpliedRows()
     for record in log_records(
@@ -196,13 +198,13 @@ def _gone(inspection: Inspection) -> Iterator[Finding]:
         _collect(wanted, record, NOTHING)
     if has_index and wanted.behind:
         message = f"the database is gone: {wanted.behind:,} records with keys are not indexed"
-        yield finding(RI_ENTRY, At(PATH), message, expected=wanted.behind, actual=0)
+        yield finding(RI_ENTRY, At(MESSAGE_STORE), message, expected=wanted.behind, actual=0)
     if has_timers and wanted.timers:
         message = "the database is gone, and with it how far the timer's queue was read"
-        yield finding(RT_SCAN, At(PATH), message, expected=wanted.timer_end)
+        yield finding(RT_SCAN, At(MESSAGE_STORE), message, expected=wanted.timer_end)
     if has_halves and (count := len(wanted.open_halves())):
         message = f"the database is gone: {count:,} open half messages have no row"
-        yield finding(RX_HALF, At(PATH), message, expected=count, actual=0)
+        yield finding(RX_HALF, At(MESSAGE_STORE), message, expected=count, actual=0)
 
 
 class FamilyJudge:
@@ -210,7 +212,7 @@ class FamilyJudge:
 
     def __init__(self, inspection: Inspection, databases: Databases, oldest: int) -> None:
         self._inspection, self._databases = inspection, databases
-        self._database, self._oldest = databases.opened[PATH], oldest
+        self._database, self._oldest = databases.opened[MESSAGE_STORE], oldest
 
     def check(self) -> Iterator[Finding]:
         """Read the log once, then judge family by family.
@@ -240,11 +242,11 @@ class FamilyJudge:
             self._inspection.postpone(self._inspection.unread(path, error))
 
     def _rows(self, family: str) -> list[RocksdbRow]:
-        return self._databases.rows.get(PATH, {}).get(family, [])
+        return self._databases.rows.get(MESSAGE_STORE, {}).get(family, [])
 
     def _index(self, wanted: ImpliedRows, indexed: int) -> Iterator[Finding]:
         """Compare hashes; where they differ, say which entries are wrong or missing."""
-        at = At(PATH, physical_offset=indexed)
+        at = At(MESSAGE_STORE, physical_offset=indexed)
         if wanted.behind:
             message = f"{wanted.behind:,} records with keys are not indexed yet"
             yield finding(RI_BEHIND, at, message, actual=indexed)
@@ -254,7 +256,9 @@ class FamilyJudge:
             yield from self._strange(strange)
         if missing := only_in(expected, there):
             message = f"{len(missing):,} keys of records have no entry in RocksDB"
-            yield finding(RI_ENTRY, At(PATH), message, expected=len(expected), actual=len(there))
+            yield finding(
+                RI_ENTRY, At(MESSAGE_STORE), message, expected=len(expected), actual=len(there)
+            )
 
     def _entries(self) -> Iterator[tuple[bytes, bytes]]:
         """Yield the entries whose records the log still has."""
@@ -275,10 +279,10 @@ class FamilyJudge:
             try:
                 values = rocksdb_store.index_row(key, value).values
             except DecodeError as error:
-                yield self._databases.odd_row(PATH, DEFAULT, key, error)
+                yield self._databases.odd_row(MESSAGE_STORE, DEFAULT, key, error)
                 continue
             message = "an entry of the key index is not what the log implies"
-            at = At(PATH, physical_offset=values["physical_offset"])
+            at = At(MESSAGE_STORE, physical_offset=values["physical_offset"])
             name = values.get("key", values["unique_key"]).decode("utf-8", "replace")
             yield finding(RI_ENTRY, at, message, actual=name)
 
@@ -296,14 +300,16 @@ class FamilyJudge:
             there.add(key)
             place = (values["physical_offset"], values["size"])
             if values["physical_offset"] >= self._oldest and wanted.timers.get(key) != place:
-                at = At(PATH, physical_offset=values["physical_offset"])
+                at = At(MESSAGE_STORE, physical_offset=values["physical_offset"])
                 yield finding(RT_ROW, at, "a timer row has no timer message in the log")
         if scanned is None:
             message = "how far the timer's queue was read is missing"
-            yield finding(RT_SCAN, At(PATH), message, expected=wanted.timer_end)
+            yield finding(RT_SCAN, At(MESSAGE_STORE), message, expected=wanted.timer_end)
         elif scanned > wanted.timer_end and wanted.timers:
             message = "more of the timer's queue was read than it has"
-            yield finding(RT_SCAN, At(PATH), message, expected=wanted.timer_end, actual=scanned)
+            yield finding(
+                RT_SCAN, At(MESSAGE_STORE), message, expected=wanted.timer_end, actual=scanned
+            )
         due = rocksdb_store.DELIVER_TIME["deliver_time"]
         missing = [
             place[0]
@@ -315,7 +321,7 @@ class FamilyJudge:
         ]
         if missing:
             message = f"{len(missing):,} timer messages that are due later have no row"
-            yield finding(RT_ROW, At(PATH, physical_offset=min(missing)), message)
+            yield finding(RT_ROW, At(MESSAGE_STORE, physical_offset=min(missing)), message)
 
     def _halves(self, wanted: ImpliedRows, rows: list[RocksdbRow]) -> Iterator[Finding]:
         """Judge the rows of half messages that are not decided."""
@@ -325,11 +331,11 @@ class FamilyJudge:
         still_open = {offset for offset in wanted.open_halves() if offset <= last}
         for offset in sorted(still_open - there)[:MOST_TOLD]:
             message = "an open half message has no row: the broker never asks its producer again"
-            yield finding(RX_HALF, At(PATH, physical_offset=offset), message)
+            yield finding(RX_HALF, At(MESSAGE_STORE, physical_offset=offset), message)
         for offset in sorted(there - still_open)[:MOST_TOLD]:
             if offset >= self._oldest:
                 message = "a row stands for no open half message"
-                yield finding(RX_HALF, At(PATH, physical_offset=offset), message)
+                yield finding(RX_HALF, At(MESSAGE_STORE, physical_offset=offset), message)
 
 
 def _collect(wanted: ImpliedRows, record: Record, indexed: int | None) -> None:
@@ -346,8 +352,8 @@ def _collect(wanted: ImpliedRows, record: Record, indexed: int | None) -> None:
     elif topic in HALF_TOPICS:
         real = values.get("REAL_TOPIC", "")
         wanted.halves[offset] = (record["unique_key"] or "", real, record["size"])
-    elif topic in OP_TOPICS and HALF_OFFSET in values:
-        wanted.ended |= {int(one) for one in values[HALF_OFFSET].split(",") if one.isdecimal()}
+    elif topic in OP_TOPICS and TRANS_OFFSET in values:
+        wanted.ended |= {int(one) for one in values[TRANS_OFFSET].split(",") if one.isdecimal()}
     elif topic == CHECK_MAX_TIME_TOPIC:
         wanted.given_up.add(record["unique_key"] or "")
 

@@ -21,7 +21,7 @@ from rmqtool.errors import DamagedDatabase, DecodeError, UnreadablePath
 from rmqtool.findings.finding import At, finding
 from rmqtool.findings.registry_rocksdb import RQ_RANGE, RQ_UNIT
 from rmqtool.formats.consume_queue import CQ_UNIT, CQ_UNIT_SIZE
-from rmqtool.formats.rocksdb_families import DEFAULT
+from rmqtool.formats.rocksdb_databases import DEFAULT
 from rmqtool.formats.rocksdb_queue import (
     CQ_KEY_HEAD,
     CQ_KEY_TAIL,

@@ -20,6 +20,7 @@ from rmqtool.findings.finding import At, finding
 from rmqtool.findings.registry_state import TC_AHEAD, TW_LEN, TW_LOST, TW_POS
 from rmqtool.formats import properties
 from rmqtool.formats.message import decode
+from rmqtool.formats.rocksdb_databases import MESSAGE_STORE
 from rmqtool.formats.timer import (
     DEFAULT_WHEEL_LENGTH,
     NO_POSITION,
@@ -235,7 +236,6 @@ def _checkpoint(
 
 
 WHEEL: Final = "timerwheel"
-IN_ROCKSDB: Final = "rocksdbstore"
 UNITS_AT_ONCE: Final = 4096
 
 
@@ -302,7 +302,7 @@ def out_of_reach(store: Store, values: dict[str, int]) -> OutOfReach | None:
         UnreadablePath: a queue or the log cannot be read.
     """
     end = values.get("last_timer_queue_offset", 0)
-    if end <= 0 or any(one.path == IN_ROCKSDB and not one.is_empty for one in store.rocksdb()):
+    if end <= 0 or any(one.path == MESSAGE_STORE and not one.is_empty for one in store.rocksdb()):
         return None
     newest: dict[str | int, int] = {}  # a timer that waits long is stored again and again
     with Queues(store) as queues, LogReader(store.old_commitlog, store.commitlog) as reader:

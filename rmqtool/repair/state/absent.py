@@ -14,6 +14,7 @@ from rmqtool.errors import UnreadablePath
 from rmqtool.findings.catalogue import Severity
 from rmqtool.findings.registry_rocksdb import RD_BLOCK, RD_OPEN, RD_ORPHAN, RD_VERSION
 from rmqtool.findings.registry_state import CF_GONE, CF_TOPICS, CO_GONE, DO_GONE, TC_GONE
+from rmqtool.formats.rocksdb_databases import MANAGERS, VERSION_2, managers_in
 from rmqtool.repair.log.content import Content
 from rmqtool.repair.state.config import neutral
 from rmqtool.repair.state.offsets import queue_counts, topics_text
@@ -28,7 +29,6 @@ from rmqtool.store.config_sources import (
     TOPICS,
     ConfigPresence,
 )
-from rmqtool.store.rocksdb_config import ONE, SHAPES, VERSION_2
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -61,9 +61,10 @@ NO_TIMER_LOG: Final = (
 )
 ROWS_LOST: Final = "what it held, but for what the log proves"
 SECOND_VERSION: Final = (
-    "by hand: config/rdb (configManagerVersion=v2) is the only place that brokers read this from, "
-    "and repair does not write it. Bring it back from a backup. Without one, start the broker and "
-    "at once create each topic: mqadmin updateTopic -n NAMESRV -c CLUSTER -t TOPIC -r N -w N; N is "
+    f"by hand: {VERSION_2} (configManagerVersion=v2) is the only place that brokers read this "
+    "from, and repair does not write it. Bring it back from a backup. Without one, start the "
+    "broker and at once create each topic: "
+    "mqadmin updateTopic -n NAMESRV -c CLUSTER -t TOPIC -r N -w N; N is "
 )
 MOST_NAMED: Final = 20  # topics in a remedy
 
@@ -99,7 +100,7 @@ def edit(
         else:
             rewrite.create(names, one.code)
     for path, one in sorted(databases.items()):
-        names = tuple(SHAPES) if path == ONE else _names_in(path)
+        names = managers_in(path)
         if why := rewrite.obstacle(names, obstacle, resets=resets):
             writer.leave(one.code, one.path, one.message, why)
             continue
@@ -125,7 +126,7 @@ class _Rewrite:
 
     def obstacle(self, names: tuple[str, ...], obstacle: str, *, resets: bool) -> str:
         """Say why files are not written, or what helps; empty where they are."""
-        if not self._presence.sources.has_json and not SHAPES.keys().isdisjoint(names):
+        if not self._presence.sources.has_json and not MANAGERS.keys().isdisjoint(names):
             counts = queue_counts(self._survey).items()
             listed = ", ".join(f"{count} for {topic}" for topic, count in [*counts][:MOST_NAMED])
             return f"{SECOND_VERSION}{listed}{', …' if len(counts) > MOST_NAMED else ''}"
@@ -164,9 +165,3 @@ def _unreadable(one: Finding) -> str:
         return ""
     found = (path for path in DATABASES if f"{one.path}/".startswith(f"{path}/"))
     return next(found, "")
-
-
-def _names_in(path: str) -> tuple[str, ...]:
-    if path == VERSION_2:
-        return tuple(SHAPES)
-    return tuple(name for name, shape in SHAPES.items() if shape.path == path)

@@ -14,6 +14,7 @@ from rmqtool.broker.conf import RECOVERED_FILES
 from rmqtool.findings.catalogue import Severity
 from rmqtool.findings.registry_consume_queue import CC_BEHIND
 from rmqtool.findings.registry_rocksdb import RI_ENTRY, RX_HALF
+from rmqtool.formats.rocksdb_databases import MESSAGE_STORE
 from rmqtool.repair.log.content import Content
 from rmqtool.store.branch import BranchKind
 
@@ -23,7 +24,6 @@ if TYPE_CHECKING:
     from rmqtool.repair.writer import EditWriter
 
 ABORT: Final = "the next start recovers as after a crash, and hands the messages over"
-DATABASE: Final = "rocksdbstore"
 OF_DATABASE: Final = (RI_ENTRY, RX_HALF)  # timers come again: their queue is read from its begin
 CHECKPOINT: Final = "without it the next start begins with the first file of the log"
 
@@ -56,7 +56,7 @@ def is_handed_over(one: Finding, survey: LogSurvey) -> bool:
     """Tell whether a start that hands all of the log over answers a finding."""
     if one.code == CC_BEHIND:
         return one.severity is Severity.DAMAGE
-    is_gone = survey.inspection.child(DATABASE).stat() is None
+    is_gone = survey.inspection.child(MESSAGE_STORE).stat() is None
     return one.code in OF_DATABASE and is_gone and not survey.inspection.scope.has_crashed
 
 

@@ -9,26 +9,27 @@ PopConsumerService#start, 5.1.4 to 5.5.0; observed, 5.3.3 and 5.5.0.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from rmqtool.broker.conf import POP_DATABASE
 from rmqtool.errors import DamagedDatabase
-from rmqtool.formats.rocksdb_families import DEFAULT
+from rmqtool.formats.rocksdb_databases import (
+    FORBIDDEN,
+    MANAGERS,
+    POP_STORE,
+    VERSION_2,
+    managers_in,
+)
 from rmqtool.startup.rocksdb.opening import open_database
 from rmqtool.store.config_sources import sources_of
-from rmqtool.store.rocksdb_config import FORBIDDEN, ONE, SHAPES, VERSION_2, VERSION_FAMILIES
 from rmqtool.store.rocksdb_manifest import read_manifest
 from rmqtool.store.rocksdb_table import check_table
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from rmqtool.broker.rules import Rules
     from rmqtool.startup.load import Loader
     from rmqtool.store.rocksdb_database import Database
     from rmqtool.store.tree import Store
-
-POP_STORE: Final = "kvStore"
 
 
 def refuse_metadata(store: Store, rules: Rules, loader: Loader) -> None:
@@ -51,33 +52,17 @@ def refuse_metadata(store: Store, rules: Rules, loader: Loader) -> None:
 
 def _refuse_rows(database: Database, rules: Rules, loader: Loader) -> None:
     """Note rows that a broker cannot read, and does not start without."""
-    is_second = database.path == VERSION_2
-    for family in _data_families(database.path):
+    path, is_second = database.path, database.path == VERSION_2
+    managers = [MANAGERS[name] for name in managers_in(path)]
+    for family in [*dict.fromkeys(manager.data_in(path) for manager in managers), FORBIDDEN]:
         problem = _unreadable(database, family)
         if problem and (is_second or rules.refuses_damaged_metadata):
-            loader.refuse(database.path, f"its rows cannot be read: {problem}")
+            loader.refuse(path, f"its rows cannot be read: {problem}")
             return
-    for family in () if is_second else _version_families(database.path):
+    for family in [] if is_second else [manager.version_in(path) for manager in managers]:
         if _unreadable(database, family) and _is_newest_damaged(database, family):
-            loader.refuse(database.path, f"the row in {family} cannot be read")
+            loader.refuse(path, f"the row in {family} cannot be read")
             return
-
-
-def _data_families(path: str) -> Iterator[str]:
-    """Yield the families whose rows are all read."""
-    if path != ONE:
-        yield DEFAULT
-    for shape in SHAPES.values() if path == ONE else ():
-        yield shape.family
-    yield FORBIDDEN
-
-
-def _version_families(path: str) -> Iterator[str]:
-    for shape in SHAPES.values():
-        if path == ONE:
-            yield f"{shape.family}{VERSION_FAMILIES[1]}"
-        elif path == shape.path:
-            yield VERSION_FAMILIES[0]
 
 
 def _unreadable(database: Database, family: str) -> str:

@@ -14,6 +14,7 @@ import numpy as np
 from rmqtool.broker import conf
 from rmqtool.broker.dispatch import QUEUED_TYPES, TRANSACTION, DispatchThrows
 from rmqtool.broker.names import LMQ_PREFIX
+from rmqtool.formats.rocksdb_databases import QUEUES, SEPARATE_QUEUES
 from rmqtool.startup.load import queue_directories
 from rmqtool.startup.model import Int64s, Model, QueueKey
 from rmqtool.startup.rocksdb.keyed_queue import KeyedQueue
@@ -169,14 +170,11 @@ def _differing(key: QueueKey, wanted: int, found: int) -> Iterator[tuple[QueueKe
 # See MessageStoreConfig, 5.1.4 to 5.5.0.
 
 
-USUAL, SEPARATE = "consumequeue", "consumequeue_rocksdb"
-
-
 @dataclass(frozen=True, slots=True)
 class RocksSettings:
     """What of a store is in RocksDB."""
 
-    path: str = USUAL  # of the database of queues, relative to the store root; empty without one
+    path: str = QUEUES  # of the database of queues, relative to the store root; empty without one
     has_files: bool = False  # queues are in files, too
     rocksdb_leads: bool = True  # queues in RocksDB say where recovery begins, and give the offsets
     rocksdb_is_read: bool = True  # consumers get what is in RocksDB
@@ -200,7 +198,7 @@ def rocks_settings(store: Store, rules: Rules) -> RocksSettings | None:
     is_double = not is_alone and conf.DOUBLE_WRITE.of(broker_conf, version)
     if not (is_alone or is_double or has_index or has_timers or has_halves):
         return None
-    path = SEPARATE if conf.SEPARATE_DATABASE.of(broker_conf, version) else USUAL
+    path = SEPARATE_QUEUES if conf.SEPARATE_DATABASE.of(broker_conf, version) else QUEUES
     return RocksSettings(
         path if is_alone or is_double else "",
         has_files=not is_alone,
@@ -218,10 +216,10 @@ def rocks_settings(store: Store, rules: Rules) -> RocksSettings | None:
 
 def _shown_by_files(store: Store) -> RocksSettings | None:
     """Take what lies there for what is configured."""
-    there = [path for path in (USUAL, SEPARATE) if is_rocksdb(store.root.child(path))]
+    there = [path for path in (QUEUES, SEPARATE_QUEUES) if is_rocksdb(store.root.child(path))]
     if not there:
         return None
-    topics = {topic for topic, *_ in queue_directories(store.root.child(USUAL))}
+    topics = {topic for topic, *_ in queue_directories(store.root.child(QUEUES))}
     has_light = any(topic.startswith(LMQ_PREFIX) for topic in topics)
     return RocksSettings(
         there[0],

@@ -16,10 +16,11 @@ from rmqtool.broker.release import Version
 from rmqtool.derive.settings import rocksdb_rules
 from rmqtool.errors import DamagedDatabase, UnreadablePath
 from rmqtool.formats.consume_queue import CQ_UNIT, CQ_UNIT_SIZE
+from rmqtool.formats.rocksdb_databases import QUEUES, SEPARATE_QUEUES
 from rmqtool.queues.kinds import as_units
 from rmqtool.queues.rocks import QueueEnds, RocksQueue, RocksQueues
 from rmqtool.startup.rocksdb.keyed_queue import KeyedQueue
-from rmqtool.startup.rocksdb.model import SEPARATE, USUAL, RocksModel
+from rmqtool.startup.rocksdb.model import RocksModel
 from rmqtool.store.entry import EntryKind
 from rmqtool.store.rocksdb import is_rocksdb
 from rmqtool.store.rocksdb_database import Database
@@ -87,7 +88,7 @@ def with_database(store: Store, plain: Model, rocksdb_settings: RocksSettings) -
 
 def _refuse_other_path(store: Store, model: RocksModel) -> None:
     """Refuse a database in the path that is not configured."""
-    other = USUAL if model.rocksdb_settings.path == SEPARATE else SEPARATE
+    other = QUEUES if model.rocksdb_settings.path == SEPARATE_QUEUES else SEPARATE_QUEUES
     if model.rules.version >= CHECKS_BOTH_PATHS and is_rocksdb(store.root.child(other)):
         model.loader.refuse(
             other, f"a database, and {model.rocksdb_settings.path} is configured for it"

@@ -20,7 +20,7 @@ from rmqtool.formats.message import (
     MESSAGE_PREFIX,
     SysFlag,
 )
-from rmqtool.formats.rocksdb_families import DEFAULT
+from rmqtool.formats.rocksdb_databases import DEFAULT, MESSAGE_STORE
 from rmqtool.formats.rocksdb_store import HALF_OFFSET, LAST_OFFSET, NUMBER, TIMER_SCANNED
 from rmqtool.machine.arrays import is_in
 from rmqtool.startup.census import whole_records
@@ -331,9 +331,7 @@ def _messages(units: Units) -> tuple[Int64s, Int64s]:
 # 5.5.0.
 
 
-PATH: Final = "rocksdbstore"
 TRANS, TIMER = "trans", "timer"
-OFFSETS_OF_HALVES: Final = "TRANS_OFFSET"  # of an op message
 
 
 @dataclass(slots=True)
@@ -349,12 +347,12 @@ class FurtherRows:
 def read_further(store: Store, model: RocksModel) -> FurtherRows:
     """Read how far index and transactions came, into the model, and what timers and halves say."""
     found, rocksdb_settings = FurtherRows(), model.rocksdb_settings
-    place = store.root.child(PATH)
+    place = store.root.child(MESSAGE_STORE)
     if not is_rocksdb(place):
         model.further_offsets = (0,) * (rocksdb_settings.has_index + rocksdb_settings.has_halves)
         return found
     try:
-        with Database(place, PATH) as database:
+        with Database(place, MESSAGE_STORE) as database:
             families = [
                 *([DEFAULT] if rocksdb_settings.has_index else ()),
                 *([TRANS] if rocksdb_settings.has_halves else ()),
@@ -428,8 +426,8 @@ def further_steps(
             )
             if is_there
         ]
-        message = f"the broker starts without {' and '.join(held)}: {PATH} cannot be read"
-        yield FurtherStep("without", PATH, message, 0)
+        message = f"the broker starts without {' and '.join(held)}: {MESSAGE_STORE} cannot be read"
+        yield FurtherStep("without", MESSAGE_STORE, message, 0)
         return
     seen = HalvesAndTimers(handed_over=dispatched + 1 if model.stopped_cleanly else first)
     seen.timers.scanned = rows.scanned
@@ -446,13 +444,13 @@ def further_steps(
     ]  # fmt: skip
     if forgotten and rocksdb_settings.has_halves:
         message = f"{len(forgotten):,} open half messages are never checked again"
-        yield FurtherStep("forget", PATH, message, len(forgotten))
+        yield FurtherStep("forget", MESSAGE_STORE, message, len(forgotten))
     if (count := len(seen.timers.delivered)) and rocksdb_settings.has_timers:
         message = f"{count:,} timer messages are delivered for the second time"
-        yield FurtherStep("repeat", PATH, message, count)
+        yield FurtherStep("repeat", MESSAGE_STORE, message, count)
     if seen.unindexed and rocksdb_settings.has_index:
         message = f"{seen.unindexed:,} messages are missing in the key index in RocksDB"
-        yield FurtherStep("unindexed", PATH, message, seen.unindexed)
+        yield FurtherStep("unindexed", MESSAGE_STORE, message, seen.unindexed)
 
 
 def _see(seen: HalvesAndTimers, record: DispatchRequest, rows: FurtherRows) -> None:
@@ -465,7 +463,7 @@ def _see(seen: HalvesAndTimers, record: DispatchRequest, rows: FurtherRows) -> N
     if record.topic in HALF_TOPICS:
         seen.halves[record.physical_offset] = key
     elif record.topic in OP_TOPICS:
-        offsets = values.get(OFFSETS_OF_HALVES, "").split(",")
+        offsets = values.get(properties.TRANS_OFFSET, "").split(",")
         seen.ended |= {int(offset) for offset in offsets if offset.isdecimal()}
     elif record.topic == CHECK_MAX_TIME_TOPIC:
         seen.given_up.add(key)
