@@ -99,12 +99,16 @@ class DispatchRules(NamedTuple):
         Light queues have the latter, too.
         """
         values = record.properties
-        if record.topic == names.SCHEDULE_TOPIC and self.delay_levels_ms:
+        if self.has_deliver_time(record.topic):
             level = _integer(values.get(properties.DELAY, "0")) or 0
             if level > 0:
                 delay = self.delay_levels_ms[min(level, len(self.delay_levels_ms)) - 1]
                 return java.to_int64(record.store_timestamp + delay)
-        return java.string_hash(values.get(properties.TAGS, ""))
+        return tags_hash(values.get(properties.TAGS))
+
+    def has_deliver_time(self, topic: str) -> bool:
+        """Tell whether messages of a topic have their deliver time as tags code, if they wait."""
+        return topic == names.SCHEDULE_TOPIC and bool(self.delay_levels_ms)
 
     def places(self, record: Record) -> Iterator[QueuePlace]:
         """Yield where the units of a record belong: its own queue first, then light queues.
@@ -176,6 +180,11 @@ class DispatchRules(NamedTuple):
                 raise DispatchThrows(reason)
             queue_id = names.further_queue_id(topic, record.queue_id, has_lmq=self.lmq)
             yield QueuePlace(topic, queue_id, number)
+
+
+def tags_hash(tags: str | None) -> int:
+    """Give the tags code of a message that does not wait."""
+    return java.string_hash(tags or "")
 
 
 def has_bad_delay(topic: str, values: Mapping[str, str]) -> bool:

@@ -285,6 +285,17 @@ class Rules:
         "queues in files and in RocksDB are recovered and read together",
     )
 
+    has_compaction = _since("5.1.0", "CompactionStore", "topics may be compacted: `compaction/`")
+    checks_both_databases = _since(
+        "5.5.0",
+        "ConsumeQueueStore",
+        "queues in the database that is not configured stop the broker",
+    )
+    throws_at_holes = _since(
+        "5.4.0",
+        "RocksDBConsumeQueueTable#rangeQuery",
+        "a hole in RocksDB ends the pull; before, consumers are sent back to 0",
+    )
     pulls_by_place = _since(
         "5.0.0",
         "DefaultMessageStore#getMessage, ConsumeQueue#iterateFrom",

@@ -138,6 +138,7 @@ class RunCollector:
 
     def _kind(self, topic: str) -> int:
         kind = kernels.SCHEDULE if topic == SCHEDULE_TOPIC else 0
+        kind |= kernels.DELIVER_TIME if self._rules.has_deliver_time(topic) else 0
         if self._rules.release.reads_batch_numbers:
             kind |= kernels.BATCH_NUMBERS
         has_batch_queue = self._rules.has_batch_queue(topic)

@@ -29,10 +29,11 @@ AT_SIZE: Final = _AT["size"]
 AT_TAGS_CODE: Final = _AT["tags_code"]
 
 # What records of a topic are, bits.
-SCHEDULE: Final = 1  # their delay level counts
+SCHEDULE: Final = 1  # a delay level that is no number throws
 BATCH: Final = 2  # they go to a batch queue
 BATCH_IF_INNER: Final = 4  # they do if they say that they are a batch
 BATCH_NUMBERS: Final = 8  # INNER_BASE and INNER_NUM are read as numbers
+DELIVER_TIME: Final = 16  # their tags code is one, if they wait
 
 # Rows of the facts of units.
 QUEUE, QUEUE_OFFSET, STORE_TIMESTAMP = range(3)
@@ -122,7 +123,7 @@ def fate_of(columns: Int64s, number: int, kind: int, delay_level: int) -> int:
 def tags_code(columns: Int64s, number: int, kind: int, levels: Int64s) -> int:
     """Give the tags code of a unit: hash of the tags, or the deliver time of a delayed message."""
     level = columns[row.DELAY_LEVEL, number]
-    if kind & SCHEDULE and level > 0 and levels.size:
+    if kind & DELIVER_TIME and level > 0:
         delay = levels[min(level, levels.size) - 1]
         return int(columns[row.STORE_TIMESTAMP, number] + delay)
     return int(columns[row.TAGS_CODE, number])

@@ -17,6 +17,7 @@ from rmqtool.findings.registry_commitlog import CL_BATCH, CL_DECOMP, CL_LMQ
 from rmqtool.formats import inner_batch, properties
 from rmqtool.formats.compression import decompress
 from rmqtool.formats.java import parse_long, string_hash
+from rmqtool.formats.properties import REAL_TOPIC, TIMER_DEL_UNIQKEY, TIMER_OUT_MS
 from rmqtool.formats.sys_flag import SysFlag
 from rmqtool.scan import columns as row
 
@@ -26,9 +27,6 @@ if TYPE_CHECKING:
     from rmqtool.findings.finding import Finding
     from rmqtool.scan.batch import Batch
 
-REAL_TOPIC: Final = "REAL_TOPIC"
-TIMER_DEL_UNIQKEY: Final = "TIMER_DEL_UNIQKEY"
-TIMER_OUT_MS: Final = "TIMER_OUT_MS"
 UNKNOWN: Final = -(1 << 63)  # a fact of a timer message that was not looked for
 LONGEST_TIME: Final = 18  # digits of a number that fits a long
 NUMBERS: Final = re.compile(

@@ -11,7 +11,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from rmqtool.broker import names
-from rmqtool.formats import config_shapes
+from rmqtool.formats import config_shapes, properties
 from rmqtool.query.consume_queue import places_of
 from rmqtool.query.topics import TOPICS_FILE
 from rmqtool.query.trace import follow
@@ -144,7 +144,7 @@ def given_back(
         one
         for one in everything
         if one.topic == names.SCHEDULE_TOPIC
-        and one.properties.get("REAL_TOPIC", "") in ours
+        and one.properties.get(properties.REAL_TOPIC, "") in ours
         and one.physical_offset > message.physical_offset
     ]
     if not copies and not scheduled:

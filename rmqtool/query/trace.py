@@ -13,8 +13,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from rmqtool.broker import names
+from rmqtool.formats import properties
 from rmqtool.formats.message_id import OffsetMessageId, recognise
-from rmqtool.formats.properties import TRANS_OFFSET
 from rmqtool.query.answer import BY_OFFSET, BY_QUEUE, Answer, Found
 from rmqtool.query.log import LogRecord
 from rmqtool.query.match import TRANSACTION_ID, RecordNeed, members
@@ -27,12 +27,12 @@ if TYPE_CHECKING:
     from rmqtool.formats.message import Message
     from rmqtool.query.lookup import Lookup
 
-ORIGINS: Final = ("ORIGIN_MESSAGE_ID", "DLQ_ORIGIN_MESSAGE_ID")
-RECALLED_KEY: Final = "TIMER_DEL_UNIQKEY"
+ORIGINS: Final = (properties.ORIGIN_MESSAGE_ID, properties.DLQ_ORIGIN_MESSAGE_ID)
+RECALLED_KEY: Final = properties.TIMER_DEL_UNIQKEY
 ROLL_TIMES: Final = "TIMER_ROLL_TIMES"
 MOST_UNITS: Final = 50_000  # of a queue that are read for one operation
 MOST_RECORDS: Final = 1000  # of one life; a unique key that everybody uses is not one
-TIMES: Final = ("TIMER_OUT_MS", "TIMER_DELIVER_MS", "TIMER_DELAY_SEC", "TIMER_DELAY_MS")
+TIMES: Final = (properties.TIMER_OUT_MS, "TIMER_DELIVER_MS", "TIMER_DELAY_SEC", "TIMER_DELAY_MS")
 STAGES: Final = {
     **dict.fromkeys(names.HALF_TOPICS, "half"),
     **dict.fromkeys(names.OP_TOPICS, "operation"),
@@ -73,7 +73,7 @@ def stage(message: Message) -> str:
     """Say which part of its life a record is."""
     topic, stored = message.topic, message.properties
     if topic == names.SCHEDULE_TOPIC:
-        is_retry = stored.get("REAL_TOPIC", "").startswith(names.RETRY_PREFIX)
+        is_retry = stored.get(properties.REAL_TOPIC, "").startswith(names.RETRY_PREFIX)
         return "scheduled retry" if is_retry else "scheduled"
     if topic == names.TIMER_TOPIC:
         return _timer_stage(stored)
@@ -82,7 +82,7 @@ def stage(message: Message) -> str:
             return word
     if message.transaction != "none":
         return message.transaction
-    was_delayed = stored.get("DELAY", "0") != "0" or any(name in stored for name in TIMES)
+    was_delayed = stored.get(properties.DELAY, "0") != "0" or any(name in stored for name in TIMES)
     return "delivered" if was_delayed else "batch" if any(members(message)) else "message"
 
 
@@ -144,8 +144,8 @@ def _names(operation: Message, half: Message) -> bool:
     Its body is one queue offset, from 5.1.0 on several with a comma after each.
     """
     stored = operation.properties
-    if TRANS_OFFSET in stored:
-        return stored[TRANS_OFFSET] == str(half.physical_offset)
+    if properties.TRANS_OFFSET in stored:
+        return stored[properties.TRANS_OFFSET] == str(half.physical_offset)
     wanted = str(half.queue_offset).encode()
     return wanted in operation.body.split(b",")
 

@@ -14,18 +14,18 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from rmqtool.broker.conf import COMPACTION
-from rmqtool.broker.release import Version
+from rmqtool.broker.rules import Rules
 from rmqtool.check.state.compaction import queue_offsets
 from rmqtool.formats import config_shapes, properties
 
 if TYPE_CHECKING:
     import numpy.typing as npt
 
+    from rmqtool.broker.release import Version
     from rmqtool.startup.records import DispatchRequest
     from rmqtool.store.tree import Store
 
 Queue = tuple[str, int]
-FIRST_RELEASE: Final = Version(5, 1, 0)
 NONE: Final = -1
 
 
@@ -64,7 +64,7 @@ def compacted_topics(store: Store, version: Version) -> CompactedTopics | None:
     Raises:
         UnreadablePath: a file of them may not be read.
     """
-    if version < FIRST_RELEASE or not COMPACTION.of(store.broker_conf, version):
+    if not Rules(version).has_compaction or not COMPACTION.of(store.broker_conf, version):
         return None
     configured = config_shapes.topics(store.config("topics.json").document)
     topics = frozenset(one.topic for one in configured if one.is_compaction)

@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 import numpy as np
 import pyarrow as pa
 
+from rmqtool.broker.dispatch import tags_hash
 from rmqtool.broker.names import SCHEDULE_TOPIC
 from rmqtool.findings.registry_consume_queue import CQ_HOLE
 from rmqtool.findings.registry_layout import FS_LEN
-from rmqtool.formats import java
 from rmqtool.formats.consume_queue import CQ_UNIT
 from rmqtool.formats.consume_queue_ext import LARGEST_ADDRESS
 from rmqtool.queues.kinds import UnitKind, kinds_of
@@ -294,7 +294,7 @@ MEANINGS: Final = (None, "no tag", "tag hash", "deliver time", "ext address", "f
 def _wanted(units: FileUnits, kinds: Int64s, selection: Selection) -> Bools:
     found = by_physical_offset(units, kinds, selection)
     if selection.tag is not None:
-        found &= units.column("tags_code") == java.string_hash(selection.tag)
+        found &= units.column("tags_code") == tags_hash(selection.tag)
         found &= kinds == VALUE
     return found
 

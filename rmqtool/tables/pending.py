@@ -170,9 +170,6 @@ def _records(store: Store) -> Iterator[Record]:
 
 Told: TypeAlias = dict[str, Any]
 UNITS_AT_ONCE: Final = 4096
-OUT_MS: Final = "TIMER_OUT_MS"
-DELETED: Final = "TIMER_DEL_UNIQKEY"
-REAL_QUEUE: Final = "REAL_QID"
 
 
 def pending_timers(store: Store) -> Iterator[Row]:
@@ -308,17 +305,18 @@ class WaitingMessages:
         if message.physical_offset != offset:
             reason = "another record lies there"
             return {**row, "extent": "gap", "code": code, "reason": reason}
-        record_properties = message.properties
-        time = record_properties.get(OUT_MS, "")
+        values = message.properties
+        taken_back = values.get(properties.TIMER_DEL_UNIQKEY, "")
+        time = values.get(properties.TIMER_OUT_MS, "")
         row["deliver_time"] = int(time) if time.isdecimal() else due
-        queue = record_properties.get(REAL_QUEUE, "")
+        queue = values.get(properties.REAL_QID, "")
         return row | {
-            "topic": record_properties.get(properties.REAL_TOPIC, message.topic),
+            "topic": values.get(properties.REAL_TOPIC, message.topic),
             "queue_id": int(queue) if queue.isdecimal() else message.queue_id,
             "queue_offset": message.queue_offset,
-            "unique_key": record_properties.get(properties.UNIQ_KEY),
-            "keys": list(properties.keys(record_properties)),
-            "del": record_properties.get(DELETED, "").rpartition("+")[2] or None,
+            "unique_key": values.get(properties.UNIQ_KEY),
+            "keys": list(properties.keys(values)),
+            "del": taken_back.rpartition("+")[2] or None,
         }
 
 

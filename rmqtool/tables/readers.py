@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 import numpy as np
 import pyarrow as pa
 
+from rmqtool.broker.dispatch import tags_hash
 from rmqtool.findings.registry_consume_queue import BQ_UNIT
 from rmqtool.findings.registry_index import IX_LEN, IX_STALE
 from rmqtool.formats import java
@@ -159,7 +160,7 @@ def _wanted(units: FileUnits, kinds: Int64s, selection: Selection) -> Bools:
     found = by_physical_offset(units, kinds, selection)
     found &= overlaps(times, np.ones_like(times), selection.store_time)
     if selection.tag is not None:
-        found &= units.column("tags_code") == java.string_hash(selection.tag)
+        found &= units.column("tags_code") == tags_hash(selection.tag)
         found &= kinds == VALUE
     return found
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rmqtool.check.log.lost import ONE_BY_ONE, Covering
+from rmqtool.check.log.lost import ONE_BY_ONE, StretchSet
 
 
 @dataclass
@@ -35,22 +35,20 @@ def test_mask(borders: list[int], offsets: list[int]) -> None:
     borders = sorted(borders)[: len(borders) // 2 * 2]
     pairs = [*zip(borders[::2], borders[1::2], strict=True)]
     expected = [any(start <= one < end for start, end in pairs) for one in offsets]
-    covering = Covering([start for start, _ in pairs], [Stretch(end) for _, end in pairs])
     for asked in (offsets, offsets * ONE_BY_ONE * 80):
+        covering: StretchSet[Stretch] = StretchSet()
+        for start, end in pairs:
+            covering.insert(start, Stretch(end))
         times = len(asked) // max(len(offsets), 1)
         assert expected * times == covering.mask(np.array(asked, np.int64)).tolist()
-        covering.forget()
 
 
 @pytest.mark.parametrize("count", [100, 1000])
 def test_cost(count: int) -> None:
     """Whoever adds a stretch and asks about an offset, again and again, looks at no other ones."""
-    starts: list[int] = []
-    stretches: list[Stretch] = []
-    covering = Covering(starts, stretches)
-    for number in range(count):
-        starts.append(10 * number)
-        stretches.append(Stretch(10 * number + 5))
-        covering.forget()
+    stretches = [Stretch(10 * number + 5) for number in range(count)]
+    covering: StretchSet[Stretch] = StretchSet()
+    for number, stretch in enumerate(stretches):
+        covering.insert(10 * number, stretch)
         assert covering.mask(np.array([10 * number + 1])).tolist() == [True]
     assert sum(one.asked for one in stretches) <= count * (ONE_BY_ONE + 1)

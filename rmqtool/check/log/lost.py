@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Final, Generic, Protocol, TypeVar
 
 import numpy as np
 
@@ -19,7 +19,7 @@ from rmqtool.findings.registry_index import IX_KEY
 from rmqtool.words import counted
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator
 
     import numpy.typing as npt
 
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
 
 MOST: Final = 100_000  # stretches; a log that is lost in more places is one large stretch
+ONE_BY_ONE: Final = 8  # looking for one offset takes as long as making arrays of so many stretches
 
 
 @dataclass(slots=True)
@@ -41,16 +42,66 @@ class LostStretch:
     entries: int = 0  # index entries that point into it
 
 
-class LostRanges:
-    """All lost stretches, by physical offset; they do not overlap."""
+class StretchOfLog(Protocol):
+    """A stretch: its last byte is the one before `end`."""
+
+    @property
+    def end(self) -> int:
+        """Physical offset after its last byte."""
+        ...
+
+
+AnyStretch = TypeVar("AnyStretch", bound=StretchOfLog)
+
+
+class StretchSet(Generic[AnyStretch]):
+    """Stretches of the log, by physical offset; they do not overlap.
+
+    A log is lost in as many places as a stranger likes, and each part of it adds some and asks. So
+    an answer must not cost as much as there are stretches, unless as many offsets are asked about.
+    """
 
     def __init__(self) -> None:
-        self._stretches: list[LostStretch] = []
+        self._stretches: list[AnyStretch] = []
         self._starts: list[int] = []
-        self._covering = Covering(self._starts, self._stretches)
+        self._arrays: tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]] | None = None
 
     def __len__(self) -> int:
         return len(self._stretches)
+
+    def at(self, physical_offset: int) -> AnyStretch | None:
+        """Give the stretch that holds a byte of the log."""
+        number = bisect_right(self._starts, physical_offset) - 1
+        if number < 0 or physical_offset >= self._stretches[number].end:
+            return None
+        return self._stretches[number]
+
+    def mask(self, physical_offsets: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:
+        """Tell of each offset whether it lies in a stretch: bool, shape (n,)."""
+        if not self._starts:
+            return np.zeros(len(physical_offsets), bool)
+        if self._arrays is None and len(physical_offsets) * ONE_BY_ONE < len(self._starts):
+            return np.array([self.at(one) is not None for one in physical_offsets.tolist()], bool)
+        if self._arrays is None:
+            ends = np.array([stretch.end for stretch in self._stretches], np.int64)
+            self._arrays = np.array(self._starts, np.int64), ends
+        starts, ends = self._arrays
+        numbers = np.searchsorted(starts, physical_offsets, side="right") - 1
+        inside: npt.NDArray[np.bool_] = (numbers >= 0) & (
+            physical_offsets < ends[np.maximum(numbers, 0)]
+        )
+        return inside
+
+    def insert(self, start: int, stretch: AnyStretch) -> None:
+        """Add a stretch that overlaps no other."""
+        place = bisect_right(self._starts, start)
+        self._starts.insert(place, start)
+        self._stretches.insert(place, stretch)
+        self._arrays = None
+
+
+class LostRanges(StretchSet[LostStretch]):
+    """All lost stretches."""
 
     def add(self, start: int, end: int, defect: Finding) -> None:
         """Add a stretch, and hold back what is said of it until its consequences are known."""
@@ -58,17 +109,15 @@ class LostRanges:
             last = self._stretches[-1]
             last.end = max(last.end, end)
         else:
-            place = bisect_right(self._starts, start)
-            self._starts.insert(place, start)
-            self._stretches.insert(place, LostStretch(start, end, defect))
-        self._covering.forget()
+            self.insert(start, LostStretch(start, end, defect))
+        self._arrays = None
 
     def begin_earlier(self, start: int, new_start: int) -> None:
         """Let the stretch that begins at `start` begin earlier, with what reaches into it."""
         number = bisect_right(self._starts, start) - 1
         if number >= 0 and self._starts[number] == start:
             self._starts[number] = self._stretches[number].start = min(start, new_start)
-            self._covering.forget()
+            self._arrays = None
 
     def end_later(self, end: int, new_end: int) -> bool:
         """Let the stretch that ends at `end` end later; tell whether there is one."""
@@ -76,15 +125,8 @@ class LostRanges:
         if number < 0 or self._stretches[number].end != end:
             return False
         self._stretches[number].end = new_end
-        self._covering.forget()
+        self._arrays = None
         return True
-
-    def at(self, physical_offset: int) -> LostStretch | None:
-        """Give the stretch that holds a byte of the log."""
-        number = bisect_right(self._starts, physical_offset) - 1
-        if number < 0 or physical_offset >= self._stretches[number].end:
-            return None
-        return self._stretches[number]
 
     def reaches_behind(self, physical_offset: int) -> bool:
         """Tell whether something was lost after a place."""
@@ -94,10 +136,6 @@ class LostRanges:
         """Tell whether something was lost in [start, end)."""
         number = bisect_right(self._starts, end - 1) - 1
         return number >= 0 and self._stretches[number].end > start
-
-    def mask(self, physical_offsets: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:
-        """Tell of each offset whether it lies in a lost stretch: bool, shape (n,)."""
-        return self._covering.mask(physical_offsets)
 
     def count_units(self, physical_offsets: npt.NDArray[np.int64]) -> None:
         """Count queue units that point into lost stretches."""
@@ -143,62 +181,3 @@ def _with_consequences(stretch: LostStretch) -> Finding:
     verb = "point" if stretch.units + stretch.entries > 1 else "points"
     message = f"{stretch.finding.message}; {' and '.join(parts)} {verb} into it"
     return stretch.finding._replace(message=message)
-
-
-# Of many offsets at once: which lie in one of the stretches that are still being found?
-#
-# A log is lost in as many places as a stranger likes, and each part of it adds some and asks. So an
-# answer must not cost as much as there are stretches, unless as many offsets are asked about.
-
-
-ONE_BY_ONE: Final = 8  # looking for one offset takes as long as making arrays of so many stretches
-
-
-class Ending(Protocol):
-    """A stretch of the log: its last byte is the one before `end`."""
-
-    @property
-    def end(self) -> int:
-        """Physical offset after its last byte."""
-        ...
-
-
-class Covering:
-    """Tells which offsets lie in a stretch.
-
-    Args:
-        starts: of the stretches, in order; whoever owns it may go on to change it.
-        stretches: the same ones; they do not overlap.
-    """
-
-    def __init__(self, starts: Sequence[int], stretches: Sequence[Ending]) -> None:
-        self._starts, self._stretches = starts, stretches
-        self._arrays: tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]] | None = None
-
-    def forget(self) -> None:
-        """Take note that the stretches have changed."""
-        self._arrays = None
-
-    def has(self, physical_offset: int) -> bool:
-        """Tell whether a byte of the log lies in a stretch."""
-        number = bisect_right(self._starts, physical_offset) - 1
-        return number >= 0 and physical_offset < self._stretches[number].end
-
-    def mask(self, physical_offsets: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:
-        """Tell of each offset whether it lies in a stretch: bool, shape (n,)."""
-        if not self._starts:
-            return np.zeros(len(physical_offsets), bool)
-        if self._arrays is None and len(physical_offsets) * ONE_BY_ONE < len(self._starts):
-            return np.array([self.has(one) for one in physical_offsets.tolist()], bool)
-        starts, ends = self._as_arrays()
-        numbers = np.searchsorted(starts, physical_offsets, side="right") - 1
-        inside: npt.NDArray[np.bool_] = (numbers >= 0) & (
-            physical_offsets < ends[np.maximum(numbers, 0)]
-        )
-        return inside
-
-    def _as_arrays(self) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
-        if self._arrays is None:
-            ends = np.array([stretch.end for stretch in self._stretches], np.int64)
-            self._arrays = np.array(self._starts, np.int64), ends
-        return self._arrays

@@ -20,7 +20,7 @@ from rmqtool.errors import DamagedDatabase, DecodeError, UnreadablePath
 from rmqtool.findings.finding import At, finding
 from rmqtool.findings.registry_rocksdb import RI_BEHIND, RI_ENTRY, RT_ROW, RT_SCAN, RX_HALF
 from rmqtool.formats import rocksdb_store
-from rmqtool.formats.properties import TRANS_OFFSET
+from rmqtool.formats.properties import REAL_TOPIC, TIMER_DEL_UNIQKEY, TIMER_OUT_MS, TRANS_OFFSET
 from rmqtool.formats.rocksdb_databases import DEFAULT, MESSAGE_STORE
 from rmqtool.formats.rocksdb_store import INDEX_TIME, IndexKey, index_key
 from rmqtool.machine.arrays import is_in
@@ -129,8 +129,6 @@ def only_in(some: npt.NDArray[np.int64], others: npt.NDArray[np.int64]) -> set[i
 
 
 WANTED: Final = INDEXED | {"size", "queue_offset", "properties"}
-DELETED: Final = "TIMER_DEL_UNIQKEY"  # of a timer message: the one that it takes back
-DELIVER_TIME: Final = "TIMER_OUT_MS"
 MOST_TOLD: Final = 100
 NOTHING: Final = -1  # as far as an index reaches that is not there
 
@@ -350,7 +348,7 @@ def _collect(wanted: ImpliedRows, record: Record, indexed: int | None) -> None:
     if topic == TIMER_TOPIC:
         _collect_timer(wanted, record, values)
     elif topic in HALF_TOPICS:
-        real = values.get("REAL_TOPIC", "")
+        real = values.get(REAL_TOPIC, "")
         wanted.halves[offset] = (record["unique_key"] or "", real, record["size"])
     elif topic in OP_TOPICS and TRANS_OFFSET in values:
         wanted.ended |= {int(one) for one in values[TRANS_OFFSET].split(",") if one.isdecimal()}
@@ -361,9 +359,9 @@ def _collect(wanted: ImpliedRows, record: Record, indexed: int | None) -> None:
 def _collect_timer(wanted: ImpliedRows, record: Record, values: dict[str, str]) -> None:
     number = record["queue_offset"]
     wanted.timer_end = max(wanted.timer_end, number + 1)
-    if DELETED in values:
-        wanted.taken_back |= {values[DELETED], values[DELETED].rpartition("+")[2]}
-    time = values.get(DELIVER_TIME, "")
+    if (taken := values.get(TIMER_DEL_UNIQKEY)) is not None:
+        wanted.taken_back |= {taken, taken.rpartition("+")[2]}
+    time = values.get(TIMER_OUT_MS, "")
     if time.isdecimal():
         key = rocksdb_store.timer_key(int(time), (record["unique_key"] or "").encode())
         wanted.timers[key] = (record["physical_offset"], record["size"])

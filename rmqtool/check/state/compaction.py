@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from rmqtool.broker.conf import COMPACTION, RECOVERED_FILES
-from rmqtool.broker.release import Version
+from rmqtool.broker.dispatch import tags_hash
 from rmqtool.check.layout import mapped_files
 from rmqtool.check.rocksdb.entries import log_records, records_of
 from rmqtool.errors import DecodeError, UnreadablePath
@@ -21,7 +21,7 @@ from rmqtool.findings.catalogue import Severity
 from rmqtool.findings.finding import At, finding, of_queue
 from rmqtool.findings.registry_consume_queue import CC_BASE, CC_BEHIND, CC_PAIR, CC_UNIT
 from rmqtool.findings.registry_layout import FS_GAP
-from rmqtool.formats import config, config_shapes, java
+from rmqtool.formats import config, config_shapes
 from rmqtool.formats.batch_queue import BATCH_CQ_UNIT, INVALID_POS
 from rmqtool.formats.checkpoint import CHECKPOINT
 from rmqtool.queues.kinds import UnitKind, kinds_of
@@ -44,7 +44,6 @@ LARGEST_POSITION: Final = 64 << 20
 UNITS_READ: Final = 1 << 16  # at once
 WANTED: Final = frozenset({"physical_offset", "size", "queue_offset", "tags", "topic", "queue_id"})
 LATE: Final = frozenset({"physical_offset", "queue_offset", "topic", "queue_id", "keys"})
-FIRST_RELEASE: Final = Version(5, 1, 0)
 Queue = tuple[str, int]
 
 
@@ -131,7 +130,7 @@ def _behind(
         if name[0] in names and end - 1 > newest.get(name, -1)
     }
     is_taken = COMPACTION.of(store.broker_conf, inspection.scope.version) and not store.lock_held()
-    if not late or not is_taken or inspection.scope.version < FIRST_RELEASE:
+    if not late or not is_taken or not inspection.scope.release.has_compaction:
         return
     missing: dict[Queue, list[tuple[int, int]]] = {}
     for record in log_records(
@@ -202,7 +201,7 @@ def _records(log: Segment, name: Queue) -> tuple[npt.NDArray[np.void], list[tupl
                 at = row["physical_offset"] - log.start
                 odd.append((at, f"a record of topic {row['topic']}, queue {row['queue_id']}"))
             time = row["store_timestamp"]
-            tags_code = java.string_hash(row["tags"] or "")
+            tags_code = tags_hash(row["tags"])
             place = (row["physical_offset"], row["size"], tags_code, time, row["queue_offset"])
             found.append((*place, 1, INVALID_POS, 0))
     return np.array(found, BATCH_CQ_UNIT.dtype), odd

@@ -20,6 +20,7 @@ from rmqtool.findings.finding import At, finding
 from rmqtool.findings.registry_state import TC_AHEAD, TW_LEN, TW_LOST, TW_POS
 from rmqtool.formats import properties
 from rmqtool.formats.message import decode
+from rmqtool.formats.properties import TIMER_DEL_UNIQKEY, TIMER_OUT_MS
 from rmqtool.formats.rocksdb_databases import MESSAGE_STORE
 from rmqtool.formats.timer import (
     DEFAULT_WHEEL_LENGTH,
@@ -28,7 +29,7 @@ from rmqtool.formats.timer import (
     TIMER_CHECK,
     TIMER_SLOT,
 )
-from rmqtool.judge.message_content import LONGEST_TIME, TIMER_DEL_UNIQKEY, TIMER_OUT_MS
+from rmqtool.judge.message_content import LONGEST_TIME
 from rmqtool.queues.discovery import Queues
 from rmqtool.store.record_heads import LogReader
 from rmqtool.store.unread import unread_stretches

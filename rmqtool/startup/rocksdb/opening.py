@@ -8,11 +8,10 @@ and 5.5.0.
 from __future__ import annotations
 
 from dataclasses import fields
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from rmqtool.broker.release import Version
 from rmqtool.derive.settings import rocksdb_rules
 from rmqtool.errors import DamagedDatabase, UnreadablePath
 from rmqtool.formats.consume_queue import CQ_UNIT, CQ_UNIT_SIZE
@@ -34,8 +33,6 @@ if TYPE_CHECKING:
     from rmqtool.store.place import Place
     from rmqtool.store.rocksdb_manifest import TableFile
     from rmqtool.store.tree import Store
-
-CHECKS_BOTH_PATHS: Final = Version(5, 5, 0)
 
 
 def with_database(store: Store, plain: Model, rocksdb_settings: RocksSettings) -> RocksModel:
@@ -89,7 +86,7 @@ def with_database(store: Store, plain: Model, rocksdb_settings: RocksSettings) -
 def _refuse_other_path(store: Store, model: RocksModel) -> None:
     """Refuse a database in the path that is not configured."""
     other = QUEUES if model.rocksdb_settings.path == SEPARATE_QUEUES else SEPARATE_QUEUES
-    if model.rules.version >= CHECKS_BOTH_PATHS and is_rocksdb(store.root.child(other)):
+    if model.rules.checks_both_databases and is_rocksdb(store.root.child(other)):
         model.loader.refuse(
             other, f"a database, and {model.rocksdb_settings.path} is configured for it"
         )

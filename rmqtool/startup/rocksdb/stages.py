@@ -10,7 +10,6 @@ import numpy as np
 
 from rmqtool.broker.dispatch import TRANSACTION
 from rmqtool.broker.names import CHECK_MAX_TIME_TOPIC, HALF_TOPICS, OP_TOPICS
-from rmqtool.broker.release import Version
 from rmqtool.broker.rules import NormalStart
 from rmqtool.errors import DamagedDatabase
 from rmqtool.formats import properties
@@ -220,7 +219,6 @@ class RocksStartFile(StartFile):
 
 
 READ_AT_ONCE: Final = 32  # messages that a pull of a consumer asks for
-THROWS_AT_HOLES: Final = Version(5, 4, 0)  # for all of them; observed, 5.5.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -305,7 +303,7 @@ def _readable(
     expected = np.arange(minimum, minimum + len(numbers))
     holes = np.flatnonzero(numbers != expected)
     end = int(holes[0]) if holes.size else len(numbers)
-    if minimum + end < queue.next_offset and model.rules.version >= THROWS_AT_HOLES:
+    if minimum + end < queue.next_offset and model.rules.throws_at_holes:
         end = end // READ_AT_ONCE * READ_AT_ONCE
     pull = Pull(log, READ_AT_ONCE)
     pull.add(units[:end])
