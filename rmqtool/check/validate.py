@@ -162,7 +162,7 @@ class Findings:
             now = open_store(self._options.store, self._options.broker_conf)  # with its new files
             with LogReader(now.commitlog) as reader:
                 if (head := reader.head_at(facts.last_record)) is not None:
-                    walker = Walker(now.commitlog, reader, is_dledger=now.is_dledger)
+                    walker = Walker(now.commitlog, reader)
                     return walker.walk(head, WALKED_RECORDS).records - 1
         return None
 

@@ -33,7 +33,6 @@ class DeriveOptions:
     rules: DispatchRules = field(default_factory=_commonest)  # of the broker
     queues: bool = True  # derive queue runs
     index: bool = True  # derive index runs
-    is_dledger: bool = False  # the segments are DLedger data
     # runs are cut where a consume queue file of so many units ends; 0 for nowhere
     run_units: int = 0
     times: bool = False  # give the store time of each unit of a consume queue
@@ -47,7 +46,6 @@ class DeriveOptions:
             texts=True,
             keys=self.index,
             tag_keys=self.rules.release.indexes_tags,
-            is_dledger=self.is_dledger,
         )
 
     def collector(self) -> RunCollector:

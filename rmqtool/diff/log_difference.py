@@ -14,7 +14,7 @@ from rmqtool.engine import run
 from rmqtool.errors import UnreadablePath
 from rmqtool.findings.registry_commitlog import CL_CRC
 from rmqtool.formats import java
-from rmqtool.formats.dledger import DLEDGER_BLANK, DLEDGER_BODY_OFFSET
+from rmqtool.formats.dledger import DLEDGER_BLANK
 from rmqtool.formats.message import BLANK
 from rmqtool.scan import columns as row
 from rmqtool.scan.batch import Batch, Extent, ScanOptions
@@ -337,7 +337,6 @@ def _tasks(
             tuple((one.begin, one.end) for one in own),
             tuple(unread),
             shared,
-            is_dledger=side.is_entry(segment),
         )
 
 
@@ -410,7 +409,6 @@ class RecordTask:
     # stretches that could not be read of these, physical offsets
     unread: tuple[tuple[int, int], ...]
     shared: tuple[int, int]  # the range that both logs hold
-    is_dledger: bool  # its records lie in DLedger entries
 
 
 @dataclass(slots=True)
@@ -431,7 +429,7 @@ class RecordReport:
 def own_records(task: RecordTask) -> RecordReport:
     """Scan a file for what its log alone has."""
     report = RecordReport()
-    options = ScanOptions(is_dledger=task.is_dledger)
+    options = ScanOptions()
     segment = task.segment
     part = SegmentPart(segment, 0, min(task.end - segment.start, segment.size))
     other = LogReader(MappedFiles("", task.others))
@@ -473,7 +471,7 @@ class _OwnRecords:
         """Compare damage, or the head of a blank: what a broker leaves behind it says nothing."""
         length = batch.length
         if batch.kind is Extent.FILLER:
-            length = min(length, (DLEDGER_BLANK if self.task.is_dledger else BLANK).size)
+            length = min(length, (DLEDGER_BLANK if batch.segment.entry_header else BLANK).size)
         is_own = self._is_different(begin, length)
         if batch.code is not None:
             self._damage(begin, length, batch.code, is_own=is_own)
@@ -521,7 +519,7 @@ class _OwnRecords:
         if mine == theirs:
             return np.zeros(batch.count, np.bool_)
         mask = np.frombuffer(mine, np.uint8) != np.frombuffer(theirs, np.uint8)
-        header = DLEDGER_BODY_OFFSET if self.task.is_dledger else 0
+        header = batch.segment.entry_header
         starts = np.maximum(batch.columns[row.POSITION] - header - batch.position, 0)
         found: Bools = np.logical_or.reduceat(mask, starts)
         return found

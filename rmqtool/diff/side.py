@@ -111,10 +111,6 @@ class Side:
             self.note(SideProblem(path, problem, False, tail.data_beyond))
         return max(tail.physical_offset, self.begin)
 
-    def is_entry(self, segment: Segment) -> bool:
-        """Whether the records of a file lie in DLedger entries."""
-        return self.store.is_dledger and segment in self.survey.commitlog.segments
-
     def record_at(self, physical_offset: int) -> LogRecord | NoRecord:
         """Read and verify the record at an offset.
 

@@ -108,7 +108,6 @@ class Survey:
             return find_tail(
                 self.commitlog,
                 self.reader,
-                is_dledger=self.store.is_dledger,
                 dispatched=last.physical_offset if last else None,
             )
         except UnreadablePath as error:

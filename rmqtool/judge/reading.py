@@ -51,7 +51,7 @@ def judged(
     Raises:
         UnreadablePath: the file cannot be read. Content never raises.
     """
-    judge = _PartJudge(part.segment, options, is_copy=is_copy)
+    judge = _PartJudge(part.segment, is_copy=is_copy)
     end = 0
     for batch in scan(part, options, start=start):
         end = batch.end
@@ -64,10 +64,10 @@ def judged(
 class _PartJudge:
     """Judges the batches of one scan."""
 
-    def __init__(self, segment: Segment, options: ScanOptions, *, is_copy: bool) -> None:
+    def __init__(self, segment: Segment, *, is_copy: bool) -> None:
         self._segment = segment
         self._records = RecordJudge(RecordOptions(is_copy=is_copy, rules=RULES, damage_only=True))
-        self._entries = DLedgerEntryJudge(None) if options.is_dledger else None
+        self._entries = DLedgerEntryJudge(None) if segment.entry_header else None
         self._last: Extent | None = None
 
     def take(self, batch: Batch) -> None:

@@ -183,7 +183,7 @@ class ExtractRun:
             queue_id=None,
             queue_offsets=EVERYTHING,
         )
-        records = MessageOptions(selection, options.body, is_dledger=kind is BranchKind.DLEDGER)
+        records = MessageOptions(selection, options.body)
         read = MessagesSent(
             path, records, wanted, options.wanted_format, options.columns or SENT.names
         )

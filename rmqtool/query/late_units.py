@@ -170,8 +170,8 @@ def late_queues(log: Log, queues: RocksQueues) -> dict[tuple[str, int], LateQueu
     rules = rules_of(store, written_by(store, lambda _: None).version)
     rules = rocksdb_rules(store, rules, queues, has_files=False)
     runs: dict[tuple[bytes, int], list[QueueRun]] = {}
-    options = DeriveOptions(rules, index=False, is_dledger=log.is_dledger, times=True)
-    parts = parts_of(log, LogRange(begin, log.end), is_dledger=log.is_dledger)
+    options = DeriveOptions(rules, index=False, times=True)
+    parts = parts_of(log, LogRange(begin, log.end))
     for _, found in run_joined(DeriveQueues(options), parts, jobs=log.jobs):
         for run in found.queues:
             runs.setdefault((run.topic, run.queue_id), []).append(run)

@@ -21,7 +21,7 @@ from rmqtool.formats.message import (
     decode,
 )
 from rmqtool.store.record_heads import LARGEST_WINDOW, LogReader, RecordHead, head_of
-from rmqtool.store.tail import Walker, find_tail
+from rmqtool.store.tail import find_tail
 
 if TYPE_CHECKING:
     from rmqtool.store.segment import MappedFiles, Segment
@@ -99,7 +99,6 @@ class Log:
             files for files in (store.old_commitlog, store.commitlog) if files
         )
         self.reader = LogReader(*self.files)
-        self.is_dledger = store.is_dledger
         self.known_end: int | None = None  # physical offset of a late record, to find the end
 
     def __enter__(self) -> Self:
@@ -125,7 +124,6 @@ class Log:
         tail = find_tail(
             self.store.commitlog,
             self.reader,
-            is_dledger=self.is_dledger,
             dispatched=self.known_end,
         )
         return max(tail.physical_offset, self.start)
@@ -134,10 +132,6 @@ class Log:
     def segments(self) -> list[Segment]:
         """All files, in the order of the log."""
         return [segment for files in self.files for segment in files]
-
-    def is_entry(self, segment: Segment) -> bool:
-        """Whether the records of a file lie in DLedger entries."""
-        return self.is_dledger and segment in self.store.commitlog.segments
 
     @property
     def range_text(self) -> str:
@@ -272,7 +266,7 @@ class Log:
 
     def _step_to(self, head: RecordHead, physical_offset: int) -> RecordHead | None:
         """Step from record to record; give the one that covers the offset."""
-        header = Walker(self.files[-1], self.reader, is_dledger=self.is_dledger).header
+        header = self.files[-1].entry_header
         current: RecordHead | None = head
         while current is not None and current.end <= physical_offset:
             following = self.reader.head_at(current.end + header)

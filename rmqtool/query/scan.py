@@ -134,14 +134,11 @@ class FindIn:
     """The per-part function: picklable, opens and closes the segment itself."""
 
     targets: Targets
-    is_dledger: bool
 
     def __call__(self, part: SegmentPart, *, start: int | None = None) -> Hits:
         """Search one part."""
         finder = Finder(self.targets)
-        options = ScanOptions(
-            body_crc=False, keys=bool(self.targets.keys), is_dledger=self.is_dledger
-        )
+        options = ScanOptions(body_crc=False, keys=bool(self.targets.keys))
         first: int | None = None
         end, offsets = part.end, []
         try:
@@ -161,16 +158,14 @@ def candidates(
 ) -> Iterator[LogRecord]:
     """Yield the records of some stretches that may be wanted, in the order of the log."""
     for stretch in stretches:
-        for is_dledger in (False, True):
-            parts = parts_of(log, stretch, is_dledger=is_dledger)
-            for part, hits in run_joined(FindIn(targets, is_dledger), parts, jobs=log.jobs):
-                if hits.unread:
-                    trail.add("search of the log", hits.unread, part.segment.path)
-                    trail.search(f"{part.segment.path} could not be read: {hits.unread}")
-                for physical_offset in hits.offsets:
-                    record = log.record_at(physical_offset)
-                    if isinstance(record, LogRecord):
-                        yield record
+        for part, hits in run_joined(FindIn(targets), parts_of(log, stretch), jobs=log.jobs):
+            if hits.unread:
+                trail.add("search of the log", hits.unread, part.segment.path)
+                trail.search(f"{part.segment.path} could not be read: {hits.unread}")
+            for physical_offset in hits.offsets:
+                record = log.record_at(physical_offset)
+                if isinstance(record, LogRecord):
+                    yield record
 
 
 def find_keys(
@@ -221,11 +216,9 @@ def find_topics(
             yield record
 
 
-def parts_of(log: Log, stretch: LogRange, *, is_dledger: bool) -> Iterator[SegmentPart]:
-    """Cut a stretch into parts of the files of one kind."""
+def parts_of(log: Log, stretch: LogRange) -> Iterator[SegmentPart]:
+    """Cut a stretch into parts of files."""
     for segment in log.segments:
-        if log.is_entry(segment) != is_dledger:
-            continue
         begin = max(stretch.start - segment.start, 0)
         end = min(stretch.end - segment.start, segment.size)
         while begin < end:

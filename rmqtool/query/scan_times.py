@@ -63,11 +63,10 @@ class FindTimes:
     """The per-part function: picklable, opens and closes the segment itself."""
 
     request: ByTime
-    is_dledger: bool
 
     def __call__(self, part: SegmentPart, *, start: int | None = None) -> TimesOf:
         """Search one part."""
-        options = ScanOptions(body_crc=False, is_dledger=self.is_dledger)
+        options = ScanOptions(body_crc=False)
         queues: dict[int, Seen] = {}
         first: int | None = None
         end = part.end
@@ -131,12 +130,10 @@ def queue_times(log: Log, request: ByTime, trail: Trail) -> dict[int, Seen]:
     found: dict[int, Seen] = {}
     whole = LogRange(log.start, log.end)
     trail.search(f"the log {whole}")
-    for is_dledger in (False, True):
-        parts = parts_of(log, whole, is_dledger=is_dledger)
-        for part, times in run_joined(FindTimes(request, is_dledger), parts, jobs=log.jobs):
-            if times.unread:
-                trail.add("search of the log", times.unread, part.segment.path)
-                trail.search(f"{part.segment.path} could not be read: {times.unread}")
-            join_into(found, times.queues, request.boundary)
+    for part, times in run_joined(FindTimes(request), parts_of(log, whole), jobs=log.jobs):
+        if times.unread:
+            trail.add("search of the log", times.unread, part.segment.path)
+            trail.search(f"{part.segment.path} could not be read: {times.unread}")
+        join_into(found, times.queues, request.boundary)
     trail.add("search of the log", f"{whole}: {len(found):,} queues of the topic")
     return dict(sorted(found.items()))

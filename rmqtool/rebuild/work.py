@@ -262,7 +262,6 @@ def run(
             rules,
             queues=target.has_queues,
             index=has_index_files,
-            is_dledger=store.is_dledger,
             run_units=run_units(store),
         ),
         is_live=bool(store.lock_held()),
@@ -323,9 +322,7 @@ def _run_shuffled(
     rules, why = rules_for(store, options)
     result = RebuildResult(options.mode, rules, why)
     result.lost += missing(store)
-    work = DerivePart(
-        DeriveOptions(rules, index=False, is_dledger=store.is_dledger, run_units=run_units(store))
-    )
+    work = DerivePart(DeriveOptions(rules, index=False, run_units=run_units(store)))
     steps = (work, _queue_options(store, options))
     done = rebuild_queues(where[0], tuple(store.commitlog), steps, where[1], advance)
     for part, runs in done.parts:

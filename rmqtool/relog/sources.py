@@ -81,15 +81,10 @@ class LogSource:
             yield from _of_file(self.segments[0], options, advance)
             return
         yield self._missing(options)
-        old = len(self.store.old_commitlog)
-        for log, is_dledger in (
-            (self.segments[:old], False),
-            (self.segments[old:], self.store.is_dledger),
-        ):
-            read = TakeRecords(replace(options, is_dledger=is_dledger))
-            for part, chunk in run_joined(read, parts(log, options.part_bytes), jobs=jobs):
-                advance(part.length)
-                yield chunk
+        cut = parts(self.segments, options.part_bytes)
+        for part, chunk in run_joined(TakeRecords(options), cut, jobs=jobs):
+            advance(part.length)
+            yield chunk
 
     def _missing(self, options: TakeOptions) -> Chunk:
         """Give what no file is there for; what a file is too short by, who reads it says."""

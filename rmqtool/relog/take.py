@@ -40,7 +40,6 @@ class TakeOptions:
     """Which records of a source are taken. Picklable."""
 
     selection: Selection = EVERYTHING  # what was asked for
-    is_dledger: bool = False  # each record lies in an entry of its own
     host: bytes = b""  # address and port of the broker that they are to name; empty leaves them
     magic_code: int | None = None  # of the version that they are to have; None leaves it
     bridges: bool = False  # whether records that stand for lost bytes are taken, too
@@ -59,7 +58,7 @@ class TakeOptions:
     @property
     def scan(self) -> ScanOptions:
         """What is read."""
-        return ScanOptions(property_crc=True, is_dledger=self.is_dledger)
+        return ScanOptions(property_crc=True)
 
 
 @dataclass(frozen=True, slots=True)

@@ -39,7 +39,6 @@ class ScanOptions(NamedTuple):
     tag_keys: bool = False  # 5.4.0+: the index has an entry for the tags, too
     property_crc: bool = False  # compute the checksum of records that hold one of all they are
     well_formed: bool = False  # mark records whose texts are no UTF-8
-    is_dledger: bool = False  # each record lies after an entry header
     window_bytes: int = DEFAULT_WINDOW_BYTES  # bytes read at a time
     batch_rows: int = BATCH_ROWS  # records in a batch at most
     crc_by_tables: bool = False  # do not use isal

@@ -20,7 +20,7 @@ from rmqtool.findings.registry_commitlog import (
     CL_TOPIC,
     DL_ENTRY,
 )
-from rmqtool.formats.dledger import DLEDGER_BLANK, DLEDGER_BODY_OFFSET
+from rmqtool.formats.dledger import DLEDGER_BLANK
 from rmqtool.formats.message import (
     BLANK,
     MESSAGE_PREFIX,
@@ -103,7 +103,7 @@ class SegmentScanner:
         self.scratch = np.zeros(kernels_properties.SCRATCH, np.int64)
         self.checksum = crc.checksum(by_tables=options.crc_by_tables)
         self.topics = TopicTable()
-        self.entry_header = DLEDGER_BODY_OFFSET if options.is_dledger else 0
+        self.entry_header = part.segment.entry_header
         self.pauses = [*PAUSES] if part.segment.grows else []
         self.body_bytes = self.size  # bytes of bodies of damaged records that may still be summed
 

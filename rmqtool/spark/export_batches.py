@@ -191,7 +191,7 @@ def _refuse_loss(
     """
     log, path = store.commitlog, str(store.root)
     begin, log_end = last.begin.physical_offset, end.physical_offset
-    loss = loss_of(last.end, log, reader, log_end=log_end, is_dledger=store.is_dledger)
+    loss = loss_of(last.end, log, reader, log_end=log_end)
     if not is_done and begin < log.start:
         loss = LogLoss(LossKind.EXPIRED, begin, log.start, log.start)
     if loss is not None:

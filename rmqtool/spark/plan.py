@@ -53,7 +53,6 @@ class LogTask:
     """A stretch of a log. Picklable."""
 
     part: SegmentPart  # which bytes
-    is_dledger: bool  # each record lies in an entry of its own
     start: int | None = None  # position of the first extent; None where it is still to be found
 
     @property
@@ -230,17 +229,17 @@ def log_tasks(options: SourceOptions) -> Iterator[LogTask]:
     is_read = is_messages or not OF_FILES.issuperset(options.columns or [CODE])
     wanted = options.selection.offsets
     parts = segment_parts(store, view, wanted, split or None, is_judged=is_read)
-    is_dledger = view.branch is BranchKind.DLEDGER
-    parts = _in_time(parts, options, is_dledger=is_dledger)
+    parts = _in_time(parts, options)
     selection = options.selection
     is_whole = (selection.offsets, selection.store_time) == (OPEN, OPEN)
     if not is_messages or (is_whole and not any(part.begin for part in parts)):
-        yield from (LogTask(part, is_dledger) for part in parts)
+        yield from (LogTask(part) for part in parts)
         return
+    is_dledger = view.branch is BranchKind.DLEDGER
     log = store.commitlog if is_dledger or not store.is_dledger else store.old_commitlog
-    with Trimmer(store, log, is_dledger) as trimmer:
+    with Trimmer(store, log) as trimmer:
         for one in trimmer.trimmed(parts, selection):
-            yield LogTask(one.part, is_dledger, one.start)
+            yield LogTask(one.part, one.start)
 
 
 def _file_tasks(options: SourceOptions) -> Iterator[Task]:
@@ -323,9 +322,7 @@ def _name(option: str) -> str:
     return OPTION_NAMES.get(option, option.lstrip("-").replace("-", "_"))
 
 
-def _in_time(
-    parts: Sequence[SegmentPart], options: SourceOptions, *, is_dledger: bool
-) -> list[SegmentPart]:
+def _in_time(parts: Sequence[SegmentPart], options: SourceOptions) -> list[SegmentPart]:
     """Leave out the segments whose records were stored before or after the wanted time.
 
     A segment ends where the next one begins, in time as well. Where the first records of segments
@@ -335,7 +332,7 @@ def _in_time(
     if start is None and end is None:
         return list(parts)
     segments = list(dict.fromkeys(part.segment for part in parts))
-    times = [_first_time(segment, is_dledger=is_dledger) for segment in segments]
+    times = [_first_time(segment) for segment in segments]
     known = [time for time in times if time is not None]
     if any(after < before for before, after in pairwise(known)):
         return list(parts)
@@ -350,9 +347,9 @@ def _in_time(
     return [part for part in parts if part.segment in wanted]
 
 
-def _first_time(segment: Segment, *, is_dledger: bool) -> int | None:
+def _first_time(segment: Segment) -> int | None:
     """Give the store time of a segment's first record, ms; None when it does not begin with one."""
-    position = DLEDGER_BODY_OFFSET if is_dledger else 0
+    position = segment.entry_header
     try:
         with segment.open() as file:
             raw = file.read_at(position, HEAD_BYTES)
@@ -407,7 +404,6 @@ class Trimmer:
 
     store: Store  # whose
     log: MappedFiles  # its files
-    is_dledger: bool  # each record lies in an entry of its own
     reader: LogReader = field(init=False)
     queues: Queues = field(init=False)
     _end: int | None = None
@@ -489,7 +485,7 @@ class Trimmer:
         return None
 
     def _position(self, head: RecordHead, segment: Segment) -> int:
-        header = DLEDGER_BODY_OFFSET if self.is_dledger else 0
+        header = segment.entry_header
         return head.physical_offset - segment.start - header
 
     def _is_named(self, head: RecordHead) -> bool:
@@ -559,7 +555,7 @@ class Trimmer:
 
     def _heads(self, segment: Segment, position: int) -> Iterable[RecordHead]:
         head = self.reader.first_from(segment, position)
-        header = DLEDGER_BODY_OFFSET if self.is_dledger else 0
+        header = segment.entry_header
         for _ in range(ASKED):
             if head is None:
                 return
@@ -568,6 +564,6 @@ class Trimmer:
 
     def _log_end(self) -> int:
         if self._end is None:
-            tail = find_tail(self.log, self.reader, is_dledger=self.is_dledger)
+            tail = find_tail(self.log, self.reader)
             self._end = tail.physical_offset
         return self._end

@@ -130,41 +130,35 @@ def _messages(
     task: LogTask, options: SourceOptions, names: Sequence[str], gone: Gone
 ) -> Iterator[pa.RecordBatch]:
     part = task.part
-    asked = MessageOptions(
-        options.selection, options.body, options.fillers, is_dledger=task.is_dledger
-    )
+    asked = MessageOptions(options.selection, options.body, options.fillers)
     position = part.begin
     missing = missing_rows(part, asked)
     if missing is not None:
         yield missing.select(names)
     try:
         known = task.start
-        position = true_start(part, is_dledger=task.is_dledger) if known is None else known
+        position = true_start(part) if known is None else known
         if position >= part.end and part.length:
             return  # an extent of an earlier split covers this one
-        limit, is_dledger = options.limit, task.is_dledger
-        wanted = scan_options(options.selection, names, is_dledger=is_dledger, limit=limit)
+        wanted = scan_options(options.selection, names, limit=options.limit)
         for batch in judged(part, wanted, start=position):
             position = min(batch.end, part.segment.size)
             for rows in message_rows(batch, asked, names):
                 yield rows.select(names)
         if known is None:
-            remember(part.segment, position, is_dledger=task.is_dledger)
+            remember(part.segment, position)
     except UnreadablePath as error:
         path = part.segment.path
         if not gone.has(path, error):
             yield _unread(TableName.MESSAGES, names, segment=path, position=position)
 
 
-def scan_options(
-    selection: Selection, names: Sequence[str], *, is_dledger: bool, limit: int | None
-) -> ScanOptions:
+def scan_options(selection: Selection, names: Sequence[str], *, limit: int | None) -> ScanOptions:
     """Read of each record what columns and limits need, and no more.
 
     Args:
         selection: which records.
         names: columns.
-        is_dledger: each record lies in an entry of its own.
         limit: rows that are wanted at most; None is all.
     """
     wanted = WINDOW_BYTES if limit is None else limit * RECORD_BYTES
@@ -176,7 +170,6 @@ def scan_options(
         body_crc=is_judged,
         texts=is_judged or has_texts or not TEXTS.isdisjoint(names),
         property_crc=is_judged,
-        is_dledger=is_dledger,
         window_bytes=window_bytes,
         batch_rows=BATCH_ROWS,
     )
@@ -285,7 +278,7 @@ def _of_segment(task: LogTask, gone: Gone) -> Iterator[Finding]:
     from rmqtool.judge.message import RecordOptions
 
     segment = task.part.segment
-    scanned = ScanOptions(property_crc=True, is_dledger=task.is_dledger)
+    scanned = ScanOptions(property_crc=True)
     report = inspect_part(
         task.part, PartOptions(scanned, None, RecordOptions(), last_used=segment.start)
     )
@@ -338,42 +331,42 @@ def _batch(rows: list[dict[str, Any]], schema: pa.Schema, names: Sequence[str]) 
 
 
 REMEMBERED: Final = 64  # segments
-_known: OrderedDict[tuple[Segment, bool], list[int]] = OrderedDict()
+_known: OrderedDict[Segment, list[int]] = OrderedDict()
 
 
-def true_start(part: SegmentPart, *, is_dledger: bool) -> int:
+def true_start(part: SegmentPart) -> int:
     """Give the position of the first extent that begins in a part, or lies after it.
 
     Raises:
         UnreadablePath: the file cannot be read.
     """
-    borders = _borders(part.segment, is_dledger=is_dledger)
+    borders = _borders(part.segment)
     cursor = borders[bisect_right(borders, part.begin) - 1]
     if cursor >= part.begin:
         return cursor
-    options = ScanOptions(body_crc=False, texts=False, is_dledger=is_dledger)
+    options = ScanOptions(body_crc=False, texts=False)
     for batch in scan(SegmentPart(part.segment, cursor, part.begin), options, start=cursor):
         cursor = batch.end
-    remember(part.segment, cursor, is_dledger=is_dledger)
+    remember(part.segment, cursor)
     return max(cursor, part.begin)
 
 
-def remember(segment: Segment, cursor: int, *, is_dledger: bool) -> None:
+def remember(segment: Segment, cursor: int) -> None:
     """Take note of a place where an extent ends, for the next split of the segment."""
-    borders = _borders(segment, is_dledger=is_dledger)
+    borders = _borders(segment)
     place = bisect_right(borders, cursor)
     if borders[place - 1] != cursor:
         borders.insert(place, cursor)
 
 
-def _borders(segment: Segment, *, is_dledger: bool) -> list[int]:
-    key = (segment, is_dledger)  # with its size and its mtime: a file that changed is another one
-    if key not in _known:
+def _borders(segment: Segment) -> list[int]:
+    # With its size and its mtime: a file that changed is another one.
+    if segment not in _known:
         while len(_known) >= REMEMBERED:
             _known.popitem(last=False)
-        _known[key] = [0]
-    _known.move_to_end(key)
-    return _known[key]
+        _known[segment] = [0]
+    _known.move_to_end(segment)
+    return _known[segment]
 
 
 # Rows of the table `segments`: what one file of a log holds, and what is damaged in it first.
@@ -395,7 +388,6 @@ def segment_rows(task: LogTask, names: Sequence[str], gone: Gone) -> list[dict[s
         body_crc=is_judged,
         texts=is_judged,
         property_crc=is_judged,
-        is_dledger=task.is_dledger,
     )
     if segment.missing_before:
         summary.code = str(FS_GAP)

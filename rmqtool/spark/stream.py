@@ -20,7 +20,6 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable, SupportsTriggerAv
 
 from rmqtool.errors import DecodeError, UnreadablePath, UsageError
 from rmqtool.findings.registry_layout import FS_GAP
-from rmqtool.formats.dledger import DLEDGER_BODY_OFFSET
 from rmqtool.formats.java import crc31
 from rmqtool.formats.message import decode
 from rmqtool.ranges import size
@@ -153,7 +152,7 @@ class RocketMQStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             right = min(last.physical_offset - segment.start, segment.size)
             if left < right:
                 part = SegmentPart(segment, left, right)
-                found.append(LogTask(part, store.is_dledger, left))
+                found.append(LogTask(part, left))
         lost = [InputPartition(LossTask(loss)) for loss in losses]
         return [*lost, *(InputPartition(pack) for pack in packs(found, self.options))]
 
@@ -170,7 +169,7 @@ class RocketMQStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             loss = None
         else:
             log_end = (end or end_of(store)).physical_offset
-            loss = loss_of(place, log, reader, log_end=log_end, is_dledger=store.is_dledger)
+            loss = loss_of(place, log, reader, log_end=log_end)
         if (loss or not log) and self.options.fail_on_data_loss:
             raise StreamLoss(path=self.options.path, place=place.physical_offset, loss=loss)
         return loss
@@ -228,13 +227,13 @@ def end_of(store: Store) -> End:
     """
     log = store.commitlog
     with LogReader(log) as reader:
-        tail = find_tail(log, reader, is_dledger=store.is_dledger)
+        tail = find_tail(log, reader)
         if tail.last is None or has_ended(store) or is_complete(tail, reader):
             return End(tail.physical_offset, tail.last and tail.last.physical_offset)
         torn = tail.last.physical_offset
         segment = log.at(torn)
         before = reader.last_before(segment, torn - segment.start) if segment else None
-    end = torn - (DLEDGER_BODY_OFFSET if store.is_dledger else 0)
+    end = torn - log.entry_header
     is_next = before is not None and before.end == end
     return End(end, before.physical_offset if before is not None and is_next else None)
 
@@ -278,12 +277,12 @@ def border(store: Store, wanted: int, known: int | None = None) -> End:
     if segment is None:
         return End(log.start if wanted < log.start else max(wanted, log.end), None)
     begin = max((known or 0) - segment.start, 0)
-    return walked_end(SegmentPart(segment, begin, wanted - segment.start), store)
+    return walked_end(SegmentPart(segment, begin, wanted - segment.start))
 
 
-def walked_end(part: SegmentPart, store: Store) -> End:
+def walked_end(part: SegmentPart) -> End:
     """Give where the last extent ends that begins in a part."""
-    options = ScanOptions(body_crc=False, texts=False, is_dledger=store.is_dledger)
+    options = ScanOptions(body_crc=False, texts=False)
     cursor, last = part.begin, None
     for batch in scan(part, options, start=part.begin):
         cursor = batch.end

@@ -17,7 +17,6 @@ from zlib import crc32
 
 from rmqtool.errors import StoreError, Trouble
 from rmqtool.findings.registry_layout import FS_CHANGED, FS_GAP
-from rmqtool.formats.dledger import DLEDGER_BODY_OFFSET
 from rmqtool.store.record_heads import HEAD_BYTES
 
 if TYPE_CHECKING:
@@ -154,7 +153,7 @@ def _thinned(records: Mapping[int, str], end: int) -> dict[int, str]:
 
 
 def loss_of(
-    place: StreamPlace, log: MappedFiles, reader: LogReader, *, log_end: int, is_dledger: bool
+    place: StreamPlace, log: MappedFiles, reader: LogReader, *, log_end: int
 ) -> LogLoss | None:
     """Say what a log no longer has of what a place tells; None when it is all there.
 
@@ -163,7 +162,6 @@ def loss_of(
         log: its files; there are some.
         reader: of these files.
         log_end: physical offset past the last record.
-        is_dledger: each record lies in an entry of its own.
     """
     at = place.physical_offset
     if log.start > at:
@@ -177,11 +175,10 @@ def loss_of(
         kept = _newest_same(reader, place.records)
         resume = log.start if kept is None else kept.end
         return LogLoss(LossKind.CUT, resume, at, resume)
-    if place.last == newest and head.end < at:
-        # A blank, or damage, lay between them. A record there is one that nobody has read.
-        header = DLEDGER_BODY_OFFSET if is_dledger else 0
-        if reader.head_at(head.end + header) is not None:
-            return LogLoss(LossKind.CUT, head.end, at, head.end)
+    # A blank, or damage, lay between them. A record there is one that nobody has read.
+    is_apart = place.last == newest and head.end < at
+    if is_apart and reader.head_at(head.end + log.entry_header) is not None:
+        return LogLoss(LossKind.CUT, head.end, at, head.end)
     return None
 
 

@@ -48,7 +48,7 @@ def _newest(store: Store, unread: Callable[[UnreadablePath], None]) -> bytes:
     """Read the last record; empty when there is not one."""
     try:
         with LogReader(store.old_commitlog, store.commitlog) as reader:
-            last = find_tail(store.commitlog, reader, is_dledger=store.is_dledger).last
+            last = find_tail(store.commitlog, reader).last
             if last is None or last.size > LARGEST_RECORD:
                 return b""
             return reader.read_at(last.physical_offset, last.size)

@@ -16,6 +16,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, NamedTuple
 
 from rmqtool.errors import Trouble, UnreadablePath
+from rmqtool.formats.dledger import DLEDGER_BODY_OFFSET
 from rmqtool.store.entry import EntryKind, printable
 from rmqtool.store.place import note_no_file
 
@@ -80,6 +81,7 @@ class Segment(NamedTuple):
     # whether a file after it holds anything; asked for by `marked_followed`
     is_followed: bool = False
     grows: bool = False  # whether a broker may write to it while it is read
+    entry_header: int = 0  # bytes of DLedger before each record, and before what closes the file
 
     @property
     def end(self) -> int:
@@ -135,6 +137,7 @@ class MappedFiles:
     # the directories; several for a commitlog with several paths
     places: tuple[Place, ...] = field(default=(), repr=False)
     misnamed: tuple[Segment, ...] = ()  # files set apart by `well_named`
+    entry_header: int = 0  # of all segments
 
     def __bool__(self) -> bool:
         return bool(self.segments)
@@ -181,6 +184,11 @@ class MappedFiles:
         ]
         oddities = (*kept, *_joints(well, length))
         return replace(self, segments=tuple(well), oddities=oddities, misnamed=odd)
+
+    def in_entries(self) -> MappedFiles:
+        """Say that each record lies in an entry of DLedger."""
+        segments = [segment._replace(entry_header=DLEDGER_BODY_OFFSET) for segment in self.segments]
+        return replace(self, segments=tuple(segments), entry_header=DLEDGER_BODY_OFFSET)
 
     def beside(self, *, is_live: bool | None) -> MappedFiles:
         """Say that a running broker appends to the last files; without one nothing changes.

@@ -74,21 +74,18 @@ class Tail(NamedTuple):
     data_beyond: int | None = None
 
 
-def find_tail(
-    log: MappedFiles, reader: LogReader, *, is_dledger: bool, dispatched: int | None = None
-) -> Tail:
+def find_tail(log: MappedFiles, reader: LogReader, *, dispatched: int | None = None) -> Tail:
     """Find the end of a commitlog.
 
     Args:
         log: its files.
         reader: of these files.
-        is_dledger: each record lies in an entry of DLedger.
         dispatched: physical offset of the last record that a queue names, where there are queues.
 
     Raises:
         UnreadablePath: a file may not be read.
     """
-    walker = Walker(log, reader, is_dledger=is_dledger)
+    walker = Walker(log, reader)
     head = None if dispatched is None else reader.head_at(dispatched)
     if head is not None and log.at(head.physical_offset):
         step = walker.walk(head, WALKED_RECORDS)
@@ -109,12 +106,11 @@ class Walker:
     Args:
         log: the files to walk over.
         reader: of these files.
-        is_dledger: each record lies in an entry of DLedger.
     """
 
-    def __init__(self, log: MappedFiles, reader: LogReader, *, is_dledger: bool) -> None:
+    def __init__(self, log: MappedFiles, reader: LogReader) -> None:
         self.log, self.reader = log, reader
-        self.header = DLEDGER_ENTRY.size if is_dledger else 0
+        self.header = log.entry_header
         self._window, self._window_start = b"", 0
 
     def walk(self, head: RecordHead, limit: int | None = None) -> WalkEnd:

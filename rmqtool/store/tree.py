@@ -94,7 +94,8 @@ class Store:
         """
         kind = BranchKind.DLEDGER if self.is_dledger else BranchKind.COMMITLOG
         length, is_live = self._configured.get("commitlog"), self.lock_held()
-        return self._mapped(kind, length).beside(is_live=is_live)
+        files = self._mapped(kind, length).beside(is_live=is_live)
+        return files.in_entries() if self.is_dledger else files
 
     @cached_property
     def old_commitlog(self) -> MappedFiles:

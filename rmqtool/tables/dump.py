@@ -101,7 +101,6 @@ class DumpOptions:
             selection=self.selection,
             body=self.body,
             fillers=self.fillers,
-            is_dledger=view.branch is BranchKind.DLEDGER,
             is_copy=view.branch is BranchKind.COMPACTION_LOG,
             as_json=bool(columns),
             columns=columns,

@@ -14,7 +14,6 @@ from time import sleep
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from rmqtool.errors import DecodeError, UsageError
-from rmqtool.formats.dledger import DLEDGER_ENTRY
 from rmqtool.formats.message import decode
 from rmqtool.store.branch import BranchKind
 from rmqtool.store.record_heads import LogReader
@@ -121,7 +120,7 @@ class Following:
     def _look(self) -> Glance:
         """Find the end of the log, from the last record that is still there."""
         store, cut = self._store(), None
-        log, is_dledger = store.commitlog, store.is_dledger
+        log = store.commitlog
         with LogReader(log) as reader:
             while (
                 self._heads and reader.head_at(self._heads[-1].physical_offset) != (self._heads[-1])
@@ -130,14 +129,14 @@ class Following:
                 if log.start <= gone.physical_offset:  # else it expired
                     cut = self._heads[-1].end if self._heads else log.start
             if self._heads:
-                found = Walker(log, reader, is_dledger=is_dledger).walk(self._heads[-1])
+                found = Walker(log, reader).walk(self._heads[-1])
                 end, last = found.physical_offset, found.last
             else:
-                tail = find_tail(log, reader, is_dledger=is_dledger)
+                tail = find_tail(log, reader)
                 end, last = tail.physical_offset, tail.last
             if last is not None and (not self._heads or last != self._heads[-1]):
                 if self._is_torn(last, reader):
-                    end = last.physical_offset - (DLEDGER_ENTRY.size if is_dledger else 0)
+                    end = last.physical_offset - log.entry_header
                 else:
                     self._heads.append(last)
         return Glance(log.start, end, cut)

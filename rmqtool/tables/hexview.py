@@ -20,7 +20,6 @@ from rmqtool.formats.compression import DEFAULT_CEILING_BYTES
 from rmqtool.formats.consume_queue import CQ_UNIT
 from rmqtool.formats.dledger import (
     DLEDGER_BLANK,
-    DLEDGER_BODY_OFFSET,
     DLEDGER_ENTRY,
     DLEDGER_INDEX_UNIT,
 )
@@ -125,7 +124,7 @@ def lines_of(piece: FieldBytes) -> Iterator[FieldBytes]:
 def _batch_pieces(file: OpenFile, batch: Batch, options: MessageOptions) -> Iterator[FieldBytes]:
     if batch.kind is not Extent.RECORD:
         if is_shown(batch, options):
-            yield from _other_pieces(file, batch, is_dledger=options.is_dledger)
+            yield from _other_pieces(file, batch)
         return
     for number in np.flatnonzero(wanted_records(batch, options.selection)).tolist():
         yield from _record_pieces(file, batch, number, options)
@@ -136,9 +135,9 @@ def _record_pieces(
 ) -> Iterator[FieldBytes]:
     record = batch.columns[:, number]
     position, size = int(record[row.POSITION]), int(record[row.SIZE])
-    if options.is_dledger:
-        start = position - DLEDGER_BODY_OFFSET
-        entry = file.read_at(start, DLEDGER_BODY_OFFSET)
+    if header := batch.segment.entry_header:
+        start = position - header
+        entry = file.read_at(start, header)
         yield from pieces_of(entry, layout_spans(DLEDGER_ENTRY, entry), start)
     if size > DEFAULT_CEILING_BYTES:
         yield from raw_pieces(file, position, position + size, "record", None)
@@ -165,14 +164,14 @@ def pieces_of(raw: bytes, spans: list[Span], position: int) -> Iterator[FieldByt
         yield FieldBytes(position + span.position, stretch, span.length, span.name, span.value)
 
 
-def _other_pieces(file: OpenFile, batch: Batch, *, is_dledger: bool) -> Iterator[FieldBytes]:
+def _other_pieces(file: OpenFile, batch: Batch) -> Iterator[FieldBytes]:
     position = batch.position
     if position >= batch.segment.size:
         what = "bytes that the file ought to have" if batch.length else "the end of the file"
         yield FieldBytes(position, None, batch.length, MISSING, what, batch.code)
         return
     if batch.kind is Extent.FILLER:
-        layout = DLEDGER_BLANK if is_dledger else message.BLANK
+        layout = DLEDGER_BLANK if batch.segment.entry_header else message.BLANK
         raw = file.read_at(position, layout.size)
         yield from pieces_of(raw, layout_spans(layout, raw), position)
         position += len(raw)

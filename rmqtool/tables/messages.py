@@ -49,7 +49,6 @@ class MessageOptions:
     body: BodyOptions = field(default_factory=BodyOptions)  # how bodies are shown
     # whether fillers and unused tails are rows, too; then the rows tile a segment
     fillers: bool = False
-    is_dledger: bool = False  # each record lies in an entry of its own
     is_copy: bool = False  # records of a compaction log
     as_json: bool = False  # give JSON lines of `columns` instead of Arrow batches
     columns: tuple[str, ...] = MESSAGES.names  # names of the fields for JSON
@@ -132,7 +131,6 @@ def batches_of(part: SegmentPart, options: MessageOptions, *, start: int | None)
     """
     wanted = ScanOptions(
         property_crc=True,
-        is_dledger=options.is_dledger,
         window_bytes=WINDOW_BYTES,
         batch_rows=BATCH_ROWS,
     )

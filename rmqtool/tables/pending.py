@@ -155,9 +155,7 @@ def _ended(record: Record) -> Iterator[Place]:
 
 
 def _records(store: Store) -> Iterator[Record]:
-    options = MessageOptions(
-        Selection(topics=TOPICS), BodyOptions(BodyMode.TEXT), is_dledger=store.is_dledger
-    )
+    options = MessageOptions(Selection(topics=TOPICS), BodyOptions(BodyMode.TEXT))
     for log in (store.old_commitlog, store.commitlog):
         for segment in marked_followed(log.segments):
             part = SegmentPart(segment, 0, segment.size)

@@ -105,7 +105,7 @@ def of_queues(
 def _not_flushed(store: Store, queues: RocksQueues) -> Iterator[tuple[int, int]]:
     """Yield the end of the log that no unit points into: RocksDB keeps units until it flushes."""
     with LogReader(store.commitlog) as reader:
-        end = find_tail(store.commitlog, reader, is_dledger=store.is_dledger).physical_offset
+        end = find_tail(store.commitlog, reader).physical_offset
     begin = max(queues.dispatched or 0, store.commitlog.start)
     if begin < end:
         yield begin, end

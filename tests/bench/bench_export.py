@@ -172,7 +172,7 @@ def writing_alone(store: Path, columns: tuple[str, ...]) -> float:
     """Give the MB of log a second that all processors write as Parquet, of columns in memory."""
     part = next(iter(parts(open_store(store).commitlog, PART_BYTES)))
     source = SourceOptions(str(store), columns=columns)
-    ready = list(batches(LogTask(part, is_dledger=False), source, columns, FEW_TEXTS))
+    ready = list(batches(LogTask(part), source, columns, FEW_TEXTS))
     table = pa.Table.from_batches(ready).unify_dictionaries()
     options = ExportOptions(source, "")
     seconds = []

@@ -38,7 +38,7 @@ Queues = dict[tuple[str, str, int], dict[int, bytes]]
 def derived(name: str, store: Store) -> list[Runs]:
     """Derive all runs of a fixture."""
     rules = rules_of(store, Version.parse(manifest(name)["version"]))
-    options = DeriveOptions(rules, is_dledger=store.is_dledger)
+    options = DeriveOptions(rules)
 
     def work(part: SegmentPart, *, start: int | None = None) -> Runs:
         return derive(part, options, start=start)

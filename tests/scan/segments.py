@@ -65,11 +65,12 @@ def dledger_bytes(messages: Sequence[Message], *, start: int = 0, size: int = 0)
     return raw.ljust(size, b"\0")
 
 
-def written(directory: Path, raw: bytes, start: int = 0) -> Segment:
-    """Write a segment into a directory."""
+def written(directory: Path, raw: bytes, start: int = 0, *, is_dledger: bool = False) -> Segment:
+    """Write a segment into a directory; of a log of DLedger, if that is said."""
     path = directory / f"{start:020}"
     path.write_bytes(raw)
-    return Segment(Place.of(path), f"commitlog/{path.name}", start, len(raw))
+    segment = Segment(Place.of(path), f"commitlog/{path.name}", start, len(raw))
+    return segment._replace(entry_header=DLEDGER_ENTRY.size if is_dledger else 0)
 
 
 def whole(segment: Segment) -> SegmentPart:

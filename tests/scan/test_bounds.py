@@ -65,12 +65,11 @@ def test_nothing_behind_the_slack(
     raw = bytearray(ENTRIES if is_dledger else RAW)
     for position, mask in flips:
         raw[position % len(raw)] ^= mask
-    segment = written(tmp_path, bytes(raw[: max(cut, 1)]))
-    options = OPTIONS._replace(is_dledger=is_dledger)
-    expected = extents(whole(segment), options)
+    segment = written(tmp_path, bytes(raw[: max(cut, 1)]), is_dledger=is_dledger)
+    expected = extents(whole(segment), OPTIONS)
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(windows, "room", guarded)
-        assert expected == extents(whole(segment), options)
+        assert expected == extents(whole(segment), OPTIONS)
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="needs mprotect")
@@ -80,5 +79,5 @@ def test_any_bytes(raw: bytes, tmp_path: Path) -> None:
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(windows, "room", guarded)
         for is_dledger in (False, True):
-            found = extents(whole(written(tmp_path, raw)), OPTIONS._replace(is_dledger=is_dledger))
+            found = extents(whole(written(tmp_path, raw, is_dledger=is_dledger)), OPTIONS)
             assert len(raw) == sum(length for _, _, length, _ in found)

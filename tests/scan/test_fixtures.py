@@ -26,9 +26,7 @@ NAMES = [name for scenario in SCENARIOS for name in fixture_names(scenario=scena
 def test_records(name: str, tmp_path: Path) -> None:
     """The kernels read of each record what the declarations read of it."""
     store = open_store(fixture_store(name, tmp_path), broker_conf(name))
-    options = ScanOptions(
-        property_crc=True, well_formed=True, is_dledger=store.is_dledger, window_bytes=20_000
-    )
+    options = ScanOptions(property_crc=True, well_formed=True, window_bytes=20_000)
     records = 0
     for segment in store.commitlog:
         for batch in scan(whole(segment), options):

@@ -59,9 +59,9 @@ def test_being_written(
 ) -> None:
     """It is read again until it is there; without a broker, and when it stays, it is as it is."""
     raw = ENTRIES if is_dledger else PLAIN
-    segment = written(tmp_path, raw)
+    segment = written(tmp_path, raw, is_dledger=is_dledger)
     path = Path(str(segment.place))
-    for options in (ScanOptions(is_dledger=is_dledger), SMALL._replace(is_dledger=is_dledger)):
+    for options in (ScanOptions(), SMALL):
         path.write_bytes(raw)
         sound = extents(whole(segment), options)
         records = [one for one in sound if one[0] == "record"]

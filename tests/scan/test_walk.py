@@ -138,8 +138,7 @@ def test_parts_are_the_whole(
     raw = bytearray(make(varied(15), start=START, size=SIZE))
     for position, mask in flips:
         raw[position] ^= mask
-    segment = written(tmp_path, bytes(raw), START)
-    options = SMALL._replace(is_dledger=is_dledger)
+    segment = written(tmp_path, bytes(raw), START, is_dledger=is_dledger)
     edges = [0, *sorted(cuts), SIZE]
     parts = [SegmentPart(segment, *edge) for edge in pairwise(edges)]
 
@@ -147,7 +146,7 @@ def test_parts_are_the_whole(
         """The extents of a part."""
 
         def __init__(self, part: SegmentPart, start: int | None) -> None:
-            self.rows = extents(part, options, start=start)
+            self.rows = extents(part, SMALL, start=start)
             self.first = self.rows[0][1] if self.rows else None
             self.end = self.rows[-1][1] + self.rows[-1][2] if self.rows else part.end
 
@@ -155,7 +154,7 @@ def test_parts_are_the_whole(
         return Found(part, start)
 
     joined = [one for _, found in run_joined(work, parts, jobs=1) for one in found.rows]
-    assert extents(whole(segment), options) == joined
+    assert extents(whole(segment), SMALL) == joined
 
 
 @given(garbage=st.binary(max_size=200), count=st.integers(0, 5))
@@ -365,9 +364,9 @@ def test_record_longer_than_the_window(
     monkeypatch.setattr(scanner, "LARGEST_WINDOW", largest)
     drawn = [MESSAGE, MESSAGE._replace(body=bytes(range(256)) * 100), MESSAGE]
     make = dledger_bytes if is_dledger else segment_bytes
-    segment = written(tmp_path, make(drawn, start=START, size=40_000), START)
+    segment = written(tmp_path, make(drawn, start=START, size=40_000), START, is_dledger=is_dledger)
     rows = []
-    for batch in scan(whole(segment), SMALL._replace(is_dledger=is_dledger)):
+    for batch in scan(whole(segment), SMALL):
         rows += batch.columns.T.tolist()
         if batch.count and batch.columns[row.SIZE, 0] > 10_000:
             body = drawn[1].body if largest > 40_000 else b""
@@ -396,11 +395,10 @@ def test_long_lie(tmp_path: Path) -> None:
 def test_dledger_entry(field: int, tmp_path: Path) -> None:
     """An entry header that does not fit its record is a gap; the record behind it is read."""
     raw = bytearray(dledger_bytes(varied(6), start=START, size=SIZE))
-    options = SMALL._replace(is_dledger=True)
-    sound = extents(whole(written(tmp_path, bytes(raw), START)), options)
+    sound = extents(whole(written(tmp_path, bytes(raw), START, is_dledger=True)), SMALL)
     assert ["record"] * 6 + ["filler"] == [kind for kind, *_ in sound]
     raw[sound[2][1] + field] ^= 0x01
-    damaged = extents(whole(written(tmp_path, bytes(raw), START)), options)
+    damaged = extents(whole(written(tmp_path, bytes(raw), START, is_dledger=True)), SMALL)
     assert sound[:2] + sound[3:] == damaged[:2] + damaged[4:]
     assert ("gap", sound[2][1], 48) == damaged[2][:3]
     assert ("record", sound[2][1] + 48, sound[2][2] - 48, "") == damaged[3]

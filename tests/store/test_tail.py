@@ -25,9 +25,7 @@ PLAIN = sorted({*fixture_names()} - {*OTHERS})
 def tail_of(store: Store, dispatched: int | None = None) -> Tail:
     """Find the end of a store's log."""
     with LogReader(store.commitlog) as reader:
-        return find_tail(
-            store.commitlog, reader, is_dledger=store.is_dledger, dispatched=dispatched
-        )
+        return find_tail(store.commitlog, reader, dispatched=dispatched)
 
 
 def overwrite(built: Built, physical_offset: int, raw: bytes) -> None:

@@ -84,24 +84,23 @@ class LogPass:
         """
         inspection, facts = self._inspection, self._facts
         store, taken_over = inspection.store, inspection.scope.taken_over
-        logs = [(log, False) for log in (store.old_commitlog,) if log.segments]
-        logs.append((store.commitlog, store.is_dledger))
-        read = [segment for log, _ in logs for segment in log.segments]
+        logs = [*filter(None, (store.old_commitlog,)), store.commitlog]
+        read = [segment for log in logs for segment in log.segments]
         facts.is_known = True
         facts.oldest = min((one.start for one in read), default=0)
         read = [one for one in read if one.path not in taken_over]
         facts.start = min((one.start for one in read), default=facts.oldest)
         if begin is not None:
             yield from begin()
-        for log, is_dledger in logs:
+        for log in logs:
             segments = [
                 duplicate
                 for duplicate in _without_duplicates(log.segments)
                 if duplicate.path not in taken_over
             ]
             last_used = last_used_start(segments)
-            judge = SegmentJudge(inspection, facts.lost, last_used, is_dledger=is_dledger)
-            options = self._options(last_used, is_dledger=is_dledger)
+            judge = SegmentJudge(inspection, facts.lost, last_used)
+            options = self._options(last_used, log)
             cut = parts(segments, inspection.options.part_bytes)
             is_live = store.lock_held()
             function = partial(inspect_part, options=options)
@@ -114,14 +113,14 @@ class LogPass:
         facts.is_scanned = True
         facts.timer_messages = self.transactions.timer_messages()
 
-    def _options(self, last_used: int, *, is_dledger: bool) -> PartOptions:
+    def _options(self, last_used: int, log: MappedFiles) -> PartOptions:
         inspection = self._inspection
         asked, store = inspection.options, inspection.store
         deep = asked.level.is_deep
         queues = inspection.scope.compares_queues or inspection.scope.compares_rocksdb
         index = inspection.scope.compares_index
         texts = deep or queues or index or asked.wants(*WITH_RECORDS)
-        scan = ScanOptions(texts=texts, property_crc=texts, well_formed=deep, is_dledger=is_dledger)
+        scan = ScanOptions(texts=texts, property_crc=texts, well_formed=deep)
         derive = None
         rules = self._rules() if texts else None
         if rules is not None and (queues or index):
@@ -129,7 +128,6 @@ class LogPass:
                 rules,
                 queues=queues,
                 index=index,
-                is_dledger=is_dledger,
                 run_units=run_units(store),
                 times=inspection.scope.compares_rocksdb,
                 scan=scan,
@@ -148,7 +146,7 @@ class LogPass:
             rules=rules,
             knows_v2=inspection.options.version is None or inspection.scope.release.has_v2,
         )
-        index_files = store.dledger_index if is_dledger else None
+        index_files = store.dledger_index if log.entry_header else None
         grid = self._observers.grid if texts else None
         prover = self._prover() if derive is not None else None
         return PartOptions(scan, derive, records, last_used, index_files, grid, prover)
@@ -290,7 +288,7 @@ def quick_facts(inspection: Inspection, facts: LogFacts) -> Iterator[Finding]:
     logs = [log for log in (store.old_commitlog, store.commitlog) if log.segments]
     try:
         with LogReader(*logs) as reader:
-            tail = find_tail(store.commitlog, reader, is_dledger=store.is_dledger)
+            tail = find_tail(store.commitlog, reader)
     except UnreadablePath as error:
         yield inspection.unread(inspection.path_of(error.path), error)
         return

@@ -14,7 +14,6 @@ from rmqtool.check.log.traffic import LogTraffic
 from rmqtool.derive.runs import Stretch
 from rmqtool.errors import UnreadablePath
 from rmqtool.findings.registry_commitlog import CL_STALE, CL_TAIL
-from rmqtool.formats.dledger import DLEDGER_BODY_OFFSET
 from rmqtool.judge.dledger import DLedgerEntryJudge
 from rmqtool.judge.message import RecordJudge, RecordOptions
 from rmqtool.judge.message_fields import is_bridge
@@ -117,7 +116,7 @@ class _Inspector:
         self.findings: list[Finding] = []
         self.stretches: list[Stretch] = []
         self.entries = None
-        if options.scan.is_dledger:
+        if part.segment.entry_header:
             self.entries = DLedgerEntryJudge(options.dledger_index)
         self.collector: RunCollector | None = None
         if options.derive is not None:
@@ -167,8 +166,7 @@ class _Inspector:
             return None  # not read whole; a bridge ends in the length of the properties it has not
         end = value(row.RECORD_START, last) + value(row.SIZE, last)
         if batch.window.item(end - 1) == 0:
-            header = DLEDGER_BODY_OFFSET if self.options.scan.is_dledger else 0
-            return value(row.POSITION, last) - header
+            return value(row.POSITION, last) - self.part.segment.entry_header
         return None
 
     def _stretch(self, batch: Batch) -> Iterator[Stretch]:

@@ -23,7 +23,7 @@ from rmqtool.findings.registry_commitlog import (
     CL_TAIL,
 )
 from rmqtool.findings.registry_layout import FS_ZERO
-from rmqtool.formats.dledger import DLEDGER_BLANK, DLEDGER_BODY_OFFSET
+from rmqtool.formats.dledger import DLEDGER_BLANK
 from rmqtool.formats.message import (
     BLANK,
     END_FILE_MIN_BLANK_LENGTH,
@@ -58,11 +58,9 @@ class SegmentJudge:
         end: physical offset after the last record, and after a blank that closes the log.
     """
 
-    def __init__(
-        self, inspection: Inspection, lost: LostRanges, last_used: int, *, is_dledger: bool
-    ) -> None:
+    def __init__(self, inspection: Inspection, lost: LostRanges, last_used: int) -> None:
         self._inspection, self._lost = inspection, lost
-        self._last_used, self._is_dledger = last_used, is_dledger
+        self._last_used = last_used
         self._segment: Segment | None = None
         self._stretches: list[Stretch] = []
         self._end = 0  # position after the last extent of the segment
@@ -111,11 +109,11 @@ class SegmentJudge:
         self._lost.add(start, start + stretch.length, defect)
 
     def _filler(self, segment: Segment, stretch: Stretch) -> Iterator[Finding]:
-        layout = DLEDGER_BLANK if self._is_dledger else BLANK
+        layout = DLEDGER_BLANK if segment.entry_header else BLANK
         with segment.open() as file:
             values = layout.parse(file.read_at(stretch.position, layout.size))
             has_data = _has_data(file, stretch.position + layout.size, stretch.length - layout.size)
-        stored = values["size" if self._is_dledger else "total_size"]
+        stored = values["size" if segment.entry_header else "total_size"]
         left = segment.size - stretch.position
         at = _at(segment, stretch)
         if stretch.code == CL_CHAIN:
@@ -144,13 +142,13 @@ class SegmentJudge:
             self._lose(segment, stretch, _of_gap(stretch.code, segment, stretch))
             return
         with segment.open() as file:
-            head = file.read_at(stretch.position + self._entry_header, BLANK.size)
+            head = file.read_at(stretch.position + segment.entry_header, BLANK.size)
             last = file.read_at(stretch.position + stretch.length - 1, 1)
             if is_last and (found := self._find_stale(file, segment, stretch)) is not None:
                 yield found
                 return
         is_torn = last == b"\0"  # a record that was accepted, but ends in zeros
-        code = CL_TAIL if is_torn else _tail_code(head, stretch.length - self._entry_header)
+        code = CL_TAIL if is_torn else _tail_code(head, stretch.length - segment.entry_header)
         if code == CL_TAIL and is_last and not self._is_cut(segment):
             crashed = self._inspection.scope.has_crashed
             defect = finding(
@@ -165,16 +163,12 @@ class SegmentJudge:
             defect = _of_gap(CL_MAGIC if code == CL_TAIL else code, segment, stretch)
         self._lose(segment, stretch, defect)
 
-    @property
-    def _entry_header(self) -> int:
-        return DLEDGER_BODY_OFFSET if self._is_dledger else 0
-
     def _find_stale(self, file: OpenFile, segment: Segment, stretch: Stretch) -> Finding | None:
         """Look for a record after the tail that lies elsewhere by its own account."""
         raw = file.read_at(stretch.position, min(stretch.length, STALE_SEARCHED))
         for match in MAGIC.finditer(raw):
             position = match.start() - MAGIC_POSITION
-            if position <= self._entry_header:
+            if position <= segment.entry_header:
                 continue  # the torn record itself
             size = MESSAGE_PREFIX["total_size"].of(raw, position)
             own = MESSAGE_PREFIX["physical_offset"].of(raw, position)

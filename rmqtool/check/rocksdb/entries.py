@@ -66,7 +66,7 @@ def log_records(
     """
     from rmqtool.tables.messages import MessageOptions, batches_of  # few need it
 
-    options = MessageOptions(is_dledger=store.is_dledger)
+    options = MessageOptions()
     for log in (store.old_commitlog, store.commitlog):
         for segment in log:
             part = SegmentPart(segment, 0, segment.size)

@@ -98,7 +98,7 @@ def _runs(survey: LogSurvey, jobs: int | None) -> Iterator[tuple[IndexRun, tuple
     inspection = survey.inspection
     store = inspection.store
     rules = rules_of(store, inspection.scope.version)
-    options = DeriveOptions(rules, queues=False, is_dledger=store.is_dledger)
+    options = DeriveOptions(rules, queues=False)
 
     def work(part: SegmentPart, *, start: int | None = None) -> Runs:
         return derive(part, options, start=start)
