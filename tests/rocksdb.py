@@ -105,6 +105,17 @@ def edit(
         path.unlink()
 
 
+def add_family(directory: Path, family: str) -> None:
+    """Add a family without rows to a copy of a database."""
+    from rocksdict import Options, Rdict
+
+    options = Options(raw_mode=True)
+    families = dict.fromkeys(Rdict.list_cf(str(directory), options), options)
+    database = Rdict(str(directory), options, families)
+    database.create_column_family(family, options)
+    database.close()
+
+
 def fixture(name: str, into: Path) -> Path:
     """Unpack a fixture; give its store."""
     return fixture_store(name, into)

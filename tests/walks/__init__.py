@@ -1,1 +1,1 @@
-"""The five walks of CONTRIBUTING.md, as patches: `python -m tests.walks` does them in a clone."""
+"""The walks of CONTRIBUTING.md, as patches: `python -m tests.walks` does them in a clone."""

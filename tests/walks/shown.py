@@ -8,19 +8,25 @@ import re
 import shutil
 import subprocess
 import sys
+import tarfile
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, TypeAlias
 
+from rmqtool.formats.batch_queue import BATCH_CQ_UNIT
 from tests import inflict
+from tests.damage_rocksdb import CLEAN, POP, change_unit
+from tests.rocksdb import add_family, edit
 from tests.stores import fixture_store
 
 TRAFFIC: Final = "rocketmq-5.3.3-traffic"
+BATCHES: Final = "rocketmq-5.3.3-batch-queue"
 CHANGED: Final = "5.5.1"  # the release whose rule changes
 UNCHANGED: Final = ("4.9.3", "5.1.4", "5.2.0", "5.3.3", "5.4.0", "5.5.0")
 EPOCH_AT: Final = 48  # of the checkpoint: where its fields end today
 EPOCH: Final = 7
+LOCKED: Final = b"pop_group@pop-orders@0"
 SPARK_SCHEMA: Final = """
 from rmqtool.spark.source import RocketMQDataSource
 print(RocketMQDataSource({"path": ".", "table": "messages"}).schema().simpleString())
@@ -69,11 +75,11 @@ class Tool:
         """Give the page of a topic, each run of white space one space."""
         return " ".join(self("help", topic).split())
 
-    def store(self) -> Path:
+    def store(self, name: str = TRAFFIC) -> Path:
         """Give a new copy of a store of a real broker."""
         shutil.rmtree(self.room, ignore_errors=True)
         self.room.mkdir()
-        return fixture_store(TRAFFIC, self.room)
+        return fixture_store(name, self.room)
 
 
 Shown: TypeAlias = dict[str, bool]
@@ -118,6 +124,36 @@ def finding(tool: Tool) -> Shown:
     }
 
 
+def queues(tool: Tool) -> Shown:
+    """In each kind of queue a unit that gives its record another size."""
+    kinds = {
+        "files": (TRAFFIC, inflict.edit_unit(8, 4, lambda size: size ^ 4)),
+        "batch queues": (BATCHES, _batch_size),
+        "RocksDB": (CLEAN, change_unit("size", 4)),
+    }
+    shown: Shown = {}
+    for kind, (name, damage) in kinds.items():
+        store, repaired = tool.store(name), tool.room / "repaired"
+        damage(store)
+        is_there = _has(tool, store, "CQ-SIZE")
+        shown[f"validate has it of {kind}"] = is_there
+        tool("repair", str(store), "--output", str(repaired), "--quiet")
+        is_left = not (repaired / "commitlog").is_dir() or _has(tool, repaired, "CQ-SIZE")
+        shown[f"repair ends it in {kind}"] = is_there and not is_left
+    return shown
+
+
+def _batch_size(store: Path) -> None:
+    """Give a unit of the fullest batch queue another size."""
+    files = [path for path in (store / "batchconsumequeue").rglob("*") if path.is_file()]
+    file = max(files, key=lambda path: len(path.read_bytes().rstrip(b"\0")))
+    inflict.set_integer(file, 3 * BATCH_CQ_UNIT.size + 8, 4, lambda size: size ^ 4)
+
+
+def _has(tool: Tool, store: Path, code: str, *words: str) -> bool:
+    return any(code == row["code"] for row in tool.rows("validate", str(store), *words))
+
+
 def record_property(tool: Tool) -> Shown:
     """A column of a property, with the value that records have."""
     store = str(tool.store())
@@ -138,6 +174,41 @@ def record_property(tool: Tool) -> Shown:
 def rule(tool: Tool) -> Shown:
     """One release begins recovery elsewhere."""
     return {f"startup of {CHANGED} says so": "00131072 and on" in _recovery(tool, CHANGED)}
+
+
+def tags(tool: Tool) -> Shown:
+    """One release gives messages that wait another tags code."""
+    store, only = tool.store(), ("--only", "consumequeue", "--broker-version")
+    before, since = (_has(tool, store, "CQ-TAG", *only, one) for one in (UNCHANGED[-1], CHANGED))
+    return {f"validate by the rules of {CHANGED} says so, and of no release before": since > before}
+
+
+def container(tool: Tool) -> Shown:
+    """Archives of another kind."""
+    store, packed = tool.store(), tool.room / "store.tar.bz2"
+    with tarfile.open(packed, "w:bz2") as archive:
+        archive.add(store, "store")
+    columns = ("--columns", "physical_offset,topic,queue_offset")
+    expected, rows = (tool.rows("dump", str(path), *columns) for path in (store, packed))
+    return {
+        "its records are read": bool(rows) and expected == rows,
+        "--help names it": ".tar.bz2" in tool("dump", "--help"),
+        "the manual has it": "tar.bz2" in _page(tool, "man1/rmqtool-dump.1"),
+    }
+
+
+def family(tool: Tool) -> Shown:
+    """Rows of another family, with a value that is in the database."""
+    store = tool.store(POP)
+    add_family(store / "kvStore", "popLock")
+    edit(store / "kvStore", "popLock", put={LOCKED: EPOCH.to_bytes(8, "big")})
+    rows = [row for row in tool.rows("dump", str(store / "kvStore")) if row["row"] == "pop_lock"]
+    return {
+        "dump has its value": [(LOCKED.decode(), EPOCH)] == [(r["name"], r["value"]) for r in rows],
+        "dump --hex names its bytes": "popLock" in tool("dump", str(store / "kvStore"), "--hex")
+        and bool(rows),
+        "validate knows it": not _has(tool, store, "RD-KEY", "--only", "rocksdb"),
+    }
 
 
 def other_releases(tool: Tool) -> dict[str, str]:
