@@ -60,6 +60,16 @@ _OWN_GROUPS: Final = ("CID_", "TOOLS_CONSUMER", "FILTERSRV_CONSUMER", "SELF_TEST
 _OWN_PREFIXES: Final = (SYSTEM_PREFIX, OLD_SYSTEM_PREFIX, LMQ_PREFIX, RETRY_PREFIX, DLQ_PREFIX)
 
 
+def topic_text(raw: bytes) -> str:
+    """Give the name of a topic as people read it; bytes that are not UTF-8 are escapes."""
+    return raw.decode("utf-8", "backslashreplace")
+
+
+def topic_raw(name: str) -> bytes:
+    """Give the bytes of a topic by the name of its directory."""
+    return name.encode("utf-8", "surrogateescape")
+
+
 def is_system_group(group: str) -> bool:
     """Tell whether a broker or its tools use this group, which then nobody configures."""
     return group.startswith(_OWN_GROUPS)

@@ -14,7 +14,7 @@ from rmqtool.diff.side import Part, SideProblem
 from rmqtool.errors import RmqtoolError
 from rmqtool.findings.registry_state import EP_CRC
 from rmqtool.formats import epoch
-from rmqtool.formats.config_shapes import consumer_offsets, lmq_consumer_offsets
+from rmqtool.formats.config_shapes import TABLES, consumer_offsets, lmq_consumer_offsets
 from rmqtool.store.branch import BranchKind
 from rmqtool.store.config_files import Fault
 
@@ -28,12 +28,7 @@ V = TypeVar("V")
 Pair = tuple[V | None, V | None]
 
 LARGEST_EPOCH_FILE: Final = 16 << 20
-# The tables of configuration that are compared, each with the field of its document.
-TABLES: Final = {
-    "topics.json": "topicConfigTable",
-    "subscriptionGroup.json": "subscriptionGroupTable",
-    "delayOffset.json": "offsetTable",
-}
+COMPARED: Final = ("topics.json", "subscriptionGroup.json", "delayOffset.json")
 
 
 class QueueReach(NamedTuple):
@@ -136,8 +131,8 @@ def _offsets(side: Side) -> dict[OffsetKey, int]:
 def _settings(side: Side) -> dict[SettingKey, str]:
     return {
         SettingKey(name, str(entry), field): json.dumps(value, sort_keys=True, ensure_ascii=False)
-        for name, table in TABLES.items()
-        for entry, fields in _entries(_document(side, name).get(table))
+        for name in COMPARED
+        for entry, fields in _entries(_document(side, name).get(TABLES[name]))
         for field, value in _entries(fields if isinstance(fields, dict) else {"": fields})
     }
 

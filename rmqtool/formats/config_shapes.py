@@ -21,6 +21,18 @@ if TYPE_CHECKING:
 
     Document = Mapping[str, Any]
 
+# Of each JSON file the object that has an entry for each topic, group or the like.
+TABLES: Final = {
+    "topics.json": "topicConfigTable",
+    "subscriptionGroup.json": "subscriptionGroupTable",
+    "consumerOffset.json": "offsetTable",
+    "lmqConsumerOffset.json": "offsetTable",
+    "delayOffset.json": "offsetTable",
+    "consumerFilter.json": "filterDataByTopic",
+    "consumerOrderInfo.json": "table",
+    "topicQueueMapping.json": "topicQueueMappingInfoMap",
+    "messageRequestMode.json": "messageRequestModeMap",
+}
 TOPIC_GROUP_SEPARATOR: Final = "@"
 PERM_READ: Final = 4
 PERM_WRITE: Final = 2

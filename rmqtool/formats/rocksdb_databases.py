@@ -22,7 +22,6 @@ VERSION_2: Final = "config/rdb"  # of all three, configManagerVersion=v2
 class Manager(NamedTuple):
     """Where one manager of a broker keeps what it knows."""
 
-    table: str  # its table in the JSON file
     path: str  # the database of its own
     family: str  # its family in the database of all three
 
@@ -36,11 +35,9 @@ class Manager(NamedTuple):
 
 
 MANAGERS: Final = {
-    "topics.json": Manager("topicConfigTable", "config/topics", "topic"),
-    "subscriptionGroup.json": Manager(
-        "subscriptionGroupTable", "config/subscriptionGroups", "subscriptionGroup"
-    ),
-    "consumerOffset.json": Manager("offsetTable", "config/consumerOffsets", "consumerOffset"),
+    "topics.json": Manager("config/topics", "topic"),
+    "subscriptionGroup.json": Manager("config/subscriptionGroups", "subscriptionGroup"),
+    "consumerOffset.json": Manager("config/consumerOffsets", "consumerOffset"),
 }
 """By the name of the JSON file."""
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import numpy as np
 
 from rmqtool.broker import names
+from rmqtool.broker.names import topic_text
 from rmqtool.findings.catalogue import Severity
 from rmqtool.findings.finding import At, finding
 from rmqtool.findings.registry_commitlog import (
@@ -213,7 +214,7 @@ class RecordJudge:
                 at_record(batch, number),
                 "the topic has characters that brokers refuse" if topic else "the topic is empty",
                 expected="letters, digits and %|_-",
-                actual=topic.decode("utf-8", "backslashreplace"),
+                actual=topic_text(topic),
                 severity=Severity.NOTE if _is_possible(topic) else None,
             )
 
@@ -283,7 +284,7 @@ def at_record(batch: Batch, number: int) -> At:
         int(record[row.POSITION]),
         int(record[row.SIZE]),
         int(record[row.PHYSICAL_OFFSET]),
-        None if topic is None else topic.decode("utf-8", "backslashreplace"),
+        None if topic is None else topic_text(topic),
         int(record[row.QUEUE_ID]),
         int(record[row.QUEUE_OFFSET]),
     )

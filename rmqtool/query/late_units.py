@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
+from rmqtool.broker.names import topic_text
 from rmqtool.derive.collector import RunCollector
 from rmqtool.derive.part import DeriveOptions, derive
 from rmqtool.derive.settings import rocksdb_rules, rules_of
@@ -177,6 +178,6 @@ def late_queues(log: Log, queues: RocksQueues) -> dict[tuple[str, int], LateQueu
             runs.setdefault((run.topic, run.queue_id), []).append(run)
     late = {}
     for (topic, queue_id), some in runs.items():
-        name = topic.decode("utf-8", "backslashreplace"), queue_id
+        name = topic_text(topic), queue_id
         late[name] = LateQueue(name, queues.path, queues.queue(*name), some)
     return late

@@ -12,6 +12,7 @@ from __future__ import annotations
 from functools import cached_property
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from rmqtool.broker.names import topic_text
 from rmqtool.errors import DecodeError
 from rmqtool.formats.consume_queue import CQ_UNIT, CQ_UNIT_SIZE
 from rmqtool.formats.rocksdb_databases import DEFAULT
@@ -66,7 +67,7 @@ class RocksQueue(QueueUnits):
 
     def __init__(self, database: Database, topic: bytes, queue_id: int, ends: QueueEnds) -> None:
         self.database, self.topic_bytes, self.ends = database, topic, ends
-        self.topic, self.queue_id = topic.decode("utf-8", "backslashreplace"), queue_id
+        self.topic, self.queue_id = topic_text(topic), queue_id
         self.path = database.path
         self._begin = queue_prefix(topic, queue_id, RANGE_BEGIN)
         self._end = queue_prefix(topic, queue_id, RANGE_END)
@@ -278,7 +279,7 @@ class RocksQueues(QueueSource):
 
     def topics(self) -> list[str]:
         """List the topics, sorted."""
-        return sorted({topic.decode("utf-8", "backslashreplace") for topic, _ in self.names})
+        return sorted({topic_text(topic) for topic, _ in self.names})
 
     def queues(self) -> Iterator[RocksQueue]:
         """Give all queues, by topic, then by number."""

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final, Generic, Self, TypeVar
 
 import numpy as np
 
-from rmqtool.broker.names import LMQ_PREFIX
+from rmqtool.broker.names import LMQ_PREFIX, topic_text
 from rmqtool.derive.queue_runs import QueueKind
 from rmqtool.errors import UnreadablePath
 from rmqtool.formats.consume_queue import CQ_UNIT, CQ_UNIT_SIZE
@@ -232,7 +232,7 @@ class RocksComparingSink(_Beside["ComparingSink"]):
             DamagedDatabase: the database cannot be read.
         """
         for (topic, queue_id), ends in sorted(self._queues.ends.items()):
-            name = (topic.decode("utf-8", "backslashreplace"), queue_id)
+            name = (topic_text(topic), queue_id)
             rebuilt = self._next.get(name)
             is_later = self._files.cut is not None and (rebuilt or 0) < ends.next_offset
             if rebuilt is not None and rebuilt != ends.next_offset and not is_later:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 from rmqtool.broker.names import LMQ_PREFIX, SCHEDULE_TOPIC, is_system_topic
 from rmqtool.derive.queue_runs import QueueKind
 from rmqtool.formats.checkpoint import CHECKPOINT, FILE_LENGTH
-from rmqtool.formats.config_shapes import TOPIC_GROUP_SEPARATOR, topics
+from rmqtool.formats.config_shapes import TABLES, TOPIC_GROUP_SEPARATOR, topics
 from rmqtool.formats.java import parse_long
 from rmqtool.formats.timer import CHECK_FILE_LENGTH
 from rmqtool.query.delay_offsets import delivered_levels
@@ -21,7 +21,7 @@ from rmqtool.relog.options import QueueOffsets
 from rmqtool.repair.state.offsets import text_of, topic_entry
 from rmqtool.store.branch import TIMER_CHECK, BranchKind
 from rmqtool.store.config_files import LIGHT_OFFSETS
-from rmqtool.store.config_sources import CONFIG, CONSUMER_OFFSETS, DELAY_OFFSETS, TOPICS
+from rmqtool.store.config_sources import CONFIG, CONSUMER_OFFSETS, DELAY_OFFSETS, GROUPS, TOPICS
 from rmqtool.store.record_heads import LogReader
 from rmqtool.store.tree import open_store
 
@@ -37,16 +37,10 @@ if TYPE_CHECKING:
 
 TIMER_FILES: Final = (BranchKind.TIMER_WHEEL, BranchKind.TIMER_LOG, BranchKind.TIMER_CHECK)
 PIECE_BYTES: Final = 1 << 20
-TOPIC_TABLE: Final = "topicConfigTable"
-OFFSET_TABLE: Final = "offsetTable"
-# The name of a file to the object in it that has an entry for each topic, group or the like.
-TABLES: Final = {
-    TOPICS: TOPIC_TABLE,
-    "subscriptionGroup.json": "subscriptionGroupTable",
-    "consumerFilter.json": "filterDataByTopic",
-    "topicQueueMapping.json": "topicQueueMappingInfoMap",
-    "messageRequestMode.json": "messageRequestModeMap",
-}
+TOPIC_TABLE, OFFSET_TABLE = TABLES[TOPICS], TABLES[CONSUMER_OFFSETS]
+COPIED: Final = (
+    *(TOPICS, GROUPS, "consumerFilter.json", "topicQueueMapping.json", "messageRequestMode.json"),
+)
 
 
 def write_state(
@@ -70,8 +64,8 @@ def write_state(
         Offsets of consumers that were carried along.
     """
     compacted: set[str] = set()
-    for name, table in TABLES.items():
-        document = _merged(stores, name, table)
+    for name in COPIED:
+        document = _merged(stores, name, TABLES[name])
         if name == TOPICS:
             document = _with_topics(document, built)
             compacted = {topic.topic for topic in topics(document) if topic.is_compaction}

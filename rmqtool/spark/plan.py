@@ -238,8 +238,7 @@ def log_tasks(options: SourceOptions) -> Iterator[LogTask]:
     is_dledger = view.branch is BranchKind.DLEDGER
     log = store.commitlog if is_dledger or not store.is_dledger else store.old_commitlog
     with Trimmer(store, log) as trimmer:
-        for one in trimmer.trimmed(parts, selection):
-            yield LogTask(one.part, one.start)
+        yield from trimmer.trimmed(parts, selection)
 
 
 def _file_tasks(options: SourceOptions) -> Iterator[Task]:
@@ -390,14 +389,6 @@ class NoTime(Exception):
     """Where a place in a log lies in time cannot be told."""
 
 
-@dataclass(frozen=True, slots=True)
-class Trimmed:
-    """A part, and where its first extent begins."""
-
-    part: SegmentPart  # which bytes
-    start: int | None = None  # position of the first extent; None where it is still to be found
-
-
 @dataclass(slots=True)
 class Trimmer:
     """Finds records in a log. A context manager."""
@@ -418,23 +409,23 @@ class Trimmer:
         self.reader.__exit__()
         self.queues.close()
 
-    def trimmed(self, parts: Sequence[SegmentPart], selection: Selection) -> Iterator[Trimmed]:
+    def trimmed(self, parts: Sequence[SegmentPart], selection: Selection) -> Iterator[LogTask]:
         """Yield parts as they are to be read; where something cannot be read, as they are."""
         for segment, some in groupby(parts, key=lambda part: part.segment):
             cut = list(some)
             try:
                 found = list(self._in_segment(segment, cut, selection))
             except (RmqtoolError, NoTime):
-                found = [Trimmed(part) for part in cut]
+                found = [LogTask(part) for part in cut]
             yield from found
 
     def _in_segment(
         self, segment: Segment, parts: list[SegmentPart], selection: Selection
-    ) -> Iterator[Trimmed]:
+    ) -> Iterator[LogTask]:
         start, _ = selection.offsets
         low, high = self._in_time(segment, selection.store_time)
         if low and segment.missing_before:
-            yield Trimmed(SegmentPart(segment, 0, 0))  # it tells of the hole before the segment
+            yield LogTask(SegmentPart(segment, 0, 0))  # it tells of the hole before the segment
         if start is not None:
             low = max(low, start - DLEDGER_BODY_OFFSET - segment.start)
         left = [part for part in parts if (part.end > low and part.begin < high) or not part.length]
@@ -442,7 +433,7 @@ class Trimmer:
         ends = [*(begin for begin, _ in begins[1:]), min(left[-1].end, high)] if left else []
         for part, (begin, is_known), end in zip(left, begins, ends, strict=True):
             if begin < end or not part.length:
-                yield Trimmed(part._replace(begin=begin, end=end), begin if is_known else None)
+                yield LogTask(part._replace(begin=begin, end=end), begin if is_known else None)
 
     def _begin(self, part: SegmentPart, low: int) -> tuple[int, bool]:
         """Give the position where a part shall begin, and whether an extent begins there.

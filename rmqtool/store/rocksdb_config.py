@@ -57,7 +57,7 @@ def merged(found: ConfigDocument, in_json: ConfigDocument, name: str) -> ConfigD
     counters = [config_shapes.data_version(one.document).counter or 0 for one in (found, in_json)]
     if not in_json or not found or found.path == VERSION_2 or counters[1] <= counters[0]:
         return found if found or not in_json else in_json
-    table = MANAGERS[name].table
+    table = config_shapes.TABLES[name]
     newer = in_json.document.get(table)
     document = dict(found.document)
     document[table] = {**document[table], **(newer if isinstance(newer, dict) else {})}
@@ -84,7 +84,7 @@ def _version_1(database: Database, name: str) -> dict[str, Any]:
     """Read the rows of a manager, and its version."""
     table: dict[str, Any] = {}
     manager, path = MANAGERS[name], database.path
-    document: dict[str, Any] = {manager.table: table}
+    document: dict[str, Any] = {config_shapes.TABLES[name]: table}
     for row in _rows(database, manager.data_in(path), json_row):
         if row.kind == "entry":
             table[java.text(row.values["name"])] = _offsets_of(_json(row), name)
@@ -112,7 +112,7 @@ def _version_2(database: Database, name: str) -> dict[str, Any]:
     """Read the rows of one manager out of those of all."""
     kind = {"topics.json": "topic", "subscriptionGroup.json": "group"}.get(name, "consumer_offset")
     table: dict[str, Any] = {}
-    document: dict[str, Any] = {MANAGERS[name].table: table}
+    document: dict[str, Any] = {config_shapes.TABLES[name]: table}
     offsets: dict[str, dict[str, dict[str, int]]] = {"consumer_offset": table, "pull_offset": {}}
     for row in _rows(database, DEFAULT, v2_row):
         values = row.values

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 
 from rmqtool.broker.names import LMQ_PREFIX
 from rmqtool.errors import UnreadablePath, UsageError
-from rmqtool.formats.config_shapes import TOPIC_GROUP_SEPARATOR
+from rmqtool.formats.config_shapes import TABLES, TOPIC_GROUP_SEPARATOR
 from rmqtool.formats.rocksdb_databases import MANAGERS
 from rmqtool.store.branch import BranchKind
 from rmqtool.store.config_files import CONFIG_NAMES, LIGHT_OFFSETS
@@ -93,7 +93,7 @@ def _light_offsets(offsets: ConfigDocument, in_json: ConfigDocument) -> ConfigDo
     """
     table = in_json.document.get(LIGHT_TABLE)
     light = dict(table) if isinstance(table, dict) else {}
-    for pair, queues in offsets.document[MANAGERS[OFFSETS].table].items():
+    for pair, queues in offsets.document[TABLES[OFFSETS]].items():
         group = pair.partition(TOPIC_GROUP_SEPARATOR)[2]
         if isinstance(queues, dict) and group.startswith(LMQ_PREFIX):
             light |= dict.fromkeys([pair], next(iter(queues.values()), 0))
@@ -103,6 +103,6 @@ def _light_offsets(offsets: ConfigDocument, in_json: ConfigDocument) -> ConfigDo
 
 def _entries(found: ConfigDocument) -> int | None:
     """Count what one of the three great tables holds."""
-    manager = MANAGERS.get(OFFSETS if found.name == LIGHT_OFFSETS else found.name)
-    table = found.document.get(manager.table) if manager else None
+    is_great = found.name in {*MANAGERS, LIGHT_OFFSETS}
+    table = found.document.get(TABLES[found.name]) if is_great else None
     return len(table) if isinstance(table, dict) else None

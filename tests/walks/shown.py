@@ -192,8 +192,8 @@ def container(tool: Tool) -> Shown:
     expected, rows = (tool.rows("dump", str(path), *columns) for path in (store, packed))
     return {
         "its records are read": bool(rows) and expected == rows,
-        "--help names it": ".tar.bz2" in tool("dump", "--help"),
-        "the manual has it": "tar.bz2" in _page(tool, "man1/rmqtool-dump.1"),
+        "--help names it": ".tar.bz2" in tool("info", "--help"),
+        "the manual has it": "tar.bz2" in _page(tool, "man1/rmqtool-info.1"),
     }
 
 

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
+from rmqtool.broker.names import topic_text
 from rmqtool.derive.run_pool import SHORT_RUN
 from rmqtool.derive.runs import IndexRun
 from rmqtool.errors import DecodeError, StoreError
@@ -165,7 +166,7 @@ class Prover:
 def _is_there(queues: Queues, run: QueueRun) -> bool:
     """Tell whether the units of a run lie in its queue, where its queue offset says."""
     try:
-        found = queues.files.queue(run.topic.decode("utf-8", "backslashreplace"), run.queue_id)
+        found = queues.files.queue(topic_text(run.topic), run.queue_id)
         return found is not None and found.packed(run.queue_offset, run.count) == run.units
     except StoreError:
         return False

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
+from rmqtool.broker.names import topic_text
 from rmqtool.check.queues.grouping import grouped
 from rmqtool.errors import UnreadablePath
 from rmqtool.findings.finding import At, finding
@@ -75,7 +76,7 @@ class BatchComparer:
     def take(self, runs: QueueRuns) -> Iterator[Finding]:
         """Compare the units of one part."""
         for run in runs:
-            name = (run.topic.decode("utf-8", "backslashreplace"), run.queue_id)
+            name = (topic_text(run.topic), run.queue_id)
             if self._inspection.options.topic not in {None, name[0]}:
                 continue
             state = self._states.get(name)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from rmqtool.broker.names import LMQ_PREFIX
+from rmqtool.broker.names import LMQ_PREFIX, topic_text
 from rmqtool.check.observer import NONE_PROVEN
 from rmqtool.check.queues.consume_queue_ext import ExtUnits
 from rmqtool.check.queues.grouping import grouped
@@ -97,7 +97,7 @@ class QueueComparer:
             yield from self._take(state, run, proven)
 
     def _new_state(self, run: QueueRun) -> QueueState:
-        name = (run.topic.decode("utf-8", "backslashreplace"), run.queue_id)
+        name = (topic_text(run.topic), run.queue_id)
         state = QueueState(self._inspection.queue("queues", name))
         if self._inspection.account.unread or state.files.oddities:
             state.unread += self._unread_units(state)

@@ -25,6 +25,7 @@ from rmqtool.broker.names import (
     RETRY_PREFIX,
     is_made_by_brokers,
     is_system_group,
+    topic_text,
 )
 from rmqtool.check.queues.queue_tails import GONE, is_reached_by_name
 from rmqtool.check.rocksdb import entries
@@ -424,7 +425,7 @@ class EndJudge:
         """Compare the ends of queues in files and in RocksDB: RQ-PAIR."""
         is_read = self._inspection.scope.release.combines_queue_stores
         for (topic, queue_id), ends in sorted(self._comparer.source.ends.items()):
-            name = topic.decode("utf-8", "backslashreplace")
+            name = topic_text(topic)
             if topic.startswith(LMQ_PREFIX.raw) or ends.maximum is None:
                 continue
             queue = self._inspection.units("queues").get((name, queue_id))

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
+from rmqtool.broker.names import topic_text
 from rmqtool.formats.batch_queue import BATCH_CQ_UNIT
 from rmqtool.queues.kinds import as_units
 from rmqtool.queues.units import KnownQueue
@@ -191,7 +192,7 @@ class BatchRepair:
             queue.patches.append((number, bytes(len(units.tobytes().rstrip(b"\0")))))
 
     def _open(self, run: QueueRun) -> RepairedBatchQueue:
-        topic = run.topic.decode("utf-8", "backslashreplace")
+        topic = topic_text(run.topic)
         units = self._inspection.queue("batch_queues", (topic, run.queue_id))
         queue = RepairedBatchQueue(units, self._first(units))
         self.queues[run.topic, run.queue_id] = queue

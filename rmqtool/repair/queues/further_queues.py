@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from rmqtool.broker.names import further_queue_id
+from rmqtool.broker.names import further_queue_id, topic_text
 from rmqtool.derive.settings import rules_of
 from rmqtool.errors import DecodeError, UnreadablePath
 from rmqtool.findings.registry_commitlog import CL_LMQ, CL_QOFF_GAP
@@ -185,7 +185,7 @@ class FurtherNumbers:
 
     def _by_unit(self, queue: Queue, one: Misnumbered) -> int | None:
         """Give the number of the only unit that names a record; None without, or with several."""
-        topic = queue[0].decode("utf-8", "backslashreplace")
+        topic = topic_text(queue[0])
         found: list[int] = []
         try:
             for number, units in self._inspection.queue("queues", (topic, queue[1])).used():
@@ -207,9 +207,7 @@ class FurtherNumbers:
             segment = segment_at(record.physical_offset)
             if segment is None:
                 continue
-            names = ", ".join(
-                topic.decode("utf-8", "backslashreplace") for topic, _ in record.queues
-            )
+            names = ", ".join(topic_text(topic) for topic, _ in record.queues)
             lost = "" if record.is_known else f"the numbers of one message in {names}"
             position = record.physical_offset - segment.start + record.position
             reason = PUT_BACK if record.is_known else BLANKED
@@ -220,7 +218,7 @@ class FurtherNumbers:
         if defect.code not in {CQ_LMQ, CL_QOFF_GAP} or defect.position is None:
             return False  # of a queue as a whole
         return any(
-            (topic.decode("utf-8", "backslashreplace"), queue_id) == (defect.topic, defect.queue_id)
+            (topic_text(topic), queue_id) == (defect.topic, defect.queue_id)
             for record in self.records
             if record.is_known
             for topic, queue_id in record.queues

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import numpy as np
 
 from rmqtool.broker.dispatch import light_queues
-from rmqtool.broker.names import LMQ_PREFIX
+from rmqtool.broker.names import LMQ_PREFIX, topic_raw, topic_text
 from rmqtool.check.queues.queue_state import UNIT
 from rmqtool.derive.queue_runs import QueueKind
 from rmqtool.derive.settings import rules_of
@@ -85,7 +85,7 @@ class Misplaced:
         """Tell whether a finding is only a consequence."""
         if defect.physical_offset == self.physical_offset:
             return defect.code in {*OF_UNITS, *OF_RECORDS, IX_KEY}
-        queues = {(_text(topic), queue_id) for topic, queue_id in self.queues}
+        queues = {(topic_text(topic), queue_id) for topic, queue_id in self.queues}
         return defect.code in OF_RECORDS and (defect.topic, defect.queue_id) in queues
 
 
@@ -118,7 +118,7 @@ def _at(
     if topic is None or queue_id is None or number is None:
         return  # said of more than a unit
     units = inspection.queue("queues", (topic, queue_id))
-    own = (topic.encode(errors="surrogateescape"), queue_id, number)
+    own = (topic_raw(topic), queue_id, number)
     unit = units.packed(number, 1)
     if not any(unit):
         unit = _missing_unit(repair, own)
@@ -222,7 +222,7 @@ def _is_claimed(repair: QueueRepair, one: Misplaced) -> bool:
 
 def _has_unit(inspection: Inspection, one: Misplaced) -> bool:
     """Tell whether a unit of the record stands where the record says, too."""
-    topic = _text(one.claimed[0])
+    topic = topic_text(one.claimed[0])
     if one.claimed[2] < 0:
         return False
     units = inspection.queue("queues", (topic, one.claimed[1]))
@@ -263,10 +263,6 @@ def _moved(run: QueueRun, one: Misplaced) -> QueueRun | None:
     return replace(run, topic=topic, queue_id=queue_id, queue_offset=number, units=units)
 
 
-def _text(topic: bytes) -> str:
-    return topic.decode("utf-8", "backslashreplace")
-
-
 def _slice(run: QueueRun, first: int, end: int) -> QueueRun:
     units = run.units[first * UNIT : end * UNIT]
     return replace(run, queue_offset=run.queue_offset + first, units=units, count=end - first)
@@ -288,7 +284,7 @@ def edit(
         segment = segment_at(one.physical_offset)
         if segment is not None:
             name = one.field.replace("_", " ")
-            topic = _text(one.own[0])
+            topic = topic_text(one.own[0])
             reason = (
                 f"the record's {name}, as its queue has it: {topic} queue {one.own[1]}, "
                 f"queue offset {one.own[2]}"

@@ -6,7 +6,7 @@ from collections import defaultdict
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
-from rmqtool.broker.names import LMQ_PREFIX, is_deleted, is_deleted_when_idle
+from rmqtool.broker.names import LMQ_PREFIX, is_deleted, is_deleted_when_idle, topic_raw
 from rmqtool.check.queues.orphans import FEWER, is_past, queue_counts
 from rmqtool.check.queues.queue_state import UNIT
 from rmqtool.check.queues.queue_tails import is_reached_by_name
@@ -230,7 +230,7 @@ def edit_batch_queues(
 ) -> None:
     """Write what differs of the batch queues likewise; of others only lengths are put right."""
     for topic, queue_id in inspection.units("batch_queues"):
-        if (topic.encode(errors="surrogateescape"), queue_id) not in repair.queues:
+        if (topic_raw(topic), queue_id) not in repair.queues:
             units = inspection.queue("batch_queues", (topic, queue_id))
             _lengths(writer, units.files, repair.file_length)
     counts = _counts(inspection)

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from rmqtool.broker.names import LMQ_PREFIX
+from rmqtool.broker.names import LMQ_PREFIX, topic_raw, topic_text
 from rmqtool.check.queues.consume_queue_ext import ExtUnits
 from rmqtool.check.queues.consume_queue_ext import is_whole as ext_file_is_whole
 from rmqtool.check.queues.queue_state import UNIT
@@ -245,13 +245,13 @@ class QueueRepair:
                 continue
             is_empty = queue.starts_without_units(is_crashed=self.is_crashed)
             if queue.patches or odd or is_empty:
-                self.queues[topic.encode("utf-8", "surrogateescape"), queue_id] = queue
+                self.queues[topic_raw(topic), queue_id] = queue
 
     def is_kept(self, finding: Finding) -> bool:
         """Tell whether a finding is about a queue that stays as it is, as it is worth more so."""
         if finding.topic is None or finding.queue_id is None:
             return False
-        name = finding.topic.encode(errors="surrogateescape"), finding.queue_id
+        name = topic_raw(finding.topic), finding.queue_id
         queue = self.queues.get(name)
         return queue is not None and queue.kept_messages > 0
 
@@ -265,13 +265,13 @@ class QueueRepair:
 
         To be asked once all runs were taken and `finish` was called.
         """
-        queue = self.queues.get((topic.encode(errors="surrogateescape"), queue_id))
+        queue = self.queues.get((topic_raw(topic), queue_id))
         if queue is None or queue.placement.next < 0:
             return None
         return range(queue.placement.first, queue.placement.next)
 
     def _open(self, name: bytes, queue_id: int) -> RepairedQueue:
-        topic = name.decode("utf-8", "backslashreplace")
+        topic = topic_text(name)
         units = self._inspection.queue("queues", (topic, queue_id))
         queue = RepairedQueue(units, BridgedPlacement(*self._log))
         self.queues[name, queue_id] = queue

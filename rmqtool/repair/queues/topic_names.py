@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import numpy as np
 
 from rmqtool.broker.dispatch import index_keys
+from rmqtool.broker.names import topic_raw, topic_text
 from rmqtool.check.inspection import UNIT_FAMILIES
 from rmqtool.errors import DecodeError, UnreadablePath
 from rmqtool.findings.catalogue import Severity
@@ -145,7 +146,7 @@ class _Names:
         names |= self.inspection.topics or set()
         found: dict[int, list[bytes]] = defaultdict(list)
         for name in sorted(names):
-            raw = name.encode(errors="surrogateescape")
+            raw = topic_raw(name)
             if LEGAL_TOPIC.fullmatch(raw):
                 found[len(raw)].append(raw)
         return {
@@ -159,7 +160,7 @@ class _Names:
         return crc_matches(raw, message.properties) is not False
 
     def _queues(self, message: Message, topic: bytes) -> Iterator[QueueUnits]:
-        name = (topic.decode("utf-8", "backslashreplace"), message.queue_id)
+        name = (topic_text(topic), message.queue_id)
         for kind in UNIT_FAMILIES:
             if name in self.inspection.units(kind):
                 yield self.inspection.queue(kind, name)

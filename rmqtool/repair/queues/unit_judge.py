@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from rmqtool.broker.names import LMQ_PREFIX
+from rmqtool.broker.names import LMQ_PREFIX, topic_raw
 from rmqtool.check.queues.queue_state import UNIT
 from rmqtool.errors import DecodeError
 from rmqtool.findings.registry_commitlog import CL_QOFF_GAP
@@ -148,7 +148,7 @@ class LostUnits:
 
     def _will_have(self, name: str, number: str, physical_offset: int) -> bool:
         """Tell whether a light queue has a record at its number once the queues are repaired."""
-        queue = self.queues.get((name.encode(errors="surrogateescape"), 0))
+        queue = self.queues.get((topic_raw(name), 0))
         if queue is None or not number.isdecimal():
             return False
         return PHYSICAL_OFFSET.of(queue.will_be(int(number))) == physical_offset

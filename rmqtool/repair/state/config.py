@@ -6,7 +6,7 @@ Source: ConfigManager#load, TopicConfigManager, EpochFileCache, 4.9.3 to 5.5.0.
 from __future__ import annotations
 
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from rmqtool.broker.names import SCHEDULE_TOPIC, is_made_by_brokers
 from rmqtool.errors import DecodeError, UnreadablePath
@@ -15,6 +15,7 @@ from rmqtool.findings.registry_layout import FS_ORPHAN
 from rmqtool.findings.registry_state import CF_JSON, EP_CRC
 from rmqtool.formats import epoch
 from rmqtool.formats.config import parse_object
+from rmqtool.formats.config_shapes import TABLES
 from rmqtool.repair.log.content import Content
 from rmqtool.repair.state import offsets
 from rmqtool.repair.state.offsets import (
@@ -141,14 +142,6 @@ def _is_epoch(raw: bytes) -> bool:
 # See ConfigManager#load, TopicConfigManager, ScheduleMessageService#load, 4.9.3 to 5.5.0.
 
 
-NEUTRAL: Final[dict[str, dict[str, Any]]] = {
-    "consumerOffset.json": {"offsetTable": {}},
-    LIGHT_OFFSETS: {"offsetTable": {}, "lmqOffsetTable": {}},
-    "subscriptionGroup.json": {"subscriptionGroupTable": {}},
-    "consumerFilter.json": {"filterDataByTopic": {}},
-    "consumerOrderInfo.json": {"table": {}},
-    "topicQueueMapping.json": {"topicQueueMappingInfoMap": {}},
-}
 CONSUMED: Final = (
     "how far groups have consumed: each begins at the first or the last message, as its clients say"
 )
@@ -173,6 +166,9 @@ def neutral(survey: LogSurvey, name: str) -> tuple[str, str] | None:
     Returns:
         None for a file that is not known, and where the log cannot be asked.
     """
+    if name not in LOST:
+        return None
+    table: dict[str, int] = {}
     if name == "delayOffset.json":
         try:
             from rmqtool.query.delay_offsets import delay_offsets  # it looks up messages
@@ -180,11 +176,11 @@ def neutral(survey: LogSurvey, name: str) -> tuple[str, str] | None:
             offsets = delay_offsets(survey.inspection.store, _delay_queues(survey))
         except UnreadablePath:
             return None
-        document = {"offsetTable": {str(level): offset for level, offset in offsets.items()}}
-        return text_of(document), LOST[name]
-    if name not in NEUTRAL:
-        return None
-    return text_of(NEUTRAL[name]), LOST[name]
+        table = {str(level): offset for level, offset in offsets.items()}
+    document = {TABLES[name]: table}
+    if name == LIGHT_OFFSETS:
+        document["lmqOffsetTable"] = {}
+    return text_of(document), LOST[name]
 
 
 def _delay_queues(survey: LogSurvey) -> list[tuple[int, int, int]]:
