@@ -214,6 +214,15 @@ def test_offsets_inside_damage(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     ]
 
 
+def test_unused_dledger_directory(tmp_path: Path) -> None:
+    """Beside a DLedger directory without a file, records of the plain log are read as such."""
+    build_store(tmp_path, 4)
+    expected_rows = rows(tmp_path)
+    (tmp_path / "dledger-n0/data").mkdir(parents=True)
+    assert expected_rows == rows(tmp_path)
+    assert 4 == sum("extent" not in row for row in expected_rows)
+
+
 def test_missing_segment(tmp_path: Path) -> None:
     """Where a segment is missing, one row says from where to where, whichever offsets are asked."""
     build_store(tmp_path, 200)
