@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import re
 from collections import defaultdict
 from pathlib import Path
@@ -94,3 +95,17 @@ def test_modules_have_a_size() -> None:
     short = {name for name, length in lengths.items() if length < SHORTEST}
     alone = {name for name in short if not name.startswith(("formats/", "cli/commands/"))}
     assert set(SHORT) == alone
+
+
+def test_options_are_declared_once() -> None:
+    """A command makes the options of the library by `options_of`; it copies no field of its own."""
+    copied = [
+        f"{path.name}: {keyword.arg}"
+        for path in (PACKAGE / "cli").rglob("*.py")
+        for call in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(call, ast.Call) and ast.unparse(call.func).endswith("Options")
+        for keyword in call.keywords
+        if isinstance(keyword.value, ast.Attribute) and keyword.value.attr == keyword.arg
+    ]
+    # A source of rows has most of what it is asked from other places.
+    assert ["export.py: fillers", "export.py: table", "sql.py: broker_conf"] == sorted(copied)

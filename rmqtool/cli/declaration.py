@@ -26,11 +26,25 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import MISSING, fields, is_dataclass, replace
 from functools import cache
 from types import UnionType
-from typing import Any, ClassVar, Final, NamedTuple, TypeAlias, TypeVar, get_args, get_type_hints
+from typing import (
+    TYPE_CHECKING,
+    Any,
+    ClassVar,
+    Final,
+    NamedTuple,
+    TypeAlias,
+    TypeVar,
+    get_args,
+    get_type_hints,
+)
 
 from rmqtool.errors import UsageError
 
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
+
 C = TypeVar("C", bound="Command")
+T = TypeVar("T", bound="DataclassInstance")
 Raw: TypeAlias = str | bool | list[str]  # as typed: a text, a flag, texts
 Word: TypeAlias = tuple[str, str]  # what may be typed, and what it is
 NOT: Final = "/"  # in the name of a flag, before what switches it off
@@ -274,3 +288,21 @@ def build(command: type[C], given: Mapping[str, Raw]) -> C:
     for group, some in values.items():
         own[group] = replace(getattr(command, group), **some)  # its default is the class's own
     return command(**own)
+
+
+def options_of(kind: type[T], *holders: DataclassInstance, **given: object) -> T:
+    """Make the options of a library call: what is given, else the fields of a command by name.
+
+    Args:
+        kind: of the options.
+        holders: the command, or groups of its options.
+        given: what has another name or another type in the command, or is not in it.
+    """
+    names = {field.name for field in fields(kind)}
+    own = {
+        field.name: getattr(holder, field.name)
+        for holder in holders
+        for field in fields(holder)
+        if field.name in names
+    }
+    return kind(**own | given)

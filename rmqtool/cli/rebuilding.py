@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 
 from rmqtool.cli.completion.values import broker_versions, zones
-from rmqtool.cli.declaration import Option
+from rmqtool.cli.declaration import Option, options_of
 from rmqtool.cli.engines import stores_of
 from rmqtool.cli.exits import DONE, IN_PART, NO
 from rmqtool.cli.options import BrokerConf, Jobs, UnpackLimit
@@ -83,21 +83,19 @@ class RuleOptions:
     jobs: Jobs = None
 
 
-def options_of(
+def rebuild_options(
     stores: tuple[str, str | None],
     target: Target,
-    to: Output,
-    rules: RuleOptions,
-    units: UnitOptions,
+    *groups: Output | UnitOptions | RuleOptions,
+    **given: object,
 ) -> RebuildOptions:
     """Give what the library is to do, from what was said.
 
     Args:
         stores: one, or a pattern, and a file of stores.
         target: what is rebuilt.
-        to: what becomes of the files.
-        rules: whose rules they follow.
-        units: what the units of queues are to be.
+        groups: of options that the command has.
+        given: options that it has alone.
 
     Raises:
         UsageError: no store is named, or the options contradict each other.
@@ -106,21 +104,7 @@ def options_of(
 
     store, stores_file = stores
     stores_of(store, stores_file)
-
-    return RebuildOptions(
-        store,
-        target,
-        output=to.output,
-        in_place=to.in_place,
-        check=to.check,
-        dry_run=to.dry_run,
-        like_broker=units.like_broker,
-        ext=units.ext,
-        time_zone=rules.time_zone,
-        broker_version=rules.broker_version,
-        broker_conf=rules.broker_conf,
-        jobs=rules.jobs,
-    )
+    return options_of(RebuildOptions, *groups, store=store, target=target, **given)
 
 
 def names_many(store: str, stores_file: str | None) -> bool:

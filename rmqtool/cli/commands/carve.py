@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Annotated
 
 from rmqtool.carve.options import CarveFormat, CarveOptions
-from rmqtool.cli.declaration import Argument, Command, Only, Option
+from rmqtool.cli.declaration import Argument, Command, Only, Option, options_of
 from rmqtool.cli.delivery import Delivery
 from rmqtool.cli.exits import DONE, IN_PART, NO
 from rmqtool.cli.options import Jobs, UnpackLimit
@@ -126,15 +126,11 @@ class Carve(Command):
         from rmqtool.ranges import size
 
         limit = self.unpack_limit
-        return CarveOptions(
-            images=self.images,
-            output=self.output,
-            format=self.format,
-            by_store=self.by_store,
-            lone=self.lone,
+        return options_of(
+            CarveOptions,
+            self,
             columns=self.delivery.wanted_columns,
             unpack_limit=None if limit is None else size("--unpack-limit", limit),
-            jobs=self.jobs,
         )
 
     def _end(self, done: Carved) -> int:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Annotated
 
 from rmqtool.cli.completion.values import broker_versions
-from rmqtool.cli.declaration import Command, Only, Option
+from rmqtool.cli.declaration import Command, Only, Option, options_of
 from rmqtool.cli.delivery import Delivery
 from rmqtool.cli.options import AsUser, BrokerConf, Jobs, StorePath, UnpackLimit
 from rmqtool.render.look import Format
@@ -61,15 +61,9 @@ class Doctor(Command):
         from rmqtool.store.tree import open_store
 
         self.delivery.keep_out_of(self.store)
-        options = RepairOptions(
-            self.store,
-            broker_version=self.broker_version,
-            broker_conf=self.broker_conf,
-            jobs=self.jobs,
-        )
         total = open_store(self.store, self.broker_conf).commitlog.size
         with progress("doctor", total, quiet=self.delivery.quiet) as advance:
-            seen = examine_store(options, advance, self.as_user)
+            seen = examine_store(options_of(RepairOptions, self), advance, self.as_user)
         if self.delivery.wanted_format is Format.TABLE:
             self.delivery.emit(screen(seen))
             if more := summary(seen):

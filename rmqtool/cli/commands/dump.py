@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 from rmqtool.cli.choosing import Bodies, Choosing, Fillers, Hex
 from rmqtool.cli.completion.values import kinds
-from rmqtool.cli.declaration import Command, Only, Option
+from rmqtool.cli.declaration import Command, Only, Option, options_of
 from rmqtool.cli.delivery import Delivery
 from rmqtool.cli.engines import EngineChoice, decide
 from rmqtool.cli.exits import DONE, IN_PART, NO, NOT_DONE, say
@@ -124,18 +124,14 @@ class Dump(Command):
         delivery = self._delivery
         delivery.keep_out_of(*self.paths)
         clock = delivery.clock
-        options = DumpOptions(
-            paths=self.paths,
+        options = options_of(
+            DumpOptions,
+            self,
             word=self.as_,
-            broker_conf=self.broker_conf,
             selection=self.choosing.selection(clock),
             body=self.bodies.options(),
-            limit=self.limit,
-            tail=self.tail,
-            fillers=self.fillers,
             as_json=delivery.is_json,
             columns=delivery.wanted_columns,
-            jobs=self.jobs,
             is_hex=self.hex,
         )
         delivery.note(clock.note)

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Annotated
 
 from rmqtool.cli.choosing import Choosing
-from rmqtool.cli.declaration import Argument, Command, Only, Option
+from rmqtool.cli.declaration import Argument, Command, Only, Option, options_of
 from rmqtool.cli.delivery import Delivery
 from rmqtool.cli.exits import DONE, IN_PART, NO, NOT_DONE, say
 from rmqtool.cli.options import BrokerConf, Jobs, UnpackLimit
@@ -126,21 +126,13 @@ class Extract(Command):
     def _options(self, clock: Clock) -> ExtractOptions:
         from rmqtool.ranges import size
 
-        return ExtractOptions(
+        return options_of(
+            ExtractOptions,
+            self,
             paths=self.stores,
-            output=self.output,
-            format=self.format,
             selection=self.choosing.selection(clock),
-            unconsumed_by=self.unconsumed_by,
-            dead_letters=self.dead_letters,
-            held=self.held,
-            where=self.where,
-            undecided=self.undecided,
-            lost_in=self.lost_in,
             columns=self.delivery.wanted_columns,
             body_limit=size("--body-limit", self.body_limit),
-            broker_conf=self.broker_conf,
-            jobs=self.jobs,
         )
 
     def _end(self, done: Extracted) -> int:

@@ -14,8 +14,8 @@ from rmqtool.cli.rebuilding import (
     UnitOptions,
     describe,
     names_many,
-    options_of,
     rebuild,
+    rebuild_options,
 )
 
 
@@ -48,7 +48,7 @@ class Rebuild(Command):
         from rmqtool.rebuild.options import Target
 
         stores = self.store, self.stores_file
-        options = options_of(stores, Target.ALL, self.to, self.rules, self.units)
+        options = rebuild_options(stores, Target.ALL, self.to, self.rules, self.units)
         return rebuild(
             options, self.delivery, self.choice, yes=self.to.yes, stores_file=self.stores_file
         )

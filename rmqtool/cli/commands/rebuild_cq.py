@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Annotated
 
 from rmqtool.cli.completion.values import queues, topics
@@ -16,8 +16,8 @@ from rmqtool.cli.rebuilding import (
     UnitOptions,
     describe,
     names_many,
-    options_of,
     rebuild,
+    rebuild_options,
 )
 from rmqtool.rebuild.options import StoreType
 
@@ -66,10 +66,8 @@ class RebuildCq(Command):
         from rmqtool.rebuild.options import Target
 
         stores = self.store, self.stores_file
-        options = options_of(stores, Target.QUEUES, self.to, self.rules, self.units)
-        options = replace(
-            options, topic=self.topic, queue_id=self.queue, store_type=self.store_type
-        )
+        own = {"topic": self.topic, "queue_id": self.queue, "store_type": self.store_type}
+        options = rebuild_options(stores, Target.QUEUES, self.to, self.rules, self.units, **own)
         return rebuild(
             options, self.delivery, self.choice, yes=self.to.yes, stores_file=self.stores_file
         )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Annotated
 
 from rmqtool.cli.declaration import Command, Option
@@ -12,11 +12,10 @@ from rmqtool.cli.options import StorePath, StoresFile
 from rmqtool.cli.rebuilding import (
     Output,
     RuleOptions,
-    UnitOptions,
     describe,
     names_many,
-    options_of,
     rebuild,
+    rebuild_options,
 )
 from rmqtool.rebuild.options import StoreType
 
@@ -58,8 +57,8 @@ class RebuildIndex(Command):
         from rmqtool.rebuild.options import Target
 
         stores = self.store, self.stores_file
-        options = options_of(stores, Target.INDEX, self.to, self.rules, UnitOptions())
-        options = replace(options, store_type=self.store_type)
+        own = {"store_type": self.store_type}
+        options = rebuild_options(stores, Target.INDEX, self.to, self.rules, **own)
         return rebuild(
             options, self.delivery, self.choice, yes=self.to.yes, stores_file=self.stores_file
         )

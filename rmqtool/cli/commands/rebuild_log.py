@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from rmqtool.cli.choosing import Choosing
 from rmqtool.cli.completion.values import broker_versions
-from rmqtool.cli.declaration import Argument, Command, Only, Option
+from rmqtool.cli.declaration import Argument, Command, Only, Option, options_of
 from rmqtool.cli.delivery import Delivery
 from rmqtool.cli.exits import DONE, IN_PART, NO, NOT_DONE, say
 from rmqtool.cli.options import BrokerConf, Jobs, UnpackLimit
@@ -44,7 +44,7 @@ class RebuildLog(Command):
         Positions,
         Option("--positions", "Where records go: one after the other, or where they lay."),
     ] = Positions.PACK
-    numbering: Annotated[
+    queue_offsets: Annotated[
         QueueOffsets,
         Option(
             "--queue-offsets",
@@ -140,20 +140,13 @@ class RebuildLog(Command):
         from rmqtool.relog.encoder import host_of
 
         length = self.segment_size
-        return LogOptions(
-            sources=self.sources,
-            output=self.output,
-            dry_run=self.dry_run,
-            positions=self.positions,
-            queue_offsets=self.numbering,
+        return options_of(
+            LogOptions,
+            self,
             segment_size=None if length is None else size("--segment-size", length),
             store_host=b"" if self.store_host is None else host_of(self.store_host),
-            record_version=self.record_version,
             selection=self.choosing.selection(clock),
             expired_at=clock.ms("--drop-expired", "now") if self.drop_expired else None,
-            broker_version=self.broker_version,
-            broker_conf=self.broker_conf,
-            jobs=self.jobs,
         )
 
     def _end(self, done: LogResult) -> int:

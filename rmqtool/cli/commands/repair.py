@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Annotated, Final
 
 from rmqtool.cli.completion.values import broker_versions
-from rmqtool.cli.declaration import Command, Option
+from rmqtool.cli.declaration import Command, Option, options_of
 from rmqtool.cli.delivery import Delivery, Shown
 from rmqtool.cli.exits import DONE, NO
 from rmqtool.cli.options import BrokerConf, Jobs, StorePath, UnpackLimit
@@ -145,18 +145,7 @@ class Repair(Command):
         memory.give_back_arrays()
         from rmqtool.repair.options import RepairOptions
 
-        options = RepairOptions(
-            self.store,
-            broker_version=self.broker_version,
-            broker_conf=self.broker_conf,
-            bridge_missing=self.bridge_missing,
-            clamp_offsets=self.clamp_offsets,
-            reset_config=self.reset_config,
-            fast_start=self.fast_start,
-            replica=self.replica,
-            jobs=self.jobs,
-        )
-        return self._undo() if self.undo else self._repair(options)
+        return self._undo() if self.undo else self._repair(options_of(RepairOptions, self))
 
     def _undo(self) -> int:
         from rmqtool import repair

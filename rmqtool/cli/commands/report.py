@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated
 
-from rmqtool.cli.declaration import Command, Option
+from rmqtool.cli.declaration import Command, Option, options_of
 from rmqtool.cli.delivery import Delivery, Quiet
 from rmqtool.cli.options import BrokerConf, Jobs, StorePath, UnpackLimit
 from rmqtool.errors import UsageError
@@ -67,14 +67,7 @@ class Report(Command):
             reason = "is needed where standard output is a terminal"
             raise UsageError(option="--output", reason=reason, step="--output report.html")
         refuse_targets([self.store], self.output)
-        facts = self._write(
-            ValidateOptions(
-                store=self.store,
-                level=CheckLevel(self.level),
-                broker_conf=self.broker_conf,
-                jobs=self.jobs,
-            )
-        )
+        facts = self._write(options_of(ValidateOptions, self, level=CheckLevel(self.level)))
         for sentence in sentences(facts.summary):
             self.delivery.note(sentence)
         if self.output is not None:

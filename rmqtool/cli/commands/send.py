@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated
 
-from rmqtool.cli.declaration import Argument, Command, Only, Option
+from rmqtool.cli.declaration import Argument, Command, Only, Option, options_of
 from rmqtool.cli.delivery import Delivery
 from rmqtool.cli.exits import DONE, IN_PART, NO, NOT_DONE, say
 from rmqtool.sending.options import SendOptions, addresses
@@ -104,17 +104,10 @@ class Send(Command):
         return self._end(outcome)
 
     def _options(self) -> SendOptions:
-        return SendOptions(
-            file=self.file,
+        return options_of(
+            SendOptions,
+            self,
             name_servers=() if self.name_server is None else addresses(self.name_server),
-            topics=self.topics,
-            to_topic=self.to_topic,
-            dry_run=self.dry_run,
-            skip_bad=self.skip_bad,
-            held=self.held,
-            system_topics=self.system_topics,
-            rate=self.rate,
-            ledger=self.ledger,
             timeout=float(self.timeout),
         )
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 from rmqtool.check.options import CheckLevel
 from rmqtool.cli.completion.values import areas, broker_versions, codes, topics
-from rmqtool.cli.declaration import Command, Option
+from rmqtool.cli.declaration import Command, Option, options_of
 from rmqtool.cli.delivery import Delivery, Untimed
 from rmqtool.cli.engines import EngineChoice, decide
 from rmqtool.cli.options import (
@@ -128,7 +128,7 @@ class Validate(Command):
             "FILE",
         ),
     ] = None
-    range_checksum: Annotated[
+    range_checksums: Annotated[
         bool,
         Option(
             "--range-checksum",
@@ -278,20 +278,12 @@ class Validate(Command):
     def _options(self, path: str) -> ValidateOptions:
         from rmqtool.check.options import ValidateOptions
 
-        return ValidateOptions(
+        return options_of(
+            ValidateOptions,
+            self,
             store=path,
-            only=self.only,
-            level=self.level,
-            topic=self.topic,
-            ignore=self.ignore,
-            fail_on=self.fail_on,
-            broker_version=self.broker_version,
-            broker_conf=self.broker_conf,
-            jobs=self.jobs,
             since=self.since_manifest,
             keeps_book=self.manifest is not None,
-            range_checksums=self.range_checksum,
-            as_user=self.as_user,
         )
 
     def _deliver(self, validation: Validation, reports: Reports) -> int:
