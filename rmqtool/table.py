@@ -2,7 +2,8 @@
 
 Rows for JSON, tables and CSV, the Arrow schema, Spark's schema, the JSON schema and the dictionary
 of the manual are derived from a `Table`. A table of rows that are objects is declared by their
-class: each field is annotated with what it `Says`. All other tables list their columns.
+class: each field is annotated with what it `Says`. All other tables list their columns;
+a row of them takes what its things have by the names of columns, and what is given beside them.
 pyarrow is imported when a schema is first asked for, so that a single lookup does not pay for it.
 """
 
@@ -25,9 +26,10 @@ from typing import (
 )
 
 from rmqtool.rows import Rows
+from rmqtool.times import iso_time
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Mapping, Sequence
 
     import pyarrow as pa
 
@@ -109,6 +111,25 @@ class Table:
     def __getitem__(self, name: str) -> Column:
         return self.by_name[name]
 
+    def row(self, *things: object, **given: object) -> dict[str, Any]:
+        """Give a row: each value is given, or the attribute with the name of the column.
+
+        Args:
+            things: the first one that has an attribute counts; None is something that is not there,
+                and leaves null what no other has, as an optional column is. A time is in ms, and
+                may be called a timestamp.
+            given: all other values.
+        """
+        if unknown := given.keys() - self.by_name.keys():
+            message = f"{self.name} has no column {min(unknown)}"
+            raise TypeError(message)
+        return {
+            column.name: _public(
+                given[column.name] if column.name in given else _attribute(things, column), column
+            )
+            for column in self.columns
+        }
+
     def rows(self, chunks: Iterable[Chunk], name: str = "", label: str = "kind") -> Rows:
         """Give rows of this table to be written.
 
@@ -162,6 +183,25 @@ class Table:
             "properties": properties,
             "required": list(self.names),
         }
+
+
+def _attribute(things: Sequence[object], column: Column) -> object:
+    name, other = column.name, column.name.replace("time", "timestamp")
+    for thing in things:
+        if hasattr(thing, name):
+            return getattr(thing, name)
+        if other is not name and hasattr(thing, other):
+            return getattr(thing, other)
+    if column.is_optional or None in things:
+        return None
+    message = f"nothing has {name}"
+    raise AttributeError(message)
+
+
+def _public(value: object, column: Column) -> object:
+    if isinstance(value, enum.Enum):
+        return str(value)
+    return iso_time(value) if column.type is Type.TIME and isinstance(value, int) else value
 
 
 def comment(column: Column) -> str:

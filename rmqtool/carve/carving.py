@@ -15,11 +15,10 @@ from rmqtool.carve import kernels_judge
 from rmqtool.carve.kernels_judge import BUDGET, COUNTS
 from rmqtool.carve.options import CarveFormat
 from rmqtool.carve.reading import Reader
-from rmqtool.carve.rows import CARVED_RECORDS, record_rows
+from rmqtool.carve.rows import CARVED, CARVED_RECORDS, record_rows
 from rmqtool.carve.runs import CarvedRuns
 from rmqtool.carve.search import open_image, search
 from rmqtool.scan import columns as row
-from rmqtool.times import iso_time
 from rmqtool.words import counted
 from rmqtool.writing.output import OutputDirectory, OutputFile
 
@@ -220,24 +219,11 @@ class StoreFound:
     @property
     def row(self) -> dict[str, Any]:
         """The columns of CARVED."""
-        first, last = map(iso_time, self.times) if self.times else (None, None)
-        return {
-            "store": self.store,
-            "hosts": self.hosts,
-            "records": self.records,
-            "bytes": self.bytes,
-            "crc": self.crc,
-            "chain": self.records - self.crc - self.lone,
-            "lone": self.lone,
-            "duplicates": self.overlaps.duplicates,
-            "conflicts": self.overlaps.conflicts,
-            "fragments": self.fragments,
-            "physical_offset": self.physical_offset,
-            "physical_offset_end": self.physical_offset_end,
-            "first_store_time": first,
-            "last_store_time": last,
-            "file": self.file,
-        }
+        first, last = self.times or (None, None)
+        chain = self.records - self.crc - self.lone
+        return CARVED.row(
+            *(self, self.overlaps), chain=chain, first_store_time=first, last_store_time=last
+        )
 
 
 @dataclass(slots=True)

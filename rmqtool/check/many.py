@@ -115,17 +115,15 @@ def _judged(store: FleetStore, options: ValidateOptions, *, keeps_findings: bool
     release = str(written_by(opened, lambda _: None))
     broker = store.broker or broker_of(opened.root)
     summary = findings.summary
-    row: dict[str, object] = {
-        STORE.name: store.name,
-        BROKER.name: broker,
-        "release": release,
-        "messages": summary.account.records,
-        "verdict": summary.verdict,
-        "damages": summary.counts.get(Severity.DAMAGE, 0),
-        "warnings": summary.counts.get(Severity.WARNING, 0),
-        "notes": summary.counts.get(Severity.NOTE, 0),
-        "worst": worst and f"{worst.code} {worst.path}: {worst.message}",
-    }
+    row = STORES.row(
+        summary,
+        store=store.name,
+        broker=broker,
+        release=release,
+        messages=summary.account.records,
+        **{f"{one}s": summary.counts.get(one, 0) for one in Severity},
+        worst=worst and f"{worst.code} {worst.path}: {worst.message}",
+    )
     return StoreVerdict(row, findings.exit_code, tuple(kept), findings.location, findings.version)
 
 

@@ -375,8 +375,8 @@ class OwnTally(NamedTuple):
     last_queue_offset: int  # the highest
     first_physical_offset: int  # the lowest
     last_physical_offset: int  # the highest
-    first_timestamp: int  # when the oldest was stored
-    last_timestamp: int  # when the newest was stored
+    first_store_timestamp: int  # when the oldest was stored
+    last_store_timestamp: int  # when the newest was stored
 
     def __or__(self, other: OwnTally) -> OwnTally:
         """Give both together."""

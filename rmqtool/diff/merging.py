@@ -61,16 +61,8 @@ class MergedOffset(NamedTuple):
         """Give it as a row of `MERGED`."""
         names = [side for side, one in (("A", self.a), ("B", self.b)) if one == self.merged]
         taken = None if self.merged is None else " and ".join(names)
-        return {
-            "group": self.name.group,
-            "topic": self.name.topic,
-            "queue_id": self.name.queue_id,
-            "queue_offset_a": self.a,
-            "queue_offset_b": self.b,
-            "queue_offset": self.merged,
-            "taken_from": taken,
-            "reason": self.reason or None,
-        }
+        sides = {"queue_offset_a": self.a, "queue_offset_b": self.b, "queue_offset": self.merged}
+        return MERGED.row(self.name, **sides, taken_from=taken, reason=self.reason or None)
 
 
 def merge(a: Store, b: Store, found: StoreDifference) -> list[MergedOffset]:

@@ -175,31 +175,26 @@ def report(found: StoreDifference) -> list[Rows]:
 
 
 def _verdict(found: StoreDifference) -> Iterator[Row]:
-    log = found.log
-    only = [own.messages(BEFORE, SHARED, AFTER) for own in log.own]
-    yield {
-        "is_same": found.is_same,
-        "is_complete": found.is_complete,
-        "verdict": verdict(found),
-        "path_a": found.paths[0],
-        "path_b": found.paths[1],
-        "begin_a": log.a.begin,
-        "end_a": log.a.end,
-        "begin_b": log.b.begin,
-        "end_b": log.b.end,
-        "common_begin": log.shared.begin if log.shared.length else None,
-        "common_end": log.shared.end if log.shared.length else None,
-        "first_difference": found.parts_at,
-        "same_until": _time(found.same_until),
-        "messages_only_a": only[0],
-        "messages_only_b": only[1],
-        "bytes_compared": log.compared,
-        "bytes_unread": log.unread,
-    }
-
-
-def _time(ms: int | None) -> str | None:
-    return None if ms is None else iso_time(ms)
+    log, shared = found.log, found.log.shared
+    path_a, path_b = found.paths
+    only_a, only_b = (own.messages(BEFORE, SHARED, AFTER) for own in log.own)
+    yield VERDICT.row(
+        found,
+        verdict=verdict(found),
+        path_a=path_a,
+        path_b=path_b,
+        begin_a=log.a.begin,
+        end_a=log.a.end,
+        begin_b=log.b.begin,
+        end_b=log.b.end,
+        common_begin=shared.begin if shared.length else None,
+        common_end=shared.end if shared.length else None,
+        first_difference=found.parts_at,
+        messages_only_a=only_a,
+        messages_only_b=only_b,
+        bytes_compared=log.compared,
+        bytes_unread=log.unread,
+    )
 
 
 def _records(found: StoreDifference) -> Iterator[Row]:
@@ -217,15 +212,7 @@ def _record(record: LogRecord | NoRecord) -> Row:
 def _messages(found: StoreDifference) -> Iterator[Row]:
     for name, own in zip(NAMES, found.log.own, strict=True):
         for key, tally in sorted(own.tallies.items()):
-            yield {
-                "side": name,
-                "range": key.range,
-                "topic": key.topic,
-                "queue_id": key.queue_id,
-                **tally._asdict(),
-                "first_store_time": iso_time(tally.first_timestamp),
-                "last_store_time": iso_time(tally.last_timestamp),
-            }
+            yield MESSAGES.row(key, tally, side=name)
 
 
 def _queues(found: StoreDifference) -> Iterator[Row]:

@@ -119,7 +119,7 @@ def sections(seen: Examination) -> list[Rows]:
     unread = [*account.reasons, *account.left_out]
     found = [
         DIAGNOSIS.rows([[_diagnosis(seen)]]),
-        STEPS.rows([[_step(step) for step in steps_for(seen)]]),
+        STEPS.rows([[STEPS.row(step) for step in steps_for(seen)]]),
         FINDINGS.rows([[finding.row() for finding in seen.findings]]),
         LOST_MESSAGES.rows([seen.lost_messages]),
         UNREAD.rows([[{"path": path, "reason": reason} for path, reason in unread]]),
@@ -213,7 +213,7 @@ def _lost(loss: Loss) -> str:
     if not loss.messages:
         return "nothing"
     count = f"{numbered(loss.messages, 'message')} of {numbered(len(loss.topics), 'topic')}"
-    first, last = loss.first_timestamp, loss.last_timestamp
+    first, last = loss.first_store_timestamp, loss.last_store_timestamp
     if first is None or last is None:
         return count
     return f"{count}, stored {iso_time(first)} to {iso_time(last)}"
@@ -256,45 +256,25 @@ def _checked(seen: Examination) -> str:
     return f"{seen.summary.verdict}: {counts_text}"
 
 
-def _step(step: AdviceStep) -> Row:
-    return {name: getattr(step, name) for name in STEPS.names}
-
-
 def _diagnosis(seen: Examination) -> Row:
-    about, host, prediction = seen.about, seen.host, seen.prediction
-    counts = seen.summary.counts
-    newest = seen.end and seen.end.last_store_timestamp
+    host, prediction, counts = seen.host, seen.prediction, seen.summary.counts
     first = steps_for(seen)[0]
-    return {
-        "path": about.path,
-        "commitlog": about.commitlog,
-        "release": about.release,
-        "broker_version": seen.options.broker_version or about.rules_of,
-        "stopped": about.stopped,
-        "lock_held": about.lock_held,
-        "files": seen.files,
-        "size": seen.size,
-        "records": seen.summary.account.records,
-        "last_store_time": None if newest is None else iso_time(newest),
-        "owner": host and host.owner,
-        "user": host and host.user,
-        "denied": list(host.denied) if host else None,
-        "is_read_only": host and host.is_read_only,
-        "free": host and host.free,
-        "starts": False if host and host.is_read_only else prediction and prediction.starts,
-        "start": _start(seen),
-        "messages_lost": prediction and prediction.lost.messages,
-        "messages_unreachable": prediction and prediction.unreachable,
-        "messages_misdelivered": prediction and prediction.misdelivered.messages,
-        "messages_unrouted": prediction and prediction.unrouted.messages,
-        "messages_missing": seen.missing,
-        "verdict": seen.summary.verdict,
-        "damages": counts.get(Severity.DAMAGE, 0),
-        "warnings": counts.get(Severity.WARNING, 0),
-        "notes": counts.get(Severity.NOTE, 0),
-        "edits": len(seen.plan.edits) if seen.plan else None,
-        "next": first.command or first.advice,
-    }
+    return DIAGNOSIS.row(
+        *(seen, seen.about, seen.end, host, seen.summary.account),
+        broker_version=seen.options.broker_version or seen.about.rules_of,
+        denied=list(host.denied) if host else None,
+        starts=False if host and host.is_read_only else prediction and prediction.starts,
+        start=_start(seen),
+        messages_lost=prediction and prediction.lost.messages,
+        messages_unreachable=prediction and prediction.unreachable,
+        messages_misdelivered=prediction and prediction.misdelivered.messages,
+        messages_unrouted=prediction and prediction.unrouted.messages,
+        messages_missing=seen.missing,
+        verdict=seen.summary.verdict,
+        **{f"{severity}s": counts.get(severity, 0) for severity in Severity},
+        edits=len(seen.plan.edits) if seen.plan else None,
+        next=first.command or first.advice,
+    )
 
 
 # Cause, consequence, command: what is to be done about a store, the first step first.

@@ -7,11 +7,10 @@ Named tuples, as sixteen dataclasses would take a tenth of the whole command to 
 
 from collections.abc import Iterable
 from functools import cache
-from typing import Annotated, Any, Final, NamedTuple, TypeAlias
+from typing import Annotated, Final, NamedTuple, TypeAlias
 
 from rmqtool.rows import Rows
 from rmqtool.table import Says, Table, Type, columns_of
-from rmqtool.times import iso_time
 
 Path: TypeAlias = Annotated[str, Says("file or directory, relative to the store root")]
 Topic: TypeAlias = Annotated[str, Says("name of the topic")]
@@ -337,11 +336,4 @@ def section_rows(name: str, found: Iterable[NamedTuple]) -> Rows:
         found: what `overview.SECTIONS` gives for it.
     """
     own = table(name)
-    times = [number for number, one in enumerate(own.columns) if one.type is Type.TIME]
-    rows = []
-    for one in found:
-        values: list[Any] = list(one)
-        for number in times:
-            values[number] = None if values[number] is None else iso_time(values[number])
-        rows.append(dict(zip(own.names, values, strict=True)))
-    return own.rows([rows], label="section")
+    return own.rows([list(map(own.row, found))], label="section")

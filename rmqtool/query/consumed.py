@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Final
 from rmqtool.broker import names
 from rmqtool.formats import config_shapes, properties
 from rmqtool.query.consume_queue import places_of
+from rmqtool.query.groups import CONSUMED
 from rmqtool.query.topics import TOPICS_FILE
 from rmqtool.query.trace import follow
-from rmqtool.times import iso_time
 
 if TYPE_CHECKING:
     from rmqtool.formats.message import Message
@@ -54,18 +54,16 @@ def consumed_rows(lookup: Lookup, answer: Answer, group: ConsumerGroup) -> list[
         committed = group.committed.get((topic, queue_id))
         verdict, reason = _verdict(lookup, group, message, everything)
         rows.append(
-            {
-                "group": group.name,
-                "consumed": verdict,
-                "reason": reason,
-                "topic": topic,
-                "queue_id": queue_id,
-                "queue_offset": queue_offset,
-                "committed_offset": committed,
-                "physical_offset": message.physical_offset,
-                "store_time": iso_time(message.store_timestamp),
-                "unique_key": message.unique_key,
-            }
+            CONSUMED.row(
+                message,
+                group=group.name,
+                consumed=verdict,
+                reason=reason,
+                topic=topic,
+                queue_id=queue_id,
+                queue_offset=queue_offset,
+                committed_offset=committed,
+            )
         )
     return rows
 

@@ -158,15 +158,13 @@ def span_rows(answer: Answer) -> Rows:
     """Give every byte of the records that were found, field by field."""
     from rmqtool.formats.annotate import body_spans
 
-    rows: list[dict[str, object]] = [
-        {
-            "physical_offset": found.record.physical_offset + span.position,
-            "position": span.position,
-            "length": span.length,
-            "field": span.name,
-            "value": span.value,
-            "hex": found.record.raw[span.position : span.position + span.length].hex(" "),
-        }
+    rows = [
+        BYTES.row(
+            span,
+            physical_offset=found.record.physical_offset + span.position,
+            field=span.name,
+            hex=found.record.raw[span.position : span.position + span.length].hex(" "),
+        )
         for found in answer.found
         for span in body_spans(found.record.message, found.record.raw)
     ]

@@ -88,18 +88,17 @@ def rebuilt(part: StorePart, options: RebuildOptions) -> StoreRebuild:
         broker = store.broker or broker_of(place_of(store.path))
     except RmqtoolError as error:
         return StoreRebuild.refused(store.name, store.broker, str(error))
-    row: dict[str, object] = {
-        STORE.name: store.name,
-        BROKER.name: broker,
-        "release": str(result.rules.release.version),
-        "records": result.records,
-        "units": result.units,
-        "entries": result.entries + result.rocksdb_entries,
-        "verdict": _verdict(result),
-        "differences": len(result.differences) if options.check else None,
-        "output": output,
-        "reason": _first_trouble(result),
-    }
+    row = REBUILT_STORES.row(
+        result,
+        store=store.name,
+        broker=broker,
+        release=str(result.rules.release.version),
+        entries=result.entries + result.rocksdb_entries,
+        verdict=_verdict(result),
+        differences=len(result.differences) if options.check else None,
+        output=output,
+        reason=_first_trouble(result),
+    )
     if not result.is_complete:
         return StoreRebuild(row, IN_PART)
     return StoreRebuild(row, NO if result.differences else 0)

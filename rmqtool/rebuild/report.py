@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from rmqtool.rebuild.options import RebuildOptions, RebuildResult, Target
-    from rmqtool.rows import Row, Rows
+    from rmqtool.rows import Rows
 
 _TROUBLE: Final = (
     Column("filler", Type.INT64, "units that stand in for lost messages", "units"),
@@ -87,39 +87,17 @@ def rows_of(options: RebuildOptions, result: RebuildResult) -> Rows:
     """Give what was asked for as rows to be written."""
     table = table_of(options.target, is_check=result.mode is Mode.CHECK)
     if table is DIFFERENCES:
-        return table.rows([list(_differences(result))])
+        return table.rows([list(map(DIFFERENCES.row, result.differences))])
     if table is INDEX:
-        return table.rows([[{name: getattr(result, name) for name in INDEX.names}]])
-    rows = list(_queues(result))
+        return table.rows([[INDEX.row(result)]])
+    rows = [
+        QUEUES.row(queue, queue.tally, kind=str(queue.kind), left_out=queue.left_out or None)
+        for queue in result.queues
+    ]
     trouble = [one.name for one in _TROUBLE if any(row[one.name] for row in rows)]
     # People see the columns about trouble only where there is some.
     shown = (*QUEUES.shown[:3], *trouble, *QUEUES.shown[3:])
     return replace(QUEUES, shown=shown).rows([rows])
-
-
-def _queues(result: RebuildResult) -> Iterator[Row]:
-    for queue in result.queues:
-        tally = queue.tally
-        yield {
-            "kind": str(queue.kind),
-            "topic": queue.topic,
-            "queue_id": queue.queue_id,
-            "first_queue_offset": queue.first_queue_offset,
-            "next_queue_offset": queue.next_queue_offset,
-            "units": tally.units,
-            "files": queue.files,
-            "filler": tally.filler,
-            "repeated": tally.repeated,
-            "misnumbered": tally.misnumbered,
-            "implausible": tally.implausible,
-            "shifted": tally.shifted,
-            "left_out": queue.left_out or None,
-        }
-
-
-def _differences(result: RebuildResult) -> Iterator[Row]:
-    for difference in result.differences:
-        yield {name: getattr(difference, name) for name in DIFFERENCES.names}
 
 
 def sentences(options: RebuildOptions, result: RebuildResult) -> Iterator[str]:

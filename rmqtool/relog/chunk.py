@@ -48,10 +48,10 @@ class Reason(enum.StrEnum):
     FILTERED = "filtered"  # by the options that choose
     EXPIRED = "expired"  # a broker would delete it
     DAMAGED = "damaged"  # its body, or its properties, are not those that were stored
-    DUPLICATE = "duplicate"  # another source has it, too
-    OVERLAP = "overlap"  # its place is taken
-    NUMBER = "number"  # so many messages before it cannot have been in the log
-    LONG_TOPIC = "long topic"  # the length of its topic does not fit into one byte
+    DUPLICATE = "duplicates"  # another source has it, too
+    OVERLAP = "overlaps"  # its place is taken
+    NUMBER = "misnumbered"  # so many messages before it cannot have been in the log
+    LONG_TOPIC = "long_topics"  # the length of its topic does not fit into one byte
     DONE = "done"  # a copy that brokers held back, and have delivered or given up
     BRIDGE = "bridge"  # a repair has put it in place of lost bytes
 

@@ -57,28 +57,18 @@ SHOWN: Final = 10
 
 def rows_of(result: LogResult) -> Rows:
     """Give the one row."""
-    left, built = result.left_out, result.built
-    row = {
-        "messages": result.messages,
-        "bytes": result.bytes,
-        "segments": result.log.files,
-        "filtered": left[Reason.FILTERED],
-        "expired": left[Reason.EXPIRED],
-        "damaged": left[Reason.DAMAGED],
-        "duplicates": left[Reason.DUPLICATE],
-        "long_topics": left[Reason.LONG_TOPIC],
-        "done": left[Reason.DONE],
-        "overlaps": left[Reason.OVERLAP],
-        "misnumbered": left[Reason.NUMBER],
-        "gaps": len(result.gaps),
-        "gap_bytes": sum(gap.length for gap in result.gaps),
-        "source_defects": result.source_defects.total(),
-        "bridges": result.log.bridges,
-        "bridge_bytes": result.log.bridge_bytes,
-        "queues": len(built.queues) if built else None,
-        "index_entries": built.entries if built else None,
-        "consumer_offsets": result.offsets if built else None,
-    }
+    built = result.built
+    row = REBUILT_LOG.row(
+        *(result, result.log),
+        **{why: result.left_out[why] for why in Reason if why in REBUILT_LOG.names},
+        segments=result.log.files,
+        gaps=len(result.gaps),
+        gap_bytes=sum(gap.length for gap in result.gaps),
+        source_defects=result.source_defects.total(),
+        queues=len(built.queues) if built else None,
+        index_entries=built.entries if built else None,
+        consumer_offsets=result.offsets if built else None,
+    )
     return REBUILT_LOG.rows([[row]])
 
 

@@ -63,7 +63,7 @@ def rows_of(plan: Plan, most_lost: int | None = None) -> list[Rows]:
     """
     sections = [
         EDITS.rows([list(_edits(plan))]),
-        LEFT.rows([list(_left(plan))]),
+        LEFT.rows([list(map(LEFT.row, plan.left))]),
         LOST_MESSAGES.rows([plan.lost_messages[:most_lost]]),
     ]
     return [rows for rows in sections if any(rows.chunks)]
@@ -86,28 +86,13 @@ def sentences(plan: Plan) -> Iterator[str]:
 
 def _edits(plan: Plan) -> Iterator[Row]:
     for edit in plan.edits:
-        yield {
-            "action": str(edit.action),
-            "path": edit.path,
-            "position": edit.position,
-            "length": edit.length,
-            "size": edit.size,
-            "old_sha256": edit.old or None,
-            "new_sha256": edit.new or None,
-            "code": edit.code,
-            "reason": edit.reason,
-            "lost": edit.lost or None,
-            DIGESTS: f"{_digits(edit.old)} -> {_digits(edit.new)}",
-        }
+        empty = {"old_sha256": edit.old or None, "new_sha256": edit.new or None}
+        row = EDITS.row(edit, action=str(edit.action), lost=edit.lost or None, **empty)
+        yield {**row, DIGESTS: f"{_digits(edit.old)} -> {_digits(edit.new)}"}
 
 
 def _digits(sha256: str) -> str:
     return f"{sha256[:DIGITS]}..." if sha256 else "nothing"
-
-
-def _left(plan: Plan) -> Iterator[Row]:
-    for one in plan.left:
-        yield {name: getattr(one, name) for name in LEFT.names}
 
 
 @dataclass(slots=True)

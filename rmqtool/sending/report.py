@@ -75,15 +75,7 @@ def _queues(outcome: SendResult) -> list[Row]:
         key=lambda one: (one[0][0], -1 if one[0][1] is None else one[0][1]),
     )
     return [
-        {
-            "topic": topic,
-            "broker": None,
-            "address": None,
-            "queue_id": queue_id,
-            "messages": count,
-            "sent_before": None,
-            "sent": 0,
-        }
+        SENDING.row(None, topic=topic, queue_id=queue_id, messages=count, sent=0)
         for (topic, queue_id), count in places
     ]
 

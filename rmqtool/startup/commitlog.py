@@ -38,7 +38,7 @@ class Recovered:
     # why it ended there; None when that file is closed by a blank and is the last one
     stop: RecordFailure | None = None
     records: int = 0  # how many records it walked over
-    last_timestamp: int = 0  # store time of the last of them, ms; 0 without one
+    last_store_timestamp: int = 0  # store time of the last of them, ms; 0 without one
     queues_cut: bool = False  # whether the queues were cut at `end`
     bytes_read: int = 0  # of the log, from the beginning of the first file to `end`
     bytes_after_stop: int = 0  # what it would be after a clean stop: see `repair --fast-start`
@@ -76,7 +76,7 @@ def recover(model: Model, start_file: MakesStartFile = StartFile) -> Recovered:
         model.truncate_queues(end)
     model.commitlog.cut(end)
     return Recovered(
-        *(first_path, end, last.path, stop, scan.records, scan.last_timestamp, queues_cut),
+        *(first_path, end, last.path, stop, scan.records, scan.last_store_timestamp, queues_cut),
         bytes_read=end - files[first].start,
         bytes_after_stop=max(end - after_stop, 0),
     )
@@ -90,7 +90,7 @@ class _Scan:
     walk: Walk  # follows the records
     dispatch_from: int  # after a clean stop, records up to this offset are not dispatched
     records: int = 0  # how many it has walked over
-    last_timestamp: int = 0  # store time of the last of them
+    last_store_timestamp: int = 0  # store time of the last of them
 
     def run(self, number: int) -> tuple[ModelFile, int, RecordFailure | None]:
         """Walk until a check fails, or to the blank of the last file; give where and why."""
@@ -137,7 +137,7 @@ class _Scan:
 
     def _record(self, record: DispatchRequest) -> None:
         self.records += 1
-        self.last_timestamp = record.store_timestamp
+        self.last_store_timestamp = record.store_timestamp
         is_new = record.physical_offset > self.dispatch_from
         if not self.model.stopped_cleanly or (self.model.rules.normal_dispatches and is_new):
             self.model.dispatch(record)
@@ -152,7 +152,7 @@ class _Scan:
                 count, end = int(foreign[0]), int(block.positions[foreign[0]])
         if count:
             self.records += count
-            self.last_timestamp = int(block.store_timestamps[count - 1])
+            self.last_store_timestamp = int(block.store_timestamps[count - 1])
             self.model.dispatch_block(block, self._chosen(block, count))
         return end
 

@@ -127,11 +127,11 @@ def queue_fates(model: Model, before: Before) -> Iterator[QueueFate]:
             topic=queue.topic,
             queue_id=queue.queue_id,
             is_batch=isinstance(queue, BatchQueue),
-            units_before=was,
+            units_now=was,
             minimum=queue.minimum,
             maximum=queue.maximum,
             units_cut=was + queue.appended - len(then[0]),
-            units_appended=queue.appended,
+            units_added=queue.appended,
             units_shifted=queue.shifted,
             readable=_readable(
                 queue,

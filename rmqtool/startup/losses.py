@@ -84,8 +84,8 @@ def _sum(one: TopicLoss, two: TopicLoss) -> TopicLoss:
     return TopicLoss(
         one.topic,
         one.messages + two.messages,
-        min(_known(one.first_timestamp, two.first_timestamp), default=None),
-        max(_known(one.last_timestamp, two.last_timestamp), default=None),
+        min(_known(one.first_store_timestamp, two.first_store_timestamp), default=None),
+        max(_known(one.last_store_timestamp, two.last_store_timestamp), default=None),
     )
 
 
@@ -196,7 +196,7 @@ class LossCount:
         stays = segment.positions + segment.sizes <= end
         # An earlier cut leaves records in the file that it cut, without units, and older than the
         # record that it was cut after; the files after that one it deletes.
-        is_left = (segment.store_timestamps < self.recovered.last_timestamp) & ~pointed
+        is_left = (segment.store_timestamps < self.recovered.last_store_timestamp) & ~pointed
         is_left &= segment.path == self.recovered.end_path
         losses.lost.add(segment, ~stays & ~is_left)
         had, has = self.coverage.had(segment.start, keys), self.coverage.has(segment.start, keys)

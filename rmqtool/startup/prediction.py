@@ -22,8 +22,9 @@ class TopicLoss:
 
     topic: str  # as stored; of a delayed message the topic that it waits in
     messages: int  # how many
-    first_timestamp: int | None = None  # store time of the oldest, ms; None where no record tells
-    last_timestamp: int | None = None  # store time of the newest, ms; None where no record tells
+    # ms, of the oldest and of the newest; None where no record tells
+    first_store_timestamp: int | None = None
+    last_store_timestamp: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,15 +39,15 @@ class Loss:
         return sum(topic.messages for topic in self.topics)
 
     @property
-    def first_timestamp(self) -> int | None:
+    def first_store_timestamp(self) -> int | None:
         """Store time of the oldest, ms; None without messages."""
-        times = (topic.first_timestamp for topic in self.topics)
+        times = (topic.first_store_timestamp for topic in self.topics)
         return min((time for time in times if time is not None), default=None)
 
     @property
-    def last_timestamp(self) -> int | None:
+    def last_store_timestamp(self) -> int | None:
         """Store time of the newest, ms; None without messages."""
-        times = (topic.last_timestamp for topic in self.topics)
+        times = (topic.last_store_timestamp for topic in self.topics)
         return max((time for time in times if time is not None), default=None)
 
 
@@ -57,11 +58,11 @@ class QueueFate:
     topic: str  # its topic
     queue_id: int  # its number
     is_batch: bool  # whether it is a batch queue
-    units_before: int  # units on disk now, those for space before the first one left out
+    units_now: int  # units on disk now, those for space before the first one left out
     minimum: int  # smallest queue offset after the start
     maximum: int  # next queue offset after the start
     units_cut: int  # units that would go
-    units_appended: int  # units that would come
+    units_added: int  # units that would come
     units_shifted: int  # of these, such that would not stand at their record's queue offset
     readable: int  # messages that a consumer gets who pulls from the minimum on
     deleted_files: tuple[str, ...] = ()  # paths of files that would be deleted
@@ -71,7 +72,7 @@ class QueueFate:
     @property
     def changes(self) -> bool:
         """Whether the start would do anything to it."""
-        return bool(self.units_cut or self.units_appended or self.deleted_files)
+        return bool(self.units_cut or self.units_added or self.deleted_files)
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from rmqtool.table import Column, Table, Type
-from rmqtool.times import iso_time
 from rmqtool.words import counted
 
 if TYPE_CHECKING:
@@ -143,26 +142,22 @@ def report(prediction: Prediction, *, all_queues: bool = False) -> list[Rows]:
 
 
 def _verdict(prediction: Prediction) -> Row:
-    return {
-        "broker_version": prediction.version,
-        "is_proven": prediction.is_proven,
-        "starts": prediction.starts,
-        "recovery": "normal" if prediction.stopped_cleanly else "abnormal",
-        "messages_lost": prediction.lost.messages,
-        "first_lost_time": _time(prediction.lost.first_timestamp),
-        "last_lost_time": _time(prediction.lost.last_timestamp),
-        "messages_unreachable": prediction.unreachable,
-        "messages_misdelivered": prediction.misdelivered.messages,
-        "messages_unrouted": prediction.unrouted.messages,
-        "messages_missing": prediction.missing.messages,
-        "segments_deleted": len(prediction.segments_deleted),
-        "log_end": prediction.log_maximum,
-        "verdict": verdict(prediction),
-    }
-
-
-def _time(timestamp: int | None) -> str | None:
-    return None if timestamp is None else iso_time(timestamp)
+    lost = prediction.lost
+    return VERDICT.row(
+        prediction,
+        broker_version=prediction.version,
+        recovery="normal" if prediction.stopped_cleanly else "abnormal",
+        messages_lost=lost.messages,
+        first_lost_time=lost.first_store_timestamp,
+        last_lost_time=lost.last_store_timestamp,
+        messages_unreachable=prediction.unreachable,
+        messages_misdelivered=prediction.misdelivered.messages,
+        messages_unrouted=prediction.unrouted.messages,
+        messages_missing=prediction.missing.messages,
+        segments_deleted=len(prediction.segments_deleted),
+        log_end=prediction.log_maximum,
+        verdict=verdict(prediction),
+    )
 
 
 def _losses(prediction: Prediction) -> Iterator[Row]:
@@ -179,13 +174,7 @@ def _losses(prediction: Prediction) -> Iterator[Row]:
     )
     for kind, loss in kinds:
         for topic in loss.topics:
-            yield {
-                "loss": kind,
-                "topic": topic.topic,
-                "messages": topic.messages,
-                "first_store_time": _time(topic.first_timestamp),
-                "last_store_time": _time(topic.last_timestamp),
-            }
+            yield LOSSES.row(topic, loss=kind)
 
 
 def steps(prediction: Prediction) -> Iterator[Row]:
@@ -295,20 +284,14 @@ def _step(
 
 
 def _queue(queue: QueueFate) -> Row:
-    return {
-        "topic": queue.topic,
-        "queue_id": queue.queue_id,
-        "min_queue_offset": queue.minimum,
-        "next_queue_offset": queue.maximum,
-        "units_now": queue.units_before,
-        "units_cut": queue.units_cut,
-        "units_added": queue.units_appended,
-        "units_shifted": queue.units_shifted,
-        "readable": queue.readable,
-        "files_deleted": len(queue.deleted_files),
-        "files_created": len(queue.created_files),
-        "queue_kind": _kind(queue),
-    }
+    return QUEUES.row(
+        queue,
+        min_queue_offset=queue.minimum,
+        next_queue_offset=queue.maximum,
+        files_deleted=len(queue.deleted_files),
+        files_created=len(queue.created_files),
+        queue_kind=_kind(queue),
+    )
 
 
 def _kind(queue: QueueFate) -> str:

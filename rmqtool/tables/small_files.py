@@ -19,7 +19,7 @@ from rmqtool.formats.index import INDEX_HEADER
 from rmqtool.formats.tiered_index import TIERED_INDEX_HEADER
 from rmqtool.formats.timer import TIMER_CHECK
 from rmqtool.store.config_files import LARGEST_CONFIG
-from rmqtool.tables.file_tables import TIMES, time_name
+from rmqtool.tables.file_tables import EPOCH, IDENTITY, TIMES, time_name
 from rmqtool.times import iso_time
 
 if TYPE_CHECKING:
@@ -91,14 +91,7 @@ def epoch_rows(part: FilePart) -> Iterator[Row]:
         return
     is_sound = found.count == len(found.entries) and found.crc in {0, found.crc_found}
     for number, entry in enumerate(found.entries):
-        yield {
-            "file": part.path,
-            "number": number,
-            "epoch": entry.epoch,
-            "start_offset": entry.start_offset,
-            "crc": found.crc,
-            "crc_found": found.crc_found,
-        }
+        yield EPOCH.row(entry, found, file=part.path, number=number)
     if not is_sound:
         reason = f"{found.count:,} entries are announced, {len(found.entries):,} are there"
         yield gap(part, EP_CRC, reason=reason)
@@ -111,13 +104,7 @@ def identity_rows(part: FilePart) -> Iterator[Row]:
     except DecodeError as error:
         yield gap(part, "", error.position, str(error))
         return
-    yield {
-        "file": part.path,
-        "cluster_name": found.cluster_name,
-        "broker_name": found.broker_name,
-        "broker_id": found.broker_id,
-        "check_code": found.check_code or None,
-    }
+    yield IDENTITY.row(found, file=part.path, check_code=found.check_code or None)
 
 
 def config_rows(part: FilePart) -> Iterator[Row]:

@@ -105,7 +105,7 @@ def test_path_of_this_store(tmp_path: Path, copy_of: Callable[[str], Path]) -> N
     assert "storePathCommitLog: commitlog:" in found["BC-PATH"].message
     assert "FS-NOLOG" in found
     prediction = predict(open_store(store, conf), VERSION)
-    units = sum(queue.units_before for queue in prediction.queues)
+    units = sum(queue.units_now for queue in prediction.queues)
     assert (units, units > 1000) == (prediction.missing.messages, True)
     plan = make_plan(RepairOptions(str(store), VERSION, str(conf)))
     assert [] == plan.edits

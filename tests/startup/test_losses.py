@@ -63,8 +63,8 @@ def test_damage_loses_what_follows(version: str, tmp_path: Path) -> None:
     times = [one.integer("store_timestamp") for one in behind if one.transaction in QUEUED]
     assert topics(behind) == counts(prediction.lost)
     assert (min(times), max(times)) == (
-        prediction.lost.first_timestamp,
-        prediction.lost.last_timestamp,
+        prediction.lost.first_store_timestamp,
+        prediction.lost.last_store_timestamp,
     )
     assert damaged.physical_offset == prediction.log_maximum
     assert 0 == prediction.unreachable
@@ -171,7 +171,7 @@ def test_no_log(tmp_path: Path) -> None:
     root = fixture_store(NAME, tmp_path)
     inflict.remove_log(root)
     prediction = foretell(root, "5.3.3")
-    assert sum(queue.units_before for queue in prediction.queues) == prediction.missing.messages
+    assert sum(queue.units_now for queue in prediction.queues) == prediction.missing.messages
     assert "there is no commitlog, so every queue would be deleted" in verdict(prediction)
     assert not prediction.is_whole
 

@@ -110,8 +110,7 @@ class Export(Command):
             self.delivery.note(f"new messages go to {batch.directory}")
             options = batch.options(options)
         result = self._export(options)
-        row = {name: getattr(result, name) for name in EXPORT.names}
-        replace(self.delivery, columns=None).emit(EXPORT.rows([[row]]))
+        replace(self.delivery, columns=None).emit(EXPORT.rows([[EXPORT.row(result)]]))
         for sentence in expired_sentences(result.expired):
             self.delivery.note(sentence)
         for path in result.unread:

@@ -119,8 +119,7 @@ class Extract(Command):
         self.delivery.note(clock.note)
         with progress("extract", work.total_bytes or None, quiet=self.delivery.quiet) as advance:
             done = work.run(advance)
-        row = {name: getattr(done, name) for name in EXTRACT.names}
-        replace(self.delivery, columns=None).emit(EXTRACT.rows([[row]]))
+        replace(self.delivery, columns=None).emit(EXTRACT.rows([[EXTRACT.row(done)]]))
         return self._end(done)
 
     def _options(self, clock: Clock) -> ExtractOptions:
