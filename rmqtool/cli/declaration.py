@@ -290,7 +290,7 @@ def build(command: type[C], given: Mapping[str, Raw]) -> C:
     return command(**own)
 
 
-def options_of(kind: type[T], *holders: DataclassInstance, **given: object) -> T:
+def options_of(kind: type[T], *holders: object, **given: object) -> T:
     """Make the options of a library call: what is given, else the fields of a command by name.
 
     Args:
@@ -298,11 +298,8 @@ def options_of(kind: type[T], *holders: DataclassInstance, **given: object) -> T
         holders: the command, or groups of its options.
         given: what has another name or another type in the command, or is not in it.
     """
-    names = {field.name for field in fields(kind)}
+    names = [field.name for field in fields(kind)]
     own = {
-        field.name: getattr(holder, field.name)
-        for holder in holders
-        for field in fields(holder)
-        if field.name in names
+        name: getattr(holder, name) for holder in holders for name in names if hasattr(holder, name)
     }
     return kind(**own | given)

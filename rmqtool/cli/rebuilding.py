@@ -4,19 +4,18 @@ from __future__ import annotations
 
 import sys
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, TypeAlias
 
 from rmqtool.cli.completion.values import broker_versions, zones
-from rmqtool.cli.declaration import Option, options_of
-from rmqtool.cli.engines import stores_of
+from rmqtool.cli.declaration import Command, Option, options_of
+from rmqtool.cli.delivery import Delivery
+from rmqtool.cli.engines import EngineChoice, stores_of
 from rmqtool.cli.exits import DONE, IN_PART, NO
 from rmqtool.cli.options import BrokerConf, Jobs, UnpackLimit
 from rmqtool.errors import NoSuchQueue, RmqtoolError, UsageError
 
 if TYPE_CHECKING:
-    from rmqtool.cli.delivery import Delivery
-    from rmqtool.cli.engines import EngineChoice
-    from rmqtool.rebuild.options import RebuildOptions, RebuildResult, Target
+    from rmqtool.rebuild.options import RebuildOptions, RebuildResult
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,91 +82,66 @@ class RuleOptions:
     jobs: Jobs = None
 
 
-def rebuild_options(
-    stores: tuple[str, str | None],
-    target: Target,
-    *groups: Output | UnitOptions | RuleOptions,
-    **given: object,
-) -> RebuildOptions:
-    """Give what the library is to do, from what was said.
+class RebuildCommand(Command):
+    """What the rebuild commands have in common; each declares these fields, and its own."""
 
-    Args:
-        stores: one, or a pattern, and a file of stores.
-        target: what is rebuilt.
-        groups: of options that the command has.
-        given: options that it has alone.
+    target: ClassVar[str]  # name of what is rebuilt
+    store: str
+    stores_file: str | None
+    to: Output
+    units: UnitOptions = UnitOptions()
+    rules: RuleOptions
+    delivery: Delivery
+    choice: EngineChoice
 
-    Raises:
-        UsageError: no store is named, or the options contradict each other.
-    """
-    from rmqtool.rebuild.options import RebuildOptions
-
-    store, stores_file = stores
-    stores_of(store, stores_file)
-    return options_of(RebuildOptions, *groups, store=store, target=target, **given)
-
-
-def names_many(store: str, stores_file: str | None) -> bool:
-    """Tell whether several stores are meant, each of which is a row."""
-    from rmqtool.store.fleet import is_pattern
-
-    return stores_file is not None or is_pattern(store)
-
-
-def describe(target: Target, to: Output, delivery: Delivery, *, is_many: bool = False) -> int:
-    """Write what the rows of a rebuild are, in their place; give the exit code."""
-    from rmqtool.rebuild.report import table_of
-
-    if is_many:
+    def describe(self) -> int:
+        """Write what the rows are."""
         from rmqtool.rebuild.many import REBUILT_STORES
+        from rmqtool.rebuild.options import Target
+        from rmqtool.rebuild.report import table_of
+        from rmqtool.store.fleet import is_pattern
 
-        return delivery.describe([REBUILT_STORES])
-    return delivery.describe([table_of(target, is_check=to.check)])
+        if self.stores_file is not None or is_pattern(self.store):
+            return self.delivery.describe([REBUILT_STORES])
+        table = table_of(Target[self.target], is_check=self.to.check)
+        return self.delivery.describe([table])
 
+    def run(self) -> int:
+        """Rebuild; 1 when --check finds a difference.
 
-def rebuild(
-    options: RebuildOptions,
-    delivery: Delivery,
-    choice: EngineChoice,
-    *,
-    yes: bool = False,
-    stores_file: str | None = None,
-) -> int:
-    """Rebuild, write the rows and the summary, give the exit code.
+        Raises:
+            Declined: somebody was asked, and did not agree.
+            UsageError: no store is named, there is no such queue, or options contradict each other.
+            RmqtoolError: the store cannot be opened at all, or the output not be written.
+        """
+        from rmqtool import memory
 
-    Args:
-        options: what to do.
-        delivery: where rows go.
-        choice: who does the work.
-        yes: somebody agreed to a change in place.
-        stores_file: names several stores.
+        found = stores_of(self.store, self.stores_file)
+        options, delivery = self._options(), self.delivery
+        memory.give_back_arrays()
+        if not found["path"]:
+            return _each(options, found, delivery, self.choice)
+        if options.in_place:
+            announce(options.store, delivery, yes=self.to.yes)
+            if not self.to.yes:
+                ask(f"replace the {options.target.value} of this store")
+        with self.choice.working([options.store], delivery):
+            result = _rebuilt(options, delivery)
+            from rmqtool.rebuild.report import rows_of, sentences
 
-    Raises:
-        Declined: somebody was asked, and did not agree.
-        UsageError: there is no such queue.
-        RmqtoolError: the store cannot be opened at all, or the output not be written.
-    """
-    from rmqtool import memory
+            delivery.emit(rows_of(options, result))
+            for sentence in sentences(options, result):
+                delivery.note(sentence)
+        is_sound = not options.in_place or _is_sound(options, delivery)
+        if not result.is_complete:
+            return IN_PART
+        return DONE if is_sound and not result.differences else NO
 
-    memory.give_back_arrays()
-    found = stores_of(options.store, stores_file)
-    if not found["path"]:
-        return _each(options, found, delivery, choice)
-    if options.in_place:
-        announce(options.store, delivery, yes=yes)
-        if not yes:
-            ask(f"replace the {options.target.value} of this store")
-    with choice.working([options.store], delivery):
-        result = _rebuilt(options, delivery)
-        from rmqtool.rebuild.report import rows_of, sentences
+    def _options(self) -> RebuildOptions:
+        from rmqtool.rebuild.options import RebuildOptions, Target
 
-        delivery.emit(rows_of(options, result))
-        for sentence in sentences(options, result):
-            delivery.note(sentence)
-    is_sound = not options.in_place or _is_sound(options, delivery)
-    if not result.is_complete:
-        return IN_PART
-    return DONE if is_sound and not result.differences else NO
+        holders = (self, self.to, self.units, self.rules)
+        return options_of(RebuildOptions, *holders, target=Target[self.target], rules=None)
 
 
 def _is_sound(options: RebuildOptions, delivery: Delivery) -> bool:

@@ -4,23 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from rmqtool.cli.declaration import Command
 from rmqtool.cli.delivery import Delivery, Shown
 from rmqtool.cli.engines import EngineChoice
 from rmqtool.cli.options import StorePath, StoresFile
-from rmqtool.cli.rebuilding import (
-    Output,
-    RuleOptions,
-    UnitOptions,
-    describe,
-    names_many,
-    rebuild,
-    rebuild_options,
-)
+from rmqtool.cli.rebuilding import Output, RebuildCommand, RuleOptions, UnitOptions
 
 
 @dataclass(frozen=True)
-class Rebuild(Command):
+class Rebuild(RebuildCommand):
     """The log is read once for both, byte for byte what a broker would write: expired segments,
     delayed and transactional messages, light message queues and inner batches included. Nothing is
     written without --output or --in-place; evidence is opened read-only.
@@ -28,6 +19,7 @@ class Rebuild(Command):
     row a store, each with a directory of its own below --output. One that fails stops no other.
     """
 
+    target = "ALL"
     store: StorePath = ""
     to: Output = Output()
     units: UnitOptions = UnitOptions()
@@ -35,20 +27,3 @@ class Rebuild(Command):
     stores_file: StoresFile = None
     delivery: Shown = Delivery()
     choice: EngineChoice = EngineChoice()
-
-    def describe(self) -> int:
-        """Write what the rows are."""
-        from rmqtool.rebuild.options import Target
-
-        is_many = names_many(self.store, self.stores_file)
-        return describe(Target.ALL, self.to, self.delivery, is_many=is_many)
-
-    def run(self) -> int:
-        """Rebuild; 1 when --check finds a difference."""
-        from rmqtool.rebuild.options import Target
-
-        stores = self.store, self.stores_file
-        options = rebuild_options(stores, Target.ALL, self.to, self.rules, self.units)
-        return rebuild(
-            options, self.delivery, self.choice, yes=self.to.yes, stores_file=self.stores_file
-        )

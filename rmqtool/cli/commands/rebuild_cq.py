@@ -6,24 +6,16 @@ from dataclasses import dataclass
 from typing import Annotated
 
 from rmqtool.cli.completion.values import queues, topics
-from rmqtool.cli.declaration import Command, Only, Option
+from rmqtool.cli.declaration import Only, Option
 from rmqtool.cli.delivery import Delivery, Shown
 from rmqtool.cli.engines import EngineChoice
 from rmqtool.cli.options import StorePath, StoresFile
-from rmqtool.cli.rebuilding import (
-    Output,
-    RuleOptions,
-    UnitOptions,
-    describe,
-    names_many,
-    rebuild,
-    rebuild_options,
-)
+from rmqtool.cli.rebuilding import Output, RebuildCommand, RuleOptions, UnitOptions
 from rmqtool.rebuild.options import StoreType
 
 
 @dataclass(frozen=True)
-class RebuildCq(Command):
+class RebuildCq(RebuildCommand):
     """A unit is written at the queue offset that its record states. A hole in the sequence (its
     records are lost) is filled with units that consumers skip. A broker would append instead, and
     so shift all later units; --like-broker does the same. Units have the plain tags code, which is
@@ -32,12 +24,13 @@ class RebuildCq(Command):
     row a store, each with a directory of its own below --output. One that fails stops no other.
     """
 
+    target = "QUEUES"
     store: StorePath = ""
     to: Output = Output()
     topic: Annotated[
         str | None, Option("--topic", "Only queues of this topic.", "TOPIC", completes=topics)
     ] = None
-    queue: Annotated[
+    queue_id: Annotated[
         int | None, Option("--queue", "Only this queue of it.", "ID", least=0, completes=queues)
     ] = None
     store_type: Annotated[
@@ -53,21 +46,3 @@ class RebuildCq(Command):
     stores_file: StoresFile = None
     delivery: Shown = Delivery()
     choice: EngineChoice = EngineChoice()
-
-    def describe(self) -> int:
-        """Write what the rows are."""
-        from rmqtool.rebuild.options import Target
-
-        is_many = names_many(self.store, self.stores_file)
-        return describe(Target.QUEUES, self.to, self.delivery, is_many=is_many)
-
-    def run(self) -> int:
-        """Rebuild; 1 when --check finds a difference."""
-        from rmqtool.rebuild.options import Target
-
-        stores = self.store, self.stores_file
-        own = {"topic": self.topic, "queue_id": self.queue, "store_type": self.store_type}
-        options = rebuild_options(stores, Target.QUEUES, self.to, self.rules, self.units, **own)
-        return rebuild(
-            options, self.delivery, self.choice, yes=self.to.yes, stores_file=self.stores_file
-        )

@@ -5,23 +5,16 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Annotated
 
-from rmqtool.cli.declaration import Command, Option
+from rmqtool.cli.declaration import Option
 from rmqtool.cli.delivery import Delivery, Shown
 from rmqtool.cli.engines import EngineChoice
 from rmqtool.cli.options import StorePath, StoresFile
-from rmqtool.cli.rebuilding import (
-    Output,
-    RuleOptions,
-    describe,
-    names_many,
-    rebuild,
-    rebuild_options,
-)
+from rmqtool.cli.rebuilding import Output, RebuildCommand, RuleOptions
 from rmqtool.rebuild.options import StoreType
 
 
 @dataclass(frozen=True)
-class RebuildIndex(Command):
+class RebuildIndex(RebuildCommand):
     """Entries, slots and chains are those of a broker. A broker names a file by its clock. Here the
     name is that of the file on disk with the same first record, else the store time of that record.
     An index in RocksDB (rocksdbstore, 5.4.0 on) is written anew with the timers and open
@@ -30,6 +23,7 @@ class RebuildIndex(Command):
     row a store, each with a directory of its own below --output. One that fails stops no other.
     """
 
+    target = "INDEX"
     store: StorePath = ""
     to: Output = Output()
     store_type: Annotated[
@@ -44,21 +38,3 @@ class RebuildIndex(Command):
     stores_file: StoresFile = None
     delivery: Shown = Delivery()
     choice: EngineChoice = EngineChoice()
-
-    def describe(self) -> int:
-        """Write what the rows are."""
-        from rmqtool.rebuild.options import Target
-
-        is_many = names_many(self.store, self.stores_file)
-        return describe(Target.INDEX, self.to, self.delivery, is_many=is_many)
-
-    def run(self) -> int:
-        """Rebuild; 1 when --check finds a difference."""
-        from rmqtool.rebuild.options import Target
-
-        stores = self.store, self.stores_file
-        own = {"store_type": self.store_type}
-        options = rebuild_options(stores, Target.INDEX, self.to, self.rules, **own)
-        return rebuild(
-            options, self.delivery, self.choice, yes=self.to.yes, stores_file=self.stores_file
-        )
