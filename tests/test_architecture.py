@@ -107,5 +107,5 @@ def test_options_are_declared_once() -> None:
         for keyword in call.keywords
         if isinstance(keyword.value, ast.Attribute) and keyword.value.attr == keyword.arg
     ]
-    # A source of rows has most of what it is asked from other places.
+    # The source of an export has most of what it is asked in another form.
     assert ["export.py: fillers", "export.py: table", "sql.py: broker_conf"] == sorted(copied)

@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, Final
 
 import orjson
@@ -97,6 +98,55 @@ def test_one_way() -> None:
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "Rows"
     }
     assert {"rmqtool.table", "rmqtool.rows", "rmqtool.cli.commands.sql"} == made
+
+
+def test_columns_are_named_once() -> None:
+    """Few rows are written as literals that name columns again: `Table.row` takes attributes.
+
+    What is left are columns of Arrow batches, rows of a line or a unit each, of which there are
+    millions, rows of damage, and values that are no attribute of anything.
+    """
+    tables = [frozenset(table.names) for table in TABLES.values()]
+    named = [names for _, tree in modules() for names in literal_names(tree)]
+    again = [names for names in named if any(names <= columns for columns in tables)]
+    assert sum(map(len, again)) <= 451
+
+
+def literal_names(tree: ast.Module) -> Iterator[set[str]]:
+    """Yield the names in each dictionary literal, and in each call of `row`, with two or more."""
+    for node in ast.walk(tree):
+        names: set[object] = set()
+        if isinstance(node, ast.Dict):
+            names = {key.value for key in node.keys if isinstance(key, ast.Constant)}
+        elif isinstance(node, ast.Call) and getattr(node.func, "attr", "") == "row":
+            names = {keyword.arg for keyword in node.keywords}
+        texts = {name for name in names if isinstance(name, str)}
+        if len(texts) > 1:
+            yield texts
+
+
+def test_row() -> None:
+    """A row takes what its things have, first ones first, and what is given; it names all else."""
+    table = Table(
+        "things",
+        "a thing",
+        (
+            Column("name", Type.TEXT, "its name"),
+            Column("kind", Type.TEXT, "what it is"),
+            Column("made_time", Type.TIME, "when it was made"),
+            Column("note", Type.TEXT, "what is remarkable", is_optional=True),
+        ),
+    )
+    thing = SimpleNamespace(name="a", kind=Type.TEXT, made_timestamp=1)
+    made = "1970-01-01T00:00:00.001Z"
+    row = {"name": "a", "kind": "text", "made_time": made, "note": None}
+    assert row == table.row(thing, SimpleNamespace(name="b"))
+    assert row | {"kind": None} == table.row(thing, kind=None)
+    assert row | {"kind": None, "made_time": None} == table.row(SimpleNamespace(name="a"), None)
+    with pytest.raises(AttributeError, match="nothing has kind"):
+        table.row(SimpleNamespace(name="a"))
+    with pytest.raises(TypeError, match="no column size"):
+        table.row(thing, size=1)
 
 
 def test_arrow() -> None:

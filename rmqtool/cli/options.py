@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Final, TypeAlias
 
+from rmqtool.cli.completion.values import broker_versions
 from rmqtool.cli.declaration import Argument, Option
 from rmqtool.errors import UsageError
 from rmqtool.store.containers import SHOWN
@@ -40,6 +41,19 @@ BrokerConf: TypeAlias = Annotated[
         env="RMQTOOL_BROKER_CONF",
     ),
 ]
+NextRelease: TypeAlias = Annotated[
+    str | None,
+    Option(
+        "--broker-version",
+        "Release that is to run on the store; by default the one that wrote it.",
+        "X.Y.Z",
+        completes=broker_versions,
+    ),
+]
+Held: TypeAlias = Annotated[
+    bool,
+    Option("--held", "Half messages and timer copies, too, whether or not they were decided."),
+]
 UnpackLimit: TypeAlias = Annotated[
     str | None,
     Option(
@@ -73,6 +87,11 @@ MaxRate: TypeAlias = Annotated[
         "SIZE",
     ),
 ]
+
+
+SECTION: Final = Option(
+    "--section", "Only this section; may be given several times. Default: all of them.", "NAME"
+)
 
 
 def sections(asked: Sequence[str], known: Collection[str]) -> tuple[str, ...]:

@@ -20,7 +20,6 @@ from rmqtool.formats.message_id import (
     recognise,
 )
 from rmqtool.table import Column, Table, Type
-from rmqtool.times import iso_time
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -67,7 +66,16 @@ def _rows(text: str, now_ms: int) -> Iterator[Row]:
     likely = recognise(text)
     readings = sorted(_readings(text), key=lambda one: one != likely)
     for reading in readings:
-        yield {"id": text.upper(), "is_likely": reading == likely, **_fields(reading, now_ms)}
+        kind, host, time, number = _fields(reading, now_ms)
+        yield DECODED.row(
+            *(reading, None),
+            id=text.upper(),
+            kind=kind,
+            is_likely=reading == likely,
+            host=host,
+            made_time=time,
+            number=number,
+        )
 
 
 def _readings(text: str) -> Iterator[MessageId]:
@@ -80,28 +88,10 @@ def _readings(text: str) -> Iterator[MessageId]:
             yield one
 
 
-def _fields(one: MessageId, now_ms: int) -> Row:
-    found: Row = dict.fromkeys(("physical_offset", "made_time", "process_id", "number"))
+def _fields(one: MessageId, now_ms: int) -> tuple[str, str, int | None, int | None]:
     if isinstance(one, OffsetMessageId):
-        return {
-            **found,
-            "kind": OFFSET_ID,
-            "host": one.host,
-            "physical_offset": one.physical_offset,
-        }
+        return OFFSET_ID, one.host, None, None
     if isinstance(one, UniqueKey):
         past = [time for time in one.time_candidates(now_ms) if time <= now_ms + AHEAD_MS]
-        kind, host, time = UNIQUE_KEY, one.host, max(past, default=None)
-        number = one.counter
-    else:
-        kind, host, time = CLIENT_ID, one.hardware_address.hex(":"), one.time
-        number = one.sequence
-    made = None if time is None else iso_time(time)
-    return {
-        **found,
-        "kind": kind,
-        "host": host,
-        "made_time": made,
-        "process_id": one.process_id,
-        "number": number,
-    }
+        return UNIQUE_KEY, one.host, max(past, default=None), one.counter
+    return CLIENT_ID, one.hardware_address.hex(":"), one.time, one.sequence

@@ -10,7 +10,7 @@ from rmqtool.cli.completion.values import diff_sections
 from rmqtool.cli.declaration import Argument, Command, Option
 from rmqtool.cli.delivery import Delivery
 from rmqtool.cli.exits import DONE, IN_PART, NO
-from rmqtool.cli.options import Jobs, UnpackLimit, sections
+from rmqtool.cli.options import SECTION, Jobs, UnpackLimit, sections
 from rmqtool.errors import UsageError
 
 
@@ -43,15 +43,7 @@ class Diff(Command):
     second: Annotated[
         str, Argument("B", "The store to compare it with, or a manifest.", opens=True)
     ]
-    section: Annotated[
-        tuple[str, ...],
-        Option(
-            "--section",
-            "Only this section; may be given several times. Default: all of them.",
-            "NAME",
-            completes=diff_sections,
-        ),
-    ] = ()
+    section: Annotated[tuple[str, ...], SECTION._replace(completes=diff_sections)] = ()
     merge_offsets: Annotated[
         bool,
         Option(

@@ -5,10 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Annotated
 
-from rmqtool.cli.completion.values import broker_versions
-from rmqtool.cli.declaration import Command, Only, Option, options_of
+from rmqtool.cli.declaration import Command, Only, options_of
 from rmqtool.cli.delivery import Delivery
-from rmqtool.cli.options import AsUser, BrokerConf, Jobs, StorePath, UnpackLimit
+from rmqtool.cli.options import AsUser, BrokerConf, Jobs, NextRelease, StorePath, UnpackLimit
 from rmqtool.render.look import Format
 
 
@@ -28,15 +27,7 @@ class Doctor(Command):
     """
 
     store: StorePath
-    broker_version: Annotated[
-        str | None,
-        Option(
-            "--broker-version",
-            "Release that is to run on the store; by default the one that wrote it.",
-            "X.Y.Z",
-            completes=broker_versions,
-        ),
-    ] = None
+    broker_version: NextRelease = None
     broker_conf: BrokerConf = None
     unpack_limit: UnpackLimit = None
     as_user: AsUser = None

@@ -9,7 +9,7 @@ from rmqtool.cli.choosing import Choosing
 from rmqtool.cli.declaration import Argument, Command, Only, Option, options_of
 from rmqtool.cli.delivery import Delivery
 from rmqtool.cli.exits import DONE, IN_PART, NO, NOT_DONE, say
-from rmqtool.cli.options import BrokerConf, Jobs, UnpackLimit
+from rmqtool.cli.options import BrokerConf, Held, Jobs, UnpackLimit
 from rmqtool.messages.options import ExtractFormat, ExtractOptions
 
 if TYPE_CHECKING:
@@ -60,10 +60,7 @@ class Extract(Command):
         str | None,
         Option("--dead-letters", "Only what this consumer group gave up.", "GROUP"),
     ] = None
-    held: Annotated[
-        bool,
-        Option("--held", "Half messages and timer copies, too, whether or not they were decided."),
-    ] = False
+    held: Held = False
     where: Annotated[
         str | None,
         Option(

@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from typing import Annotated, Final
 
 from rmqtool.cli.completion.values import info_sections
-from rmqtool.cli.declaration import Command, Option
+from rmqtool.cli.declaration import Command
 from rmqtool.cli.delivery import Delivery
 from rmqtool.cli.exits import DONE, IN_PART
-from rmqtool.cli.options import BrokerConf, StorePath, UnpackLimit, sections
+from rmqtool.cli.options import SECTION, BrokerConf, StorePath, UnpackLimit, sections
 from rmqtool.render.look import Format
 
 PROBLEMS: Final = "problems"
@@ -28,15 +28,7 @@ class Info(Command):
     """
 
     store: StorePath
-    section: Annotated[
-        tuple[str, ...],
-        Option(
-            "--section",
-            "Only this section; may be given several times. Default: all of them.",
-            "NAME",
-            completes=info_sections,
-        ),
-    ] = ()
+    section: Annotated[tuple[str, ...], SECTION._replace(completes=info_sections)] = ()
     broker_conf: BrokerConf = None
     unpack_limit: UnpackLimit = None
     delivery: Delivery = Delivery()

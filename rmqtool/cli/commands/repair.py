@@ -6,11 +6,10 @@ import shlex
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Annotated, Final
 
-from rmqtool.cli.completion.values import broker_versions
 from rmqtool.cli.declaration import Command, Option, options_of
 from rmqtool.cli.delivery import Delivery, Shown
 from rmqtool.cli.exits import DONE, NO
-from rmqtool.cli.options import BrokerConf, Jobs, StorePath, UnpackLimit
+from rmqtool.cli.options import BrokerConf, Jobs, NextRelease, StorePath, UnpackLimit
 from rmqtool.cli.rebuilding import InPlace, Yes, announce, ask
 from rmqtool.errors import UsageError
 from rmqtool.render.look import Format
@@ -117,15 +116,7 @@ class Repair(Command):
             "so that a broker reads the end of the log only. 'startup' says how much that is.",
         ),
     ] = False
-    broker_version: Annotated[
-        str | None,
-        Option(
-            "--broker-version",
-            "Release that is to run on the store; by default the one that wrote it.",
-            "X.Y.Z",
-            completes=broker_versions,
-        ),
-    ] = None
+    broker_version: NextRelease = None
     broker_conf: BrokerConf = None
     unpack_limit: UnpackLimit = None
     jobs: Jobs = None

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 from rmqtool.cli.declaration import Argument, Command, Only, Option, options_of
 from rmqtool.cli.delivery import Delivery
 from rmqtool.cli.exits import DONE, IN_PART, NO, NOT_DONE, say
+from rmqtool.cli.options import Held
 from rmqtool.sending.options import SendOptions, addresses
 
 if TYPE_CHECKING:
@@ -58,10 +59,7 @@ class Send(Command):
     skip_bad: Annotated[
         bool, Option("--skip-bad", "Send the others if some messages cannot be sent.")
     ] = False
-    held: Annotated[
-        bool,
-        Option("--held", "Half messages and timer copies, too, whether or not they were decided."),
-    ] = False
+    held: Held = False
     system_topics: Annotated[
         bool,
         Option("--system-topics", "Messages of topics that brokers make for themselves, too."),

@@ -9,7 +9,7 @@ from rmqtool.cli.completion.values import broker_versions, startup_sections
 from rmqtool.cli.declaration import Command, Option
 from rmqtool.cli.delivery import Delivery
 from rmqtool.cli.exits import DONE, NO
-from rmqtool.cli.options import AsUser, BrokerConf, StorePath, UnpackLimit, sections
+from rmqtool.cli.options import SECTION, AsUser, BrokerConf, StorePath, UnpackLimit, sections
 
 
 @dataclass(frozen=True)
@@ -59,15 +59,7 @@ class Startup(Command):
             completes=broker_versions,
         ),
     ] = None
-    section: Annotated[
-        tuple[str, ...],
-        Option(
-            "--section",
-            "Only this section; may be given several times. Default: all of them.",
-            "NAME",
-            completes=startup_sections,
-        ),
-    ] = ()
+    section: Annotated[tuple[str, ...], SECTION._replace(completes=startup_sections)] = ()
     all_queues: Annotated[
         bool, Option("--all-queues", "Show queues that nothing happens to, too.")
     ] = False
