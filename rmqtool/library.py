@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from rmqtool.findings.finding import Finding
     from rmqtool.formats.message import Message
-    from rmqtool.store.branch import Branch
+    from rmqtool.store.artefact import Artefact
     from rmqtool.store.tree import Store
     from rmqtool.table import Table
     from rmqtool.tables.selection import Selection
@@ -34,7 +34,7 @@ class OpenStore:
         log = f": {size:,} bytes of commitlog" if size else ""
         return f"<{self.store.asked.kind} {self.path}{log}>"
 
-    def artefacts(self) -> Iterator[Branch]:
+    def artefacts(self) -> Iterator[Artefact]:
         """Give every file that was recognised, with its kind and what told."""
         return self.store.artefacts()
 
@@ -135,9 +135,9 @@ class OpenStore:
 
         from rmqtool.errors import UsageError
         from rmqtool.findings.finding import FINDINGS
+        from rmqtool.plural import meant
         from rmqtool.tables.record_tables import MESSAGES
         from rmqtool.tables.views import VIEWS
-        from rmqtool.words import meant
 
         if kind == FINDINGS.name:
             table, batches = FINDINGS, _batches_of(FINDINGS, self.findings())

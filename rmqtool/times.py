@@ -11,7 +11,7 @@ from datetime import MAXYEAR, UTC, datetime, timedelta, tzinfo
 from functools import lru_cache
 from typing import Final
 
-from rmqtool.words import nearest
+from rmqtool.plural import nearest
 
 USUAL: Final = "Europe/Berlin, Asia/Shanghai, UTC, local"
 DAY_MS: Final = 86_400_000

@@ -17,7 +17,7 @@ NO_FORMAT: Final = {
     "rmqtool.judge.message_fields",  # counts bits in which two addresses differ
     "rmqtool.check.log.range_checksum",  # the checksum has another length in its place
     "rmqtool.store.rocksdb_blocks",  # RocksDB's own blocks, little endian
-    "rmqtool.writing.spool",  # our own file
+    "rmqtool.writing.task_results",  # our own file
 }
 CLASS: Final = re.compile(r"^ *class (\w+)[(:\[]", re.MULTILINE)
 NUMBERS: Final = re.compile(r"\.(from|to)_bytes\b")
@@ -29,7 +29,7 @@ SHORT: Final = {
     "machine/intrinsics.py": "loaded by every kernel; what makes the code only by the compiler",
     "machine/pieces.py": "compiler, stamp and kernels know pieces without knowing each other",
     "memory.py": "memory of the process, for commands of every room",
-    "words.py": "numbers of things in words, for every room",
+    "plural.py": "numbers of things in words, for every room",
 }
 
 

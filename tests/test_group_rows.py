@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from rmqtool.info.overview import group_rows
 from rmqtool.queues.units import QueueSpan, Unit
-from rmqtool.store.branch import BranchKind
+from rmqtool.store.artefact import ArtefactKind
 
 
 def unit(queue_offset: int) -> Unit:
@@ -14,7 +14,7 @@ def unit(queue_offset: int) -> Unit:
 
 def span(queue_id: int, first: int, last: int) -> QueueSpan:
     """A queue of the topic `T`."""
-    kind = BranchKind.CONSUME_QUEUE
+    kind = ArtefactKind.CONSUME_QUEUE
     return QueueSpan("T", queue_id, kind, unit(first), unit(last), first, 100.0, is_exact=True)
 
 

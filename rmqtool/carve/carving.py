@@ -18,8 +18,8 @@ from rmqtool.carve.reading import Reader
 from rmqtool.carve.rows import CARVED, CARVED_RECORDS, record_rows
 from rmqtool.carve.runs import CarvedRuns
 from rmqtool.carve.search import open_image, search
+from rmqtool.plural import counted
 from rmqtool.scan import columns as row
-from rmqtool.words import counted
 from rmqtool.writing.output import OutputDirectory, OutputFile
 
 if TYPE_CHECKING:

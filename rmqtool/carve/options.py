@@ -7,7 +7,7 @@ import os
 from dataclasses import dataclass
 
 from rmqtool.errors import UsageError
-from rmqtool.words import meant
+from rmqtool.plural import meant
 
 
 class CarveFormat(enum.StrEnum):

@@ -17,7 +17,7 @@ from rmqtool.errors import DamagedDatabase, UnreadablePath
 from rmqtool.findings.finding import At, finding
 from rmqtool.findings.registry_layout import FS_READ
 from rmqtool.formats import config_shapes
-from rmqtool.store.branch import BranchKind
+from rmqtool.store.artefact import ArtefactKind
 from rmqtool.store.segment import OddityKind
 from rmqtool.store.unread import error_of, has_expired
 
@@ -37,12 +37,12 @@ if TYPE_CHECKING:
 
 QueueName = tuple[str, int]
 FAMILIES: Final = {
-    "queues": BranchKind.CONSUME_QUEUE,
-    "batch_queues": BranchKind.BATCH_QUEUE,
-    "rocksdb": BranchKind.ROCKSDB,
-    "ext_queues": BranchKind.CONSUME_QUEUE_EXT,
-    "compaction_logs": BranchKind.COMPACTION_LOG,
-    "compaction_queues": BranchKind.COMPACTION_QUEUE,
+    "queues": ArtefactKind.CONSUME_QUEUE,
+    "batch_queues": ArtefactKind.BATCH_QUEUE,
+    "rocksdb": ArtefactKind.ROCKSDB,
+    "ext_queues": ArtefactKind.CONSUME_QUEUE_EXT,
+    "compaction_logs": ArtefactKind.COMPACTION_LOG,
+    "compaction_queues": ArtefactKind.COMPACTION_QUEUE,
 }
 UnitFamily = Literal["queues", "batch_queues", "rocksdb"]
 UNIT_FAMILIES: Final[tuple[UnitFamily, ...]] = ("queues", "batch_queues", "rocksdb")
@@ -129,7 +129,7 @@ class Inspection:
     @property
     def why_no_log(self) -> str:
         """Say why there is no log to compare anything with."""
-        logs = self.store.branches_of(BranchKind.COMMITLOG, BranchKind.DLEDGER)
+        logs = self.store.branches_of(ArtefactKind.COMMITLOG, ArtefactKind.DLEDGER)
         is_unread = any(self.is_above_unread(log.path) for log in logs)
         return "the commitlog cannot be read" if is_unread else "there is no commitlog"
 
@@ -192,7 +192,7 @@ class Inspection:
             self._pending.append(self.unread(self.path_of(error.path), error))
         return found
 
-    def _name_links(self, kind: BranchKind) -> None:
+    def _name_links(self, kind: ArtefactKind) -> None:
         """Take note of links in place of topics and queues: what is after them is not read."""
         family = self.store.family(kind)
         if family is None:

@@ -15,7 +15,7 @@ from rmqtool.findings.catalogue import Severity
 from rmqtool.findings.finding import At, finding, of_queue
 from rmqtool.findings.registry_layout import FS_LOCK, FS_NAME
 from rmqtool.judge.files import LENGTHS, FileJudge, is_explained, no_log
-from rmqtool.store.branch import BranchKind
+from rmqtool.store.artefact import ArtefactKind
 from rmqtool.store.entry import EntryKind
 from rmqtool.store.segment import OddityKind
 from rmqtool.store.unread import UnreadStretches, error_of, no_file, unread_stretches
@@ -31,11 +31,11 @@ if TYPE_CHECKING:
 
 LOGS: Final = ("commitlog", "old_commitlog")
 QUEUE_FAMILIES: Final = (
-    BranchKind.CONSUME_QUEUE,
-    BranchKind.BATCH_QUEUE,
-    BranchKind.CONSUME_QUEUE_EXT,
-    BranchKind.COMPACTION_LOG,
-    BranchKind.COMPACTION_QUEUE,
+    ArtefactKind.CONSUME_QUEUE,
+    ArtefactKind.BATCH_QUEUE,
+    ArtefactKind.CONSUME_QUEUE_EXT,
+    ArtefactKind.COMPACTION_LOG,
+    ArtefactKind.COMPACTION_QUEUE,
 )
 NOT_READ: Final = "take it out; a queue that is not there is written from the log"
 
@@ -173,7 +173,7 @@ def _of_misnamed_queue(queue: MisnamedQueue) -> Finding:
 def _no_log(inspection: Inspection) -> Iterator[Finding]:
     """Find a store without its commitlog, unless that cannot be told."""
     store = inspection.store
-    logs = store.branches_of(BranchKind.COMMITLOG, BranchKind.DLEDGER)
+    logs = store.branches_of(ArtefactKind.COMMITLOG, ArtefactKind.DLEDGER)
     if not any(map(inspection.is_above_unread, ["commitlog", *(log.path for log in logs)])):
         yield from no_log(store, lambda: _queues_with_files(inspection))
 

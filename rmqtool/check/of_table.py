@@ -20,7 +20,7 @@ from rmqtool.findings.catalogue import Area
 from rmqtool.findings.registry_layout import FS_OWNER, FS_READ
 from rmqtool.findings.registry_rocksdb import RD_KEY
 from rmqtool.formats.rocksdb_databases import MESSAGE_STORE, POP_STORE, QUEUES, SEPARATE_QUEUES
-from rmqtool.store.branch import TIMER_CHECK, BranchKind, FamilyDepth
+from rmqtool.store.artefact import TIMER_CHECK, ArtefactKind, FamilyDepth
 from rmqtool.tables.defects import defect_row, is_damage, log_defects
 from rmqtool.tables.inputs import store_of
 from rmqtool.tables.views import LOGS, PENDING_TIMERS, POP_IN_FLIGHT, UNDECIDED, VIEWS
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from rmqtool.tables.dump import DumpOptions, DumpOutcome
     from rmqtool.tables.selection import Selection
 
-TIMER_FILES: Final = (BranchKind.TIMER_WHEEL, BranchKind.TIMER_LOG, BranchKind.TIMER_CHECK)
+TIMER_FILES: Final = (ArtefactKind.TIMER_WHEEL, ArtefactKind.TIMER_LOG, ArtefactKind.TIMER_CHECK)
 OF_INDEX: Final = frozenset({Area.INDEX})
 OF_TIMER: Final = frozenset({Area.LAYOUT, Area.TIMER})
 OF_COMPARED: Final = (Area.LAYOUT, Area.COMMITLOG, Area.DLEDGER)
@@ -46,47 +46,47 @@ class Reads(NamedTuple):
     """What a view is read from, but for the log."""
 
     areas: frozenset[Area]  # of a validation that judge these files
-    kinds: tuple[BranchKind, ...] = ()  # of the files
+    kinds: tuple[ArtefactKind, ...] = ()  # of the files
     databases: tuple[str, ...] = ()  # paths of databases that are read, too
     is_compared: bool = False  # who reads all of it is told what the log says of it, too
     of_rows: tuple[Code, ...] = ()  # findings that a row says itself
 
 
-def _queue(area: Area, kind: BranchKind, *databases: str) -> Reads:
+def _queue(area: Area, kind: ArtefactKind, *databases: str) -> Reads:
     return Reads(frozenset({Area.LAYOUT, Area.ROCKSDB, area}), (kind,), databases, is_compared=True)
 
 
 READS: Final[dict[str, Reads]] = {
     "dledger-entry": Reads(
         frozenset({Area.LAYOUT, Area.COMMITLOG, Area.DLEDGER}),
-        (BranchKind.DLEDGER,),
+        (ArtefactKind.DLEDGER,),
         is_compared=True,
     ),
     "dledger-index": Reads(
-        frozenset({Area.LAYOUT, Area.DLEDGER}), (BranchKind.DLEDGER_INDEX,), is_compared=True
+        frozenset({Area.LAYOUT, Area.DLEDGER}), (ArtefactKind.DLEDGER_INDEX,), is_compared=True
     ),
     "consume-queue": _queue(
         Area.CONSUME_QUEUE,
-        BranchKind.CONSUME_QUEUE,
+        ArtefactKind.CONSUME_QUEUE,
         QUEUES,
         SEPARATE_QUEUES,
     ),
-    "batch-queue": _queue(Area.BATCH_QUEUE, BranchKind.BATCH_QUEUE),
-    "consume-queue-ext": _queue(Area.EXTENSION, BranchKind.CONSUME_QUEUE_EXT),
-    "compaction-queue": Reads(OF_COMPACTION, (BranchKind.COMPACTION_QUEUE,), is_compared=True),
-    "compaction-position": Reads(OF_COMPACTION, (BranchKind.COMPACTION_POSITION,)),
-    "index": Reads(OF_INDEX, (BranchKind.INDEX,), is_compared=True),
-    "index-slot": Reads(OF_INDEX, (BranchKind.INDEX,), is_compared=True),
-    "index-header": Reads(OF_INDEX, (BranchKind.INDEX,)),
-    "checkpoint": Reads(frozenset({Area.CHECKPOINT}), (BranchKind.CHECKPOINT,)),
-    "config": Reads(frozenset({Area.CONFIG, Area.OFFSETS, Area.FILTERS}), (BranchKind.CONFIG,)),
-    "timer-wheel": Reads(OF_TIMER, (BranchKind.TIMER_WHEEL,)),
-    "timer-log": Reads(OF_TIMER, (BranchKind.TIMER_LOG,), is_compared=True),
-    "timer-check": Reads(OF_TIMER, (BranchKind.TIMER_CHECK,)),
-    "epoch": Reads(frozenset({Area.EPOCH}), (BranchKind.EPOCH,)),
+    "batch-queue": _queue(Area.BATCH_QUEUE, ArtefactKind.BATCH_QUEUE),
+    "consume-queue-ext": _queue(Area.EXTENSION, ArtefactKind.CONSUME_QUEUE_EXT),
+    "compaction-queue": Reads(OF_COMPACTION, (ArtefactKind.COMPACTION_QUEUE,), is_compared=True),
+    "compaction-position": Reads(OF_COMPACTION, (ArtefactKind.COMPACTION_POSITION,)),
+    "index": Reads(OF_INDEX, (ArtefactKind.INDEX,), is_compared=True),
+    "index-slot": Reads(OF_INDEX, (ArtefactKind.INDEX,), is_compared=True),
+    "index-header": Reads(OF_INDEX, (ArtefactKind.INDEX,)),
+    "checkpoint": Reads(frozenset({Area.CHECKPOINT}), (ArtefactKind.CHECKPOINT,)),
+    "config": Reads(frozenset({Area.CONFIG, Area.OFFSETS, Area.FILTERS}), (ArtefactKind.CONFIG,)),
+    "timer-wheel": Reads(OF_TIMER, (ArtefactKind.TIMER_WHEEL,)),
+    "timer-log": Reads(OF_TIMER, (ArtefactKind.TIMER_LOG,), is_compared=True),
+    "timer-check": Reads(OF_TIMER, (ArtefactKind.TIMER_CHECK,)),
+    "epoch": Reads(frozenset({Area.EPOCH}), (ArtefactKind.EPOCH,)),
     "rocksdb": Reads(
         frozenset({Area.ROCKSDB, Area.CONSUME_QUEUE, Area.INDEX, Area.TIMER, Area.CONFIG}),
-        (BranchKind.ROCKSDB,),
+        (ArtefactKind.ROCKSDB,),
         is_compared=True,
         of_rows=(RD_KEY,),
     ),
@@ -94,7 +94,7 @@ READS: Final[dict[str, Reads]] = {
     POP_IN_FLIGHT: Reads(frozenset({Area.ROCKSDB}), (), (POP_STORE,)),
 }
 OF_LOG: Final = frozenset({str(log) for log in LOGS} | {"inner-batch", UNDECIDED})
-COMPACTED: Final = str(BranchKind.COMPACTION_LOG)
+COMPACTED: Final = str(ArtefactKind.COMPACTION_LOG)
 
 
 class Asked(NamedTuple):
@@ -118,7 +118,7 @@ def defects(asked: Asked) -> Iterator[Finding]:
         yield from log_defects(store, view, asked.selection)
     reads = READS.get(asked.word)
     if asked.word == COMPACTED:
-        reads = Reads(OF_COMPACTION, (BranchKind.COMPACTION_LOG,), is_compared=True)
+        reads = Reads(OF_COMPACTION, (ArtefactKind.COMPACTION_LOG,), is_compared=True)
     is_lone = store.asked.level is FamilyDepth.FILE and not view.is_bulk
     if reads is not None and not is_lone:  # the one row of a small file says it all
         yield from _validated(asked, store, reads)
@@ -126,11 +126,11 @@ def defects(asked: Asked) -> Iterator[Finding]:
 
 def _validated(asked: Asked, store: Store, reads: Reads) -> Iterator[Finding]:
     paths = [*reads.databases, *(branch.path for branch in store.branches_of(*reads.kinds))]
-    if BranchKind.CONSUME_QUEUE in reads.kinds:
+    if ArtefactKind.CONSUME_QUEUE in reads.kinds:
         paths.append(QUEUES)  # even where nothing of it is left
-    if BranchKind.TIMER_CHECK in reads.kinds:
+    if ArtefactKind.TIMER_CHECK in reads.kinds:
         paths.append(f"config/{TIMER_CHECK}")
-    if BranchKind.ROCKSDB in reads.kinds:
+    if ArtefactKind.ROCKSDB in reads.kinds:
         paths += [one.path for one in store.rocksdb()]
     selection = asked.selection
     is_whole = asked.is_whole and not any(selection.options())

@@ -11,7 +11,7 @@ from rmqtool.errors import UsageError
 from rmqtool.findings.catalogue import Area, Severity
 from rmqtool.findings.registry import CODES
 from rmqtool.findings.registry_layout import FS_READ
-from rmqtool.words import nearest
+from rmqtool.plural import nearest
 
 if TYPE_CHECKING:
     import os

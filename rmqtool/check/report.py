@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from rmqtool.findings.catalogue import Severity
+from rmqtool.plural import counted
 from rmqtool.store.tail import WALKED_RECORDS
-from rmqtool.words import counted
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

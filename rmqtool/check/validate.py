@@ -44,7 +44,7 @@ from rmqtool.findings.registry_layout import FS_OWNER
 from rmqtool.machine import announce
 from rmqtool.queues.discovery import Queues
 from rmqtool.store.access import held, owner_name, user_named, usual_user
-from rmqtool.store.branch import BranchKind
+from rmqtool.store.artefact import ArtefactKind
 from rmqtool.store.place import refused_reads
 from rmqtool.store.record_heads import LogReader
 from rmqtool.store.release import written_by
@@ -302,7 +302,7 @@ class Checks:
                 yield from self._rocksdb.after_log(inspection, self.facts)
             yield from inspection.pending()
         yield from self.facts.lost.findings(options)
-        for branch in inspection.store.branches_of(BranchKind.TIERED_INDEX):
+        for branch in inspection.store.branches_of(ArtefactKind.TIERED_INDEX):
             inspection.leave_out(branch.path, "tiered storage is not validated yet")
 
     def _read_early(self) -> checkpoint.Early:
@@ -409,8 +409,8 @@ def _scope(
     options, store = inspection.options, inspection.store
     reads = options.level.reads_log
     wants_queues = options.wants("consumequeue", "batchconsumequeue", "consumequeue_ext")
-    has_queues = bool(store.branches_of(BranchKind.CONSUME_QUEUE, BranchKind.BATCH_QUEUE))
-    is_root = store.asked.kind is BranchKind.STORE
+    has_queues = bool(store.branches_of(ArtefactKind.CONSUME_QUEUE, ArtefactKind.BATCH_QUEUE))
+    is_root = store.asked.kind is ArtefactKind.STORE
     compares_queues = reads and wants_queues and (has_queues or is_root)
     in_rocksdb, topics = _has_rocksdb_queues(store), list[str]()
     if in_rocksdb:
@@ -418,7 +418,7 @@ def _scope(
             topics = inspection.queues.files.topics()
         compares_queues &= bool(topics) or DOUBLE_WRITE.of(store.broker_conf)
     can_read = rocksdb is not None and rocksdb.can_read_queues
-    has_index = bool(store.branches_of(BranchKind.INDEX))
+    has_index = bool(store.branches_of(ArtefactKind.INDEX))
     version, is_release_known = options.version, True
     if version is None:
         wrote = written_by(store)
@@ -471,7 +471,7 @@ def _headers(inspection: Inspection) -> Iterator[Finding]:
 def check(inspection: Inspection) -> Iterator[Finding]:
     """Say what the broker's user cannot use, and what belongs to somebody else than most."""
     store, name = inspection.store, inspection.options.as_user
-    if store.asked.kind is not BranchKind.STORE:
+    if store.asked.kind is not ArtefactKind.STORE:
         return
     everything = held(store)
     usual = usual_user(everything)

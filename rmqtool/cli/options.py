@@ -100,7 +100,7 @@ def sections(asked: Sequence[str], known: Collection[str]) -> tuple[str, ...]:
     Raises:
         UsageError: one of them is not known.
     """
-    from rmqtool.words import meant
+    from rmqtool.plural import meant
 
     for name in asked:
         if name not in known:

@@ -163,9 +163,9 @@ def _each(
     options: RebuildOptions, found: dict[str, Any], delivery: Delivery, choice: EngineChoice
 ) -> int:
     """Rebuild for several stores, a row each; the exit code is that of the worst."""
+    from rmqtool.plural import counted as number_of
     from rmqtool.rebuild.many import REBUILT_STORES, Rebuilds
     from rmqtool.render.progress import counted
-    from rmqtool.words import counted as number_of
 
     paths, stores_file = found.get("paths", ()), found.get("stores_file")
     work = Rebuilds(options, paths, stores_file)

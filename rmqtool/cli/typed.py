@@ -16,7 +16,7 @@ from rmqtool.cli.commands import NAMES, OTHER_WORDS, PROGRAM, load
 from rmqtool.cli.declaration import Argument, Command, Kind, build, parameters
 from rmqtool.cli.manual.brief import brief
 from rmqtool.errors import UsageError
-from rmqtool.words import meant, nearest
+from rmqtool.plural import meant, nearest
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

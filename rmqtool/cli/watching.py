@@ -18,10 +18,10 @@ from rmqtool.clock import length_ms
 from rmqtool.errors import UsageError
 from rmqtool.findings.catalogue import Severity
 from rmqtool.findings.finding import FINDINGS
+from rmqtool.plural import counted
 from rmqtool.render.look import Format
 from rmqtool.render.progress import progress
 from rmqtool.times import iso_time
-from rmqtool.words import counted
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Mapping

@@ -15,10 +15,10 @@ from rmqtool import engine
 from rmqtool.check.manifest.manifest import Change, ManifestFile, change_of
 from rmqtool.check.manifest.manifest_ledger import DigestTask, digest
 from rmqtool.errors import Trouble, UnsupportedStore
-from rmqtool.store.branch import BranchKind
+from rmqtool.plural import counted
+from rmqtool.store.artefact import ArtefactKind
 from rmqtool.store.segment import start_of
 from rmqtool.table import Column, Table, Type
-from rmqtool.words import counted
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -45,7 +45,7 @@ CHANGED: Final = Table(
     shown=("change", "path", "used_then", "used", "records_then", "reason", "kind"),
 )
 UNREAD: Final = "unread"
-_LOGS: Final = frozenset({str(BranchKind.COMMITLOG), str(BranchKind.DLEDGER)})
+_LOGS: Final = frozenset({str(ArtefactKind.COMMITLOG), str(ArtefactKind.DLEDGER)})
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,7 +141,7 @@ def compare(store: Store, manifest: Manifest, *, jobs: int | None = None) -> Man
         UnsupportedStore: this is a part of a store.
         UnreadablePath: a directory may not be listed.
     """
-    if store.asked.kind is not BranchKind.STORE:
+    if store.asked.kind is not ArtefactKind.STORE:
         reason = "a manifest names all files of a store: give the store root"
         raise UnsupportedStore(path=str(store.asked.place), reason=reason, trouble=Trouble.TOLD)
     before = manifest.files

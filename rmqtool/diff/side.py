@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple, Self
 from rmqtool.errors import UnreadablePath
 from rmqtool.info.survey import Survey
 from rmqtool.query.log import Log, NoRecord
-from rmqtool.store.branch import BranchKind, FamilyDepth
+from rmqtool.store.artefact import ArtefactKind, FamilyDepth
 from rmqtool.store.unread import has_expired
 
 if TYPE_CHECKING:
@@ -32,19 +32,19 @@ class Part(enum.StrEnum):
 
 WRITTEN_LATER: Final = "its log ended here when the comparison began"
 _KINDS: Final = {
-    Part.LOG: (BranchKind.COMMITLOG, BranchKind.DLEDGER),
-    Part.QUEUES: (BranchKind.CONSUME_QUEUE, BranchKind.BATCH_QUEUE),
-    Part.CONFIG: (BranchKind.CONFIG,),
-    Part.EPOCHS: (BranchKind.EPOCH,),
+    Part.LOG: (ArtefactKind.COMMITLOG, ArtefactKind.DLEDGER),
+    Part.QUEUES: (ArtefactKind.CONSUME_QUEUE, ArtefactKind.BATCH_QUEUE),
+    Part.CONFIG: (ArtefactKind.CONFIG,),
+    Part.EPOCHS: (ArtefactKind.EPOCH,),
 }
 
 
 def parts_of(store: Store) -> set[Part]:
     """Say what can be compared of what was asked for: all of a store root, else what is there."""
-    if store.asked.kind is BranchKind.STORE:
+    if store.asked.kind is ArtefactKind.STORE:
         return set(Part)
     found = {part for part, kinds in _KINDS.items() if store.branches_of(*kinds)}
-    if all(branch.level is FamilyDepth.FILE for branch in store.branches_of(BranchKind.CONFIG)):
+    if all(branch.level is FamilyDepth.FILE for branch in store.branches_of(ArtefactKind.CONFIG)):
         found.discard(Part.CONFIG)  # a lone file is found by its directory
     return found
 

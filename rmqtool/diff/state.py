@@ -15,7 +15,7 @@ from rmqtool.errors import RmqtoolError
 from rmqtool.findings.registry_state import EP_CRC
 from rmqtool.formats import epoch
 from rmqtool.formats.config_shapes import TABLES, consumer_offsets, lmq_consumer_offsets
-from rmqtool.store.branch import BranchKind
+from rmqtool.store.artefact import ArtefactKind
 from rmqtool.store.config_files import Fault
 
 if TYPE_CHECKING:
@@ -152,7 +152,7 @@ def _document(side: Side, name: str) -> dict[str, Any]:
 
 
 def _epochs(side: Side) -> dict[int, int]:
-    for branch in side.store.branches_of(BranchKind.EPOCH):
+    for branch in side.store.branches_of(ArtefactKind.EPOCH):
         if branch.path.endswith(".bak"):
             continue
         try:

@@ -22,7 +22,7 @@ from rmqtool.query.lost import lost_messages
 from rmqtool.repair.planning import examine
 from rmqtool.startup.start import predict
 from rmqtool.store.access import held, owner_name, user_named, usual_user
-from rmqtool.store.branch import BranchKind
+from rmqtool.store.artefact import ArtefactKind
 from rmqtool.store.lengths import wrong_lengths
 from rmqtool.store.tree import open_store
 
@@ -71,7 +71,7 @@ class Examination:
     @property
     def is_whole_store(self) -> bool:
         """Whether a store root was asked for, not a part of one."""
-        return self.about.recognised_as == BranchKind.STORE
+        return self.about.recognised_as == ArtefactKind.STORE
 
     @property
     def is_live(self) -> bool:

@@ -19,7 +19,7 @@ from rmqtool.info import overview_rows as rows
 from rmqtool.info.overview_rows import DiskRow, GroupRow
 from rmqtool.info.survey import Survey
 from rmqtool.queues.discovery import UNITS
-from rmqtool.store.branch import BranchKind
+from rmqtool.store.artefact import ArtefactKind
 from rmqtool.store.entry import EntryKind, printable
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from rmqtool.formats.config_shapes import ConsumerOffset
     from rmqtool.queues.units import QueueSpan
-    from rmqtool.store.branch import Branch
+    from rmqtool.store.artefact import Artefact
     from rmqtool.store.index_files import IndexFile
     from rmqtool.store.place import Place
     from rmqtool.store.segment import Oddity, Segment
@@ -50,7 +50,7 @@ class DiskUse(NamedTuple):
 
 def disk_rows(survey: Survey) -> list[DiskRow]:
     """Disk use of each name in the store root, and their sum."""
-    if survey.store.asked.kind is not BranchKind.STORE:
+    if survey.store.asked.kind is not ArtefactKind.STORE:
         return []
     found = []
     for name, use in _uses(survey):
@@ -80,7 +80,7 @@ def _uses(survey: Survey) -> Iterator[tuple[str, Callable[[], DiskUse]]]:
             yield path, partial(_disk_use, branch.place)
 
 
-def _queues_use(survey: Survey, branch: Branch) -> DiskUse:
+def _queues_use(survey: Survey, branch: Artefact) -> DiskUse:
     """Sum up a family of queues from what is known: listing 50,000 directories twice is slow."""
     queues = [queue for queue in survey.ranges if queue.kind is branch.kind]
     beside = _disk_use(branch.place, 0)
@@ -155,7 +155,7 @@ def _stopped(store: Store, lock: LockState) -> str:
         written = _process(store)
         running = "" if lock.is_held is False else ", or it runs: the lock cannot be asked about"
         return f"crashed, or copied while it ran{running}: abort exists{written}"
-    if store.branches_of(BranchKind.CHECKPOINT):
+    if store.branches_of(ArtefactKind.CHECKPOINT):
         return "cleanly: no abort"
     return "unknown: neither abort nor checkpoint"
 

@@ -23,10 +23,10 @@ from rmqtool.findings.registry_layout import (
     FS_NOLOG,
     FS_READ,
 )
-from rmqtool.store.branch import BranchKind
+from rmqtool.plural import counted
+from rmqtool.store.artefact import ArtefactKind
 from rmqtool.store.segment import OddityKind
 from rmqtool.store.unread import UnreadStretches, error_of
-from rmqtool.words import counted
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -144,7 +144,7 @@ def no_log(store: Store, queues_with_files: Callable[[], int]) -> Iterator[Findi
         store: all of it.
         queues_with_files: counts them; asked only where there is no log.
     """
-    if store.asked.kind is not BranchKind.STORE or store.commitlog or store.old_commitlog:
+    if store.asked.kind is not ArtefactKind.STORE or store.commitlog or store.old_commitlog:
         return
     oddities = (*store.commitlog.oddities, *store.old_commitlog.oddities)
     if any(oddity.start is not None for oddity in oddities):  # a file of it that cannot be read

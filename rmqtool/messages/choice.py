@@ -11,6 +11,7 @@ from rmqtool.formats import java, properties
 from rmqtool.formats.sys_flag import SysFlag
 from rmqtool.machine.arrays import distinct, is_in
 from rmqtool.messages.wanted import Holds, Wanted, holds
+from rmqtool.plural import counted
 from rmqtool.relog import fields as at
 from rmqtool.relog import kernels
 from rmqtool.relog.chunk import KEY_ROWS
@@ -21,7 +22,6 @@ from rmqtool.scan import columns as row
 from rmqtool.tables.pending import undecided_transactions
 from rmqtool.tables.record_columns import stretches
 from rmqtool.times import iso_time, ms_of
-from rmqtool.words import counted
 
 if TYPE_CHECKING:
     import numpy.typing as npt

@@ -13,15 +13,15 @@ from rmqtool.messages.part import MessagesSent
 from rmqtool.messages.sent import SENT
 from rmqtool.messages.tables import ParquetMessages
 from rmqtool.messages.wanted import Wanted, wanted_of
+from rmqtool.plural import counted
 from rmqtool.scan.join import run_joined
-from rmqtool.store.branch import BranchKind
+from rmqtool.store.artefact import ArtefactKind
 from rmqtool.store.unread import expired_sentences
 from rmqtool.tables.defects import log_damage
 from rmqtool.tables.inputs import segment_parts, store_of, whole_parts
 from rmqtool.tables.messages import PART_BYTES, MessageOptions
 from rmqtool.tables.selection import EVERYTHING
 from rmqtool.tables.views import VIEWS
-from rmqtool.words import counted
 from rmqtool.writing.output import OutputFile
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 _SHOWN: Final = 5  # queues that are named
 _HELD: Final = "half messages and timer copies"
-_LOGS: Final = (BranchKind.COMMITLOG, BranchKind.DLEDGER)
+_LOGS: Final = (ArtefactKind.COMMITLOG, ArtefactKind.DLEDGER)
 
 
 @dataclass(slots=True)
@@ -170,7 +170,7 @@ class ExtractRun:
         self,
         path: str,
         store: Store,
-        kind: BranchKind,
+        kind: ArtefactKind,
         wanted: Wanted,
         advance: Callable[[int], None],
     ) -> Iterator[PartMessages]:

@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from rmqtool.errors import UsageError
+from rmqtool.plural import meant
 from rmqtool.tables.bodies import BodyMode, BodyOptions
 from rmqtool.tables.selection import Selection
-from rmqtool.words import meant
 
 
 class ExtractFormat(enum.StrEnum):

@@ -21,13 +21,13 @@ from rmqtool.broker.dispatch import light_queues
 from rmqtool.errors import UsageError
 from rmqtool.formats import config_shapes, java, properties
 from rmqtool.machine.arrays import is_in
+from rmqtool.plural import meant
 from rmqtool.query.groups import POP_SEPARATORS, committed_offsets
 from rmqtool.scan import columns as row
 from rmqtool.tables.pending import pop_in_flight
+from rmqtool.tables.pop_acks import unacknowledged
 from rmqtool.tables.record_columns import stretches
-from rmqtool.tables.revive import unacknowledged
 from rmqtool.tables.selection import EVERYTHING, Range
-from rmqtool.words import meant
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -16,6 +16,7 @@ from rmqtool.errors import DecodeError, UnreadablePath, UsageError
 from rmqtool.formats import config_shapes
 from rmqtool.formats.config import parse_object
 from rmqtool.formats.config_shapes import ClientOffset, client_offsets
+from rmqtool.plural import counted, meant
 from rmqtool.query.log import LogRecord
 from rmqtool.query.topics import GROUPS_FILE
 from rmqtool.store.address import place_of
@@ -23,7 +24,6 @@ from rmqtool.store.config_files import BACKUP, CLIENT_OFFSETS, LARGEST_CONFIG
 from rmqtool.table import Column, Table, Type
 from rmqtool.tables.record_tables import MESSAGES
 from rmqtool.times import iso_time
-from rmqtool.words import counted, meant
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

@@ -14,6 +14,7 @@ from rmqtool.errors import UnreadablePath
 from rmqtool.formats import java
 from rmqtool.formats.message import SMALLEST_RECORD
 from rmqtool.formats.message_id import ClientMessageId, OffsetMessageId, UniqueKey, recognise
+from rmqtool.plural import counted
 from rmqtool.query import topics
 from rmqtool.query.answer import (
     BY_COVERING,
@@ -37,9 +38,8 @@ from rmqtool.query.requests import (
 )
 from rmqtool.query.sources import Sources
 from rmqtool.query.time import first_record_from
-from rmqtool.store.branch import BranchKind
+from rmqtool.store.artefact import ArtefactKind
 from rmqtool.times import DAY_MS
-from rmqtool.words import counted
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -145,7 +145,7 @@ class Lookup(Sources):
         problems += filter(None, map(topics.light_hint, request.topics))
         if " " in request.key:
             problems.append("brokers cut keys at spaces: ask for its parts")
-        if self.scan is None and self.store.branches_of(BranchKind.BATCH_QUEUE):
+        if self.scan is None and self.store.branches_of(ArtefactKind.BATCH_QUEUE):
             problems.append("keys of messages inside a batch are not indexed")
         answer.problem = "; ".join(problems)
 

@@ -9,6 +9,7 @@ from rmqtool.broker.rules import Rules, TimeSearch
 from rmqtool.formats.consume_queue import CQ_UNIT
 from rmqtool.formats.layout import big_endian
 from rmqtool.formats.message import MESSAGE_PREFIX, store_timestamp_position
+from rmqtool.plural import counted
 from rmqtool.query import topics
 from rmqtool.query.log import LogRecord
 from rmqtool.query.time import search_queue
@@ -17,7 +18,6 @@ from rmqtool.ranges import Boundary
 from rmqtool.store.record_heads import HEAD_BYTES, STORE_TIMESTAMP
 from rmqtool.store.used import used_bytes
 from rmqtool.times import iso_time
-from rmqtool.words import counted
 
 if TYPE_CHECKING:
     from rmqtool.broker.release import Version

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 from rmqtool.clock import Clock, is_time
 from rmqtool.errors import UsageError
 from rmqtool.formats.message_id import ClientMessageId, OffsetMessageId, UniqueKey, recognise
+from rmqtool.plural import meant
 from rmqtool.ranges import Boundary
 from rmqtool.times import iso_time
-from rmqtool.words import meant
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping

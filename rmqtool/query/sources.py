@@ -11,7 +11,7 @@ from rmqtool.query.consume_queue import Queue
 from rmqtool.query.index import KeyIndex
 from rmqtool.query.log import Log
 from rmqtool.queues.discovery import Queues
-from rmqtool.store.branch import BranchKind
+from rmqtool.store.artefact import ArtefactKind
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -67,7 +67,7 @@ class Sources:
         key = topic, queue_id
         if key not in self._known:
             units = self.queues.queue(topic, queue_id)
-            if units is None or units.kind is BranchKind.ROCKSDB:
+            if units is None or units.kind is ArtefactKind.ROCKSDB:
                 units = self.late_queues.get(key, units)
             self._known[key] = Queue(units, self.log.start) if units else None
         return self._known[key]
@@ -105,7 +105,7 @@ class Sources:
             return {}
         if max(source.dispatched or 0, self.log.start) >= self.log.end:
             return {}
-        from rmqtool.query.late_units import late_queues  # the kernels take long to load
+        from rmqtool.query.unflushed_units import late_queues  # the kernels take long to load
 
         return late_queues(self.log, source)
 

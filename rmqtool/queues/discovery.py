@@ -9,7 +9,7 @@ from rmqtool.formats.batch_queue import BATCH_CQ_UNIT
 from rmqtool.queues.files import MappedUnits, PlainUnits
 from rmqtool.queues.span import real_units
 from rmqtool.queues.units import LookedUp, QueueSource
-from rmqtool.store.branch import BranchKind
+from rmqtool.store.artefact import ArtefactKind
 from rmqtool.store.record_heads import OPEN_FILES, OpenFiles
 from rmqtool.store.used import used_bytes
 
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 class BatchUnits(MappedUnits):
     """A batch queue."""
 
-    kind = BranchKind.BATCH_QUEUE
+    kind = ArtefactKind.BATCH_QUEUE
     layout = BATCH_CQ_UNIT
 
     @cached_property
@@ -90,13 +90,13 @@ def _end(unit: Unit) -> int:
     return unit.queue_offset + unit.messages
 
 
-UNITS: Final[dict[BranchKind, type[MappedUnits]]] = {
-    BranchKind.CONSUME_QUEUE: PlainUnits,
-    BranchKind.BATCH_QUEUE: BatchUnits,
+UNITS: Final[dict[ArtefactKind, type[MappedUnits]]] = {
+    ArtefactKind.CONSUME_QUEUE: PlainUnits,
+    ArtefactKind.BATCH_QUEUE: BatchUnits,
 }
 DIRECTORIES: Final = {
-    BranchKind.CONSUME_QUEUE: "consumequeue",
-    BranchKind.BATCH_QUEUE: "batchconsumequeue",
+    ArtefactKind.CONSUME_QUEUE: "consumequeue",
+    ArtefactKind.BATCH_QUEUE: "batchconsumequeue",
 }
 
 
@@ -109,7 +109,7 @@ class FileSource(QueueSource):
         opened: keeps files open.
     """
 
-    def __init__(self, store: Store, kind: BranchKind, opened: OpenFiles) -> None:
+    def __init__(self, store: Store, kind: ArtefactKind, opened: OpenFiles) -> None:
         self.kind = kind
         self._store, self._opened = store, opened
 
@@ -118,7 +118,7 @@ class FileSource(QueueSource):
         """The directory that holds them; None without one."""
         if not self._store.branches_of(self.kind):
             return None
-        geometry, is_plain = self._store.geometry, self.kind is BranchKind.CONSUME_QUEUE
+        geometry, is_plain = self._store.geometry, self.kind is ArtefactKind.CONSUME_QUEUE
         length = geometry.consume_queue if is_plain else geometry.batch_queue
         return self._store.family(self.kind, length.value)
 
@@ -150,7 +150,7 @@ class DatabaseSource(QueueSource):
         store: that may have one.
     """
 
-    kind = BranchKind.ROCKSDB
+    kind = ArtefactKind.ROCKSDB
 
     def __init__(self, store: Store) -> None:
         self._store = store
@@ -217,8 +217,8 @@ class Queues:
 
     def __init__(self, store: Store, limit: int = OPEN_FILES) -> None:
         self._opened = OpenFiles(limit)
-        self.files = FileSource(store, BranchKind.CONSUME_QUEUE, self._opened)
-        self.batches = FileSource(store, BranchKind.BATCH_QUEUE, self._opened)
+        self.files = FileSource(store, ArtefactKind.CONSUME_QUEUE, self._opened)
+        self.batches = FileSource(store, ArtefactKind.BATCH_QUEUE, self._opened)
         self.database = DatabaseSource(store)
         self.sources: tuple[QueueSource, ...] = (self.files, self.batches, self.database)
 
@@ -234,7 +234,7 @@ class Queues:
         self.database.close()
 
     def missing(
-        self, kind: BranchKind, name: tuple[str, int], path: str | None = None
+        self, kind: ArtefactKind, name: tuple[str, int], path: str | None = None
     ) -> QueueUnits:
         """Give a queue without units, for one that is not there.
 

@@ -14,7 +14,7 @@ from rmqtool.formats.consume_queue import CQ_UNIT
 from rmqtool.queues.kinds import UnitKind, as_units, kind_of
 from rmqtool.queues.span import span_of
 from rmqtool.queues.units import LookedUp, QueueUnits, Unit, UnitPlace
-from rmqtool.store.branch import BranchKind
+from rmqtool.store.artefact import ArtefactKind
 from rmqtool.store.segment import MappedFiles
 from rmqtool.store.unread import unread_stretches
 from rmqtool.store.used import has_data
@@ -166,7 +166,7 @@ class MappedUnits(QueueUnits):
 class PlainUnits(MappedUnits):
     """A consume queue, which may be a light queue."""
 
-    kind = BranchKind.CONSUME_QUEUE
+    kind = ArtefactKind.CONSUME_QUEUE
     layout = CQ_UNIT
 
     @property

@@ -32,7 +32,7 @@ from rmqtool.formats.rocksdb_queue import (
 )
 from rmqtool.queues.kinds import UnitKind, kind_of
 from rmqtool.queues.units import LookedUp, QueueSource, QueueSpan, QueueUnits, Unit, UnitPlace
-from rmqtool.store.branch import BranchKind
+from rmqtool.store.artefact import ArtefactKind
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -62,7 +62,7 @@ class QueueEnds(NamedTuple):
 class RocksQueue(QueueUnits):
     """The units of one queue."""
 
-    kind = BranchKind.ROCKSDB
+    kind = ArtefactKind.ROCKSDB
     layout = CQ_UNIT
 
     def __init__(self, database: Database, topic: bytes, queue_id: int, ends: QueueEnds) -> None:
@@ -214,7 +214,7 @@ class RocksQueues(QueueSource):
         odd_rows: rows between the queues that are no units, once `names` is known.
     """
 
-    kind = BranchKind.ROCKSDB
+    kind = ArtefactKind.ROCKSDB
 
     def __init__(self, database: Database) -> None:
         self.database, self.path = database, database.path

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from rmqtool.formats.layout import Layout
     from rmqtool.queues.kinds import Units
-    from rmqtool.store.branch import BranchKind
+    from rmqtool.store.artefact import ArtefactKind
 
 
 class Unit(NamedTuple):
@@ -63,7 +63,7 @@ class QueueSpan(NamedTuple):
 
     topic: str  # of the queue
     queue_id: int  # of the queue
-    kind: BranchKind  # of the queue
+    kind: ArtefactKind  # of the queue
     # first real unit whose record the commitlog still has; None without one
     first: Unit | None
     last: Unit | None  # last real unit; None without one
@@ -99,7 +99,7 @@ class QueueUnits(Protocol):
     topic: str  # its name, printable
     queue_id: int  # its number
     path: str  # its directory, or that of the database that holds it, relative to the store root
-    kind: BranchKind  # CONSUME_QUEUE and BATCH_QUEUE for files, ROCKSDB for a database
+    kind: ArtefactKind  # CONSUME_QUEUE and BATCH_QUEUE for files, ROCKSDB for a database
     # of the units that are read: BATCH_CQ_UNIT for batch queues, else CQ_UNIT
     layout: Layout = CQ_UNIT
 
@@ -236,7 +236,7 @@ class KnownQueue:
 class QueueSource(Protocol):
     """The queues of one kind in a store, listed when they are asked for."""
 
-    kind: BranchKind
+    kind: ArtefactKind
 
     def topics(self) -> list[str]:
         """List the topics, sorted.

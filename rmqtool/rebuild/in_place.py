@@ -11,18 +11,18 @@ from rmqtool.derive.queue_runs import QueueKind
 from rmqtool.errors import NotSound, UnreadablePath
 from rmqtool.formats.checkpoint import CHECKPOINT, FILE_LENGTH
 from rmqtool.formats.consume_queue import CQ_UNIT_SIZE
+from rmqtool.plural import counted
 from rmqtool.queues.discovery import Queues
 from rmqtool.queues.reach import is_record_of, messages_out_of_reach, places_in, places_of
 from rmqtool.rebuild.options import StoreType
 from rmqtool.rebuild.sinks import INDEX, WritingSink
 from rmqtool.store.address import place_of
-from rmqtool.store.branch import BranchKind
+from rmqtool.store.artefact import ArtefactKind
 from rmqtool.store.broker_conf import places_elsewhere
 from rmqtool.store.place import Place
 from rmqtool.store.record_heads import LogReader
 from rmqtool.store.rocksdb import is_queue_database
 from rmqtool.store.tree import open_store
-from rmqtool.words import counted
 from rmqtool.writing.edits import Transaction
 from rmqtool.writing.lock import StoreLock
 from rmqtool.writing.undo import resume
@@ -91,7 +91,7 @@ def stage(
         WriteFailed: the system refused.
     """
     # Queues of somebody else's records would be for the owner of the store to read.
-    Workplace(lock.directory, lock.directory, lock.elsewhere).real(str(BranchKind.COMMITLOG))
+    Workplace(lock.directory, lock.directory, lock.elsewhere).real(str(ArtefactKind.COMMITLOG))
     trees = _Trees(edits, options)
     store = open_store(options.store, options.broker_conf)
     sink = WatchingSink(trees.tree, store, skipped=trees.skipped)

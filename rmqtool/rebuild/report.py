@@ -6,11 +6,11 @@ import shlex
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
+from rmqtool.plural import counted
 from rmqtool.rebuild.options import Mode, StoreType
 from rmqtool.store.archive import is_inside
 from rmqtool.store.place import is_remote
 from rmqtool.table import Column, Table, Type
-from rmqtool.words import counted
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -25,7 +25,7 @@ from rmqtool.rebuild.consume_queue import QueueBuilder, QueueOptions, QueueResul
 from rmqtool.rebuild.sinks import WritingSink
 from rmqtool.scan.join import run_joined
 from rmqtool.store.parts import parts
-from rmqtool.writing.attempts import adopt, attempt, clear
+from rmqtool.writing.task_attempts import adopt, attempt, clear
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence

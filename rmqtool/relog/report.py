@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Final
 
 from rmqtool.check.written import checked_again
 from rmqtool.findings.registry_consume_queue import CC_BEHIND
+from rmqtool.plural import counted
 from rmqtool.relog.chunk import Reason
 from rmqtool.relog.options import Positions, QueueOffsets
 from rmqtool.relog.segments import LogTally
 from rmqtool.store.unread import expired_sentences
 from rmqtool.table import Column, Table, Type
-from rmqtool.words import counted
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

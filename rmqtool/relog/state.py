@@ -19,7 +19,7 @@ from rmqtool.formats.timer import CHECK_FILE_LENGTH
 from rmqtool.query.delay_offsets import delivered_levels
 from rmqtool.relog.options import QueueOffsets
 from rmqtool.repair.state.offsets import text_of, topic_entry
-from rmqtool.store.branch import TIMER_CHECK, BranchKind
+from rmqtool.store.artefact import TIMER_CHECK, ArtefactKind
 from rmqtool.store.config_files import LIGHT_OFFSETS
 from rmqtool.store.config_sources import CONFIG, CONSUMER_OFFSETS, DELAY_OFFSETS, GROUPS, TOPICS
 from rmqtool.store.record_heads import LogReader
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     Document = dict[str, Any]
     QueueEnds = Mapping[tuple[str, int], int]
 
-TIMER_FILES: Final = (BranchKind.TIMER_WHEEL, BranchKind.TIMER_LOG, BranchKind.TIMER_CHECK)
+TIMER_FILES: Final = (ArtefactKind.TIMER_WHEEL, ArtefactKind.TIMER_LOG, ArtefactKind.TIMER_CHECK)
 PIECE_BYTES: Final = 1 << 20
 TOPIC_TABLE, OFFSET_TABLE = TABLES[TOPICS], TABLES[CONSUMER_OFFSETS]
 COPIED: Final = (
@@ -75,7 +75,7 @@ def write_state(
     carried = _write_offsets(tree, kept, built)
     hands_over = any(queue.topic in compacted for queue in built.queues)
     if hands_over:
-        tree.file(BranchKind.ABORT, size=0)
+        tree.file(ArtefactKind.ABORT, size=0)
     _write_checkpoint(tree, built, has_times=not hands_over)
     return carried
 

@@ -40,7 +40,7 @@ from rmqtool.relog.take import PART_BYTES, TakeOptions
 from rmqtool.relog.waiting import waiting_of
 from rmqtool.repair.state.absent import MISSING
 from rmqtool.scan import crc
-from rmqtool.store.branch import BranchKind
+from rmqtool.store.artefact import ArtefactKind
 from rmqtool.store.broker_conf import read_broker_conf
 from rmqtool.store.geometry import DEFAULTS, configured_lengths
 from rmqtool.store.tree import open_store
@@ -76,7 +76,7 @@ HOUR_MS: Final = 3_600_000
 BY_NUMBER: Final = frozenset({CL_LMQ, CL_QOFF_BACK, CL_QOFF_DUP, CL_QOFF_GAP})
 OF_QUEUES: Final = "CQ"
 CONFIGURATION: Final = "BC"  # findings about the broker.conf that was given, not about the store
-LOGS: Final = (BranchKind.COMMITLOG, BranchKind.DLEDGER)
+LOGS: Final = (ArtefactKind.COMMITLOG, ArtefactKind.DLEDGER)
 
 
 class LogRun:
@@ -275,7 +275,7 @@ class LogRun:
 
 def _as_of(store: Store, staged: Store) -> Store:
     """Give a store with another log: its queues and configuration say what is to be written."""
-    log = [branch for branch in staged.branches if branch.kind is BranchKind.COMMITLOG]
+    log = [branch for branch in staged.branches if branch.kind is ArtefactKind.COMMITLOG]
     others = [branch for branch in store.branches if branch.kind not in LOGS]
     return replace(store, branches=(*log, *others))
 

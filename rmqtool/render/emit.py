@@ -12,11 +12,11 @@ import textwrap
 from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
 from rmqtool.errors import UsageError
+from rmqtool.plural import meant
 from rmqtool.render.look import Format
 from rmqtool.render.values import as_csv, as_text, dump_json, escape, json_line
 from rmqtool.rows import TEXT_A_CHUNK, TURNED, JsonLines, rows_of, text_length
 from rmqtool.times import in_zone
-from rmqtool.words import meant
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Sequence

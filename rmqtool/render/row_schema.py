@@ -8,8 +8,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from rmqtool.errors import UsageError
+from rmqtool.plural import meant
 from rmqtool.table import EXACT, JSON_SCHEMA
-from rmqtool.words import meant
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

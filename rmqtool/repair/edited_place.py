@@ -23,13 +23,13 @@ if TYPE_CHECKING:
 
     from rmqtool.repair.log.content import Piece
     from rmqtool.repair.plans import Edit
-    from rmqtool.store.branch import BranchKind
+    from rmqtool.store.artefact import ArtefactKind
     from rmqtool.store.tree import Store
 
 WHOLE = (Action.CREATE, Action.REPLACE)
 
 
-def with_edited_parts(store: Store, edits: Iterable[Edit], kinds: Container[BranchKind]) -> Store:
+def with_edited_parts(store: Store, edits: Iterable[Edit], kinds: Container[ArtefactKind]) -> Store:
     """Give a store of which some parts read as they will be after some edits.
 
     Args:

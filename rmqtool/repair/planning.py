@@ -26,9 +26,9 @@ from rmqtool.repair.log.commitlog import LogRepair, tail_of
 from rmqtool.repair.log.lost import with_messages
 from rmqtool.repair.plans import Action, Plan, place_of
 from rmqtool.repair.queues import batch_numbers, ext, topic_names
-from rmqtool.repair.queues.misplaced import edit as edit_misplaced
-from rmqtool.repair.queues.misplaced import find as find_misplaced
 from rmqtool.repair.queues.queue_files import edit_batch_queues, edit_lengths, edit_queues
+from rmqtool.repair.queues.wrong_queue_fields import edit as edit_misplaced
+from rmqtool.repair.queues.wrong_queue_fields import find as find_misplaced
 from rmqtool.repair.remedies import (
     DLEDGER,
     DUPLICATES,
@@ -39,7 +39,7 @@ from rmqtool.repair.remedies import (
     odd_names,
     remedy,
 )
-from rmqtool.repair.replica.folding import NOTHING_LENT, folded, settle
+from rmqtool.repair.replica.merge_edits import NOTHING_LENT, folded, settle
 from rmqtool.repair.state import (
     absent,
     checkpoint,
@@ -54,7 +54,7 @@ from rmqtool.repair.survey import LogSurvey
 from rmqtool.repair.verifying import fingerprint
 from rmqtool.repair.writer import EditWriter, directories_above
 from rmqtool.store.address import place_of as place_of_store
-from rmqtool.store.branch import BranchKind
+from rmqtool.store.artefact import ArtefactKind
 from rmqtool.store.broker_conf import places_elsewhere
 from rmqtool.store.record_heads import LogReader
 from rmqtool.store.segment import start_of
@@ -69,8 +69,8 @@ if TYPE_CHECKING:
     from rmqtool.repair.log.stretches import Damaged
     from rmqtool.repair.options import RepairOptions
     from rmqtool.repair.plans import Edit
-    from rmqtool.repair.queues.misplaced import Misplaced
-    from rmqtool.repair.replica.folding import Lent
+    from rmqtool.repair.queues.wrong_queue_fields import WrongQueue
+    from rmqtool.repair.replica.merge_edits import Lent
     from rmqtool.store.tree import Store
 
 QUEUE_AREAS: Final = frozenset({Area.CONSUME_QUEUE, Area.LAYOUT, Area.COMMITLOG})
@@ -105,7 +105,7 @@ def examine(options: RepairOptions, watch: Callable[[int], None] = lambda _: Non
     lent = _lent(options, options.replica) if options.replica is not None else NOTHING_LENT
     root = place_of_store(options.store)
     store = open_store(with_edits(root, lent.edits), options.broker_conf)
-    if store.asked.kind is not BranchKind.STORE:
+    if store.asked.kind is not ArtefactKind.STORE:
         raise NotAStore(path=str(store.root), reason="only a whole store can be repaired")
     survey, found, summary = _look(options, store, watch)
     findings = found
@@ -150,7 +150,7 @@ def _told_fields(inspection: Inspection, found: list[Finding], log: LogReader) -
 
 
 def _lent(options: RepairOptions, replica: str) -> Lent:
-    from rmqtool.repair.replica.lending import borrow  # few repairs have one
+    from rmqtool.repair.replica.candidates import borrow  # few repairs have one
 
     return borrow(options, replica)
 
@@ -159,7 +159,7 @@ def _look(
     options: RepairOptions,
     store: Store,
     watch: Callable[[int], None],
-    misplaced: Sequence[Misplaced] = (),
+    misplaced: Sequence[WrongQueue] = (),
 ) -> tuple[LogSurvey, list[Finding], Summary]:
     """Validate, and see what is damaged."""
     survey = LogSurvey(_maker(store), bridges_missing=options.bridge_missing, misplaced=misplaced)
@@ -315,7 +315,7 @@ def _is_answered(one: Finding, survey: LogSurvey, writer: EditWriter, *, rebuild
 
 def _refuse_unread(store: Store, unread: Mapping[str, UnreadablePath]) -> None:
     """Refuse a log that cannot be read in whole: what seems to be missing may be there."""
-    logs = [branch.path for branch in store.branches_of(BranchKind.COMMITLOG)]
+    logs = [branch.path for branch in store.branches_of(ArtefactKind.COMMITLOG)]
     for path, error in unread.items():
         if any(f"{path}/".startswith(f"{log}/") for log in logs):
             location = place_of(store.root, path).location

@@ -7,10 +7,10 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from rmqtool.errors import RmqtoolError
+from rmqtool.plural import counted
 from rmqtool.store.tree import open_store
 from rmqtool.table import Column, Table, Type
 from rmqtool.tables.lost_messages import LOST_MESSAGES
-from rmqtool.words import counted
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -32,7 +32,7 @@ from rmqtool.rebuild.store_type import missing_database, missing_files
 from rmqtool.rebuild.work import rebuild_from
 from rmqtool.repair.edited_place import with_edited_parts
 from rmqtool.repair.plans import QUEUE_DIRECTORIES, Action, Edit
-from rmqtool.store.branch import BranchKind
+from rmqtool.store.artefact import ArtefactKind
 from rmqtool.store.rocksdb import is_queue_database
 from rmqtool.store.tree import open_store
 
@@ -120,7 +120,7 @@ def is_below(path: str, directory: str) -> bool:
 
 
 def _is_log_edited(writer: EditWriter, store: Store) -> bool:
-    logs = [branch.path for branch in store.branches_of(BranchKind.COMMITLOG)]
+    logs = [branch.path for branch in store.branches_of(ArtefactKind.COMMITLOG)]
     return any(is_below(one.path, log) for one in writer.edits for log in logs)
 
 
@@ -158,7 +158,7 @@ def write_in_copy(plan: Plan, edit: Edit, tree: OutputTree) -> None:
 
 def _repaired(plan: Plan) -> Store:
     store = open_store(plan.store, plan.broker_conf)
-    return with_edited_parts(store, plan.edits, {BranchKind.COMMITLOG})
+    return with_edited_parts(store, plan.edits, {ArtefactKind.COMMITLOG})
 
 
 def _options(plan: Plan, edit: Edit) -> RebuildOptions:

@@ -31,10 +31,10 @@ from rmqtool.formats.message import BLANK, MESSAGE_PREFIX, decode, encode
 from rmqtool.formats.properties import crc_matches
 from rmqtool.repair.log.lost import lost_record, no_record
 from rmqtool.repair.log.stretches import Damaged, Stretches
-from rmqtool.repair.queues.further_queues import CODE as FURTHER
-from rmqtool.repair.queues.misplaced import put_back
+from rmqtool.repair.queues.multi_dispatch import CODE as FURTHER
 from rmqtool.repair.queues.queues import QueueRepair
-from rmqtool.repair.queues.runs import Moved, in_order, mended
+from rmqtool.repair.queues.runs import WrongOffset, in_order, mended
+from rmqtool.repair.queues.wrong_queue_fields import put_back
 from rmqtool.scan.batch import Extent
 from rmqtool.store.record_heads import LogReader
 
@@ -51,7 +51,7 @@ if TYPE_CHECKING:
     from rmqtool.findings.catalogue import Code
     from rmqtool.findings.finding import Finding
     from rmqtool.repair.log.bridge import BridgeMaker
-    from rmqtool.repair.queues.misplaced import Misplaced
+    from rmqtool.repair.queues.wrong_queue_fields import WrongQueue
     from rmqtool.store.record_heads import RecordHead
     from rmqtool.store.segment import Segment, SegmentPart
 
@@ -103,15 +103,15 @@ class LogSurvey:
     # stretches to be bridged; those at the end of the log included
     damaged: Stretches = field(default_factory=Stretches)
     # records whose field physicalOffset is to be rewritten
-    moved: list[Moved] = field(default_factory=list)
+    moved: list[WrongOffset] = field(default_factory=list)
     newest_time: int = 0  # store time of the newest record that stays, ms
     early: Stretches = field(default_factory=Stretches)  # blanks under which records may have been
     # records that lie at each other's place, and are put back
-    swapped: list[Moved] = field(default_factory=list)
+    swapped: list[WrongOffset] = field(default_factory=list)
     # store time of the last entry of a rewritten index, ms; None where it stays
     index_end: int | None = None
     # records that a first look has found, whose units belong into other queues
-    misplaced: Sequence[Misplaced] = ()
+    misplaced: Sequence[WrongQueue] = ()
     facts: LogFacts = field(default_factory=LogFacts)  # what is known of the log
     _inspection: Inspection | None = None
     _queues: QueueRepair | None = None
@@ -180,14 +180,14 @@ class LogSurvey:
             return proven
         return NONE_PROVEN
 
-    def _mended(self, runs: QueueRuns, moved: list[Moved]) -> Iterator[QueueRun]:
+    def _mended(self, runs: QueueRuns, moved: list[WrongOffset]) -> Iterator[QueueRun]:
         """Give runs as they will be; where records are put back, in their true order."""
         found = put_back(mended(runs, self.damaged, moved), self.misplaced)
         others = {one.unit[:2] for one in moved if one in self.swapped}
         others = others.union(*(one.queues for one in self.misplaced))
         return in_order(found, others) if others else found
 
-    def _judge(self, facts: SegmentFacts, report: PartReport, log: LogReader) -> list[Moved]:
+    def _judge(self, facts: SegmentFacts, report: PartReport, log: LogReader) -> list[WrongOffset]:
         """Take note of what is damaged in a part; give the records that say they lie elsewhere."""
         segment = facts.segment
         gaps = (_of_gap(segment, stretch) for stretch in report.stretches)
@@ -325,7 +325,7 @@ def last_sound(
     return None
 
 
-def _is_swapped(one: Moved, moved: list[Moved]) -> bool:
+def _is_swapped(one: WrongOffset, moved: list[WrongOffset]) -> bool:
     """Tell whether another record of the same size lies where a record should, and vice versa."""
     return any(
         (other.physical_offset, other.field, other.size)
@@ -359,7 +359,7 @@ def _distance(defect: Finding, log: LogReader) -> int:
     return int(fields["physical_offset"]) - start
 
 
-def _moved(defect: Finding, log: LogReader) -> tuple[Moved | None, Damaged]:
+def _moved(defect: Finding, log: LogReader) -> tuple[WrongOffset | None, Damaged]:
     """Tell whether a record is right but for the place that it names.
 
     Its property CRC, where it has one, proves it; it covers the field, too. One that lies where it
@@ -381,4 +381,4 @@ def _moved(defect: Finding, log: LogReader) -> tuple[Moved | None, Damaged]:
         return None, damaged
     place = (message.topic_bytes, message.queue_id, message.queue_offset)
     further = [name.encode() for name in light_queue_texts(message.properties)[0]]
-    return Moved(start, field_was, place, length, tuple(further)), damaged
+    return WrongOffset(start, field_was, place, length, tuple(further)), damaged

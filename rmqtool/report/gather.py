@@ -21,7 +21,7 @@ from rmqtool.info.overview import SECTIONS
 from rmqtool.info.survey import Survey
 from rmqtool.query.lost import lost_messages
 from rmqtool.report.facts import Facts, QueueCoverage, SegmentTiling, TopicTraffic
-from rmqtool.store.branch import BranchKind
+from rmqtool.store.artefact import ArtefactKind
 from rmqtool.store.tree import open_store
 
 if TYPE_CHECKING:
@@ -178,7 +178,7 @@ def _coverage(looker: Looker, rows: Iterable[QueueRow]) -> Iterator[QueueCoverag
     in_files = {
         (row.topic, row.queue_id): (row.min_queue_offset, row.max_queue_offset)
         for row in rows
-        if row.queue_kind == BranchKind.CONSUME_QUEUE
+        if row.queue_kind == ArtefactKind.CONSUME_QUEUE
     }
     in_log = {(_text(topic) or "", number): ends for (topic, number), ends in looker.in_log.items()}
     for name in sorted(in_files.keys() | in_log.keys()):

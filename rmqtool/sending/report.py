@@ -6,9 +6,9 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
+from rmqtool.plural import counted
 from rmqtool.sending.options import shown
 from rmqtool.table import Column, Table, Type
-from rmqtool.words import counted
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -34,7 +34,7 @@ from rmqtool.spark.tasks import (
     RESULTS,
     TASK_BYTES,
     TO_ALL,
-    Dealt,
+    Assignment,
     DriverTraffic,
     Grouped,
     Wave,
@@ -44,7 +44,7 @@ from rmqtool.spark.tasks import (
     mapper,
     spreader,
 )
-from rmqtool.writing.spool import Spool
+from rmqtool.writing.task_results import Spool
 from rmqtool.writing.temporary_copy import job_directory, put
 
 if TYPE_CHECKING:
@@ -191,7 +191,7 @@ class SparkEngine:
         advance(total - reported)
         return table
 
-    def _next_wave(self, source: Grouped[Part], spools: str | None) -> Dealt:
+    def _next_wave(self, source: Grouped[Part], spools: str | None) -> Assignment:
         limit = WAVE_BYTES if spools is None else SPOOLED_BYTES
         bytes_of_parts = int(limit / self.traffic.ratio(FIRST_RATIO))
         if spools is None:  # results are used when all are there: who is done early takes the next
@@ -233,14 +233,14 @@ def _settings(spark: SparkSession, wanted: Mapping[str, str]) -> Iterator[None]:
 #
 # What they lack of the dependencies is found out first, by a task of its own, and said in a line.
 #
-# What is sent is a zip whose `rmqtool/__init__.py` is `writing/shim.py`: kernels are compiled and
-# kept per source file, so the package has to lie in files on each executor, not in a zip.
+# What is sent is a zip whose `rmqtool/__init__.py` is `writing/executor_bootstrap.py`: kernels are
+# compiled and kept per source file, so the package has to be in files on each executor, no zip.
 
 
 PACKAGE: Final = Path(__file__).parents[1]
 LEFT_OUT: Final = frozenset({"cli"})  # executors have nobody to talk to; `export` writes CSV
 EPOCH: Final = (1980, 1, 1, 0, 0, 0)  # the same package gives the same bytes, so the same place
-SHIM: Final = "writing/shim.py"
+SHIM: Final = "writing/executor_bootstrap.py"
 INNER: Final = "package.zip"  # as the shim calls it
 # What executors import; pandas is for Spark's own half of `mapInArrow`.
 NEEDED: Final = (

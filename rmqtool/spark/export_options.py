@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from rmqtool.errors import UsageError
+from rmqtool.plural import meant
 from rmqtool.spark.options import SourceOptions, TableName
 from rmqtool.table import Column, Table, Type
-from rmqtool.words import meant
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Final, TypeVar
 
 from rmqtool.clock import Clock
 from rmqtool.errors import UsageError
+from rmqtool.plural import meant
 from rmqtool.ranges import number_range, size
 from rmqtool.store.fleet import is_pattern
 from rmqtool.tables.bodies import BodyMode, BodyOptions
 from rmqtool.tables.selection import Selection
-from rmqtool.words import meant
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -17,7 +17,7 @@ from rmqtool.queues.discovery import Queues
 from rmqtool.spark.options import Scope, SourceOptions, TableName
 from rmqtool.spark.tables import CODE, OF_FILES, PENDING
 from rmqtool.spark.tables import VIEWS as VIEW_OF
-from rmqtool.store.branch import BranchKind
+from rmqtool.store.artefact import ArtefactKind
 from rmqtool.store.record_heads import HEAD_BYTES, LogReader, RecordHead, head_of
 from rmqtool.store.segment import SegmentPart
 from rmqtool.store.tail import find_tail
@@ -235,7 +235,7 @@ def log_tasks(options: SourceOptions) -> Iterator[LogTask]:
     if not is_messages or (is_whole and not any(part.begin for part in parts)):
         yield from (LogTask(part) for part in parts)
         return
-    is_dledger = view.branch is BranchKind.DLEDGER
+    is_dledger = view.branch is ArtefactKind.DLEDGER
     log = store.commitlog if is_dledger or not store.is_dledger else store.old_commitlog
     with Trimmer(store, log) as trimmer:
         yield from trimmer.trimmed(parts, selection)
@@ -246,7 +246,7 @@ def _file_tasks(options: SourceOptions) -> Iterator[Task]:
     view = VIEWS[VIEW_OF[options.table]]
     _check_limits(options, view.filters)
     selection = options.selection
-    if view.branch is BranchKind.INDEX and (selection.key is None) != (not selection.topics):
+    if view.branch is ArtefactKind.INDEX and (selection.key is None) != (not selection.topics):
         reason = "an index holds hashes of topic and key together: give both"
         raise UsageError(option="key", reason=reason)
     files = file_parts(store, view, selection)

@@ -19,11 +19,11 @@ from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import StructField, StructType
 
 from rmqtool.errors import UsageError
+from rmqtool.plural import meant
 from rmqtool.spark.options import SourceOptions
 from rmqtool.spark.tables import chosen, damaged_rows, schema_of, table_of, unread_rows
 from rmqtool.store.place import metered
 from rmqtool.table import comment
-from rmqtool.words import meant
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

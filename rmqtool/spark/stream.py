@@ -29,7 +29,7 @@ from rmqtool.scan.message import scan
 from rmqtool.spark.options import SourceOptions, TableName
 from rmqtool.spark.plan import LogTask, packs
 from rmqtool.spark.stream_place import LogLoss, LossKind, StreamLoss, StreamPlace, loss_of, place_at
-from rmqtool.store.branch import BranchKind
+from rmqtool.store.artefact import ArtefactKind
 from rmqtool.store.record_heads import LogReader
 from rmqtool.store.segment import SegmentPart
 from rmqtool.store.tail import find_tail
@@ -243,7 +243,7 @@ def has_ended(store: Store) -> bool:
 
     Of a log alone, without a lock beside it, nobody knows: it may be a copy that is being made.
     """
-    has_lock = bool(store.branches_of(BranchKind.LOCK))
+    has_lock = bool(store.branches_of(ArtefactKind.LOCK))
     return has_lock and store.abort is None and store.lock_held() is False
 
 

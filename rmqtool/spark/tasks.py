@@ -18,13 +18,13 @@ import pyarrow as pa
 
 from rmqtool.errors import RmqtoolError
 from rmqtool.memory import give_back_arrays
-from rmqtool.writing.spool import NOTHING
+from rmqtool.writing.task_results import NOTHING
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
     from concurrent.futures import Future
 
-    from rmqtool.writing.spool import Spool
+    from rmqtool.writing.task_results import Spool
 
 
 Part = TypeVar("Part")
@@ -194,7 +194,7 @@ class Grouped(Generic[Part]):
         self._parts = iter(parts)
         self._next: Part | None = next(self._parts, None)
 
-    def wave(self, groups: int, hands: int, limit: int) -> Dealt:
+    def wave(self, groups: int, hands: int, limit: int) -> Assignment:
         """Give the next tasks, about equally large; none when there are no more parts.
 
         Args:
@@ -212,20 +212,20 @@ class Grouped(Generic[Part]):
         return dealt(grouped(found, taken / groups), hands)
 
 
-class Dealt(NamedTuple):
+class Assignment(NamedTuple):
     """Parts as tasks."""
 
     tasks: list[list[Any]]  # parts of each
     order: list[tuple[int, int]]  # task, and place in it, of each part, in the order of the parts
 
 
-def dealt(groups: Iterable[Sequence[Any]], hands: int) -> Dealt:
+def dealt(groups: Iterable[Sequence[Any]], hands: int) -> Assignment:
     """Let tasks have the parts of each group by turns.
 
     Results are used in the order of the parts. Where tasks that run at a time have parts next to
     each other, little is left to use when the last of them ends.
     """
-    found = Dealt([], [])
+    found = Assignment([], [])
     for group in groups:
         first = len(found.tasks)
         found.order.extend((first + n % hands, n // hands) for n in range(len(group)))
@@ -257,7 +257,7 @@ def length_of(part: object) -> int:
 class Wave:
     """A job that runs, and what it gives."""
 
-    parts: Dealt  # of its tasks, and their order
+    parts: Assignment  # of its tasks, and their order
     spool: Spool | None  # where results are put down; None where they all come through Spark
     job: Future[pa.Table]  # gives the rows of the tasks
     seen: int = 0  # bytes of results so far

@@ -16,8 +16,8 @@ A model of the broker's own algorithms, one module a stage, in the order in whic
 differently, `settings` what a broker.conf may change. Nothing is written.
 """
 
-from rmqtool.startup.prediction import IndexFate, Loss, Prediction, QueueFate, TopicLoss
+from rmqtool.startup.prediction import IndexFate, Loss, Prediction, QueueOutcome, TopicLoss
 from rmqtool.startup.settings import Settings
 from rmqtool.startup.start import predict
 
-__all__ = ["IndexFate", "Loss", "Prediction", "QueueFate", "Settings", "TopicLoss", "predict"]
+__all__ = ["IndexFate", "Loss", "Prediction", "QueueOutcome", "Settings", "TopicLoss", "predict"]

@@ -20,10 +20,10 @@ from rmqtool.startup.records import RecordCheck
 if TYPE_CHECKING:
     from rmqtool.startup.compaction import CompactedTopics
     from rmqtool.startup.model import Model
-    from rmqtool.startup.prediction import QueueFate
+    from rmqtool.startup.prediction import QueueOutcome
 
 
-def fate(queue: QueueFate, compacted: CompactedTopics) -> QueueFate:
+def fate(queue: QueueOutcome, compacted: CompactedTopics) -> QueueOutcome:
     """Say what consumers get of a queue: what lies in `compaction/`, if it is of such a topic."""
     if queue.topic not in compacted.topics:
         return queue

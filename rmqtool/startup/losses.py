@@ -32,9 +32,9 @@ if TYPE_CHECKING:
     from rmqtool.startup.census import SegmentCensus
     from rmqtool.startup.commitlog import Recovered
     from rmqtool.startup.coverage import UnitCoverage
-    from rmqtool.startup.fates import Before, Pointers
     from rmqtool.startup.files import ModelFile
     from rmqtool.startup.model import Model
+    from rmqtool.startup.outcomes import Before, Pointers
 
     Int64s = NDArray[np.int64]
     Mask = NDArray[np.bool_]

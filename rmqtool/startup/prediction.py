@@ -52,7 +52,7 @@ class Loss:
 
 
 @dataclass(frozen=True, slots=True)
-class QueueFate:
+class QueueOutcome:
     """What would become of one queue."""
 
     topic: str  # its topic
@@ -115,7 +115,7 @@ class Prediction:
     segments_deleted: tuple[str, ...] = ()  # commitlog files that would be deleted
     log_minimum: int = -1  # first physical offset after the start; -1 without a log
     log_maximum: int = 0  # physical offset of the next record
-    queues: tuple[QueueFate, ...] = ()  # each queue after the start, by topic and number
+    queues: tuple[QueueOutcome, ...] = ()  # each queue after the start, by topic and number
     index: IndexFate = field(default_factory=IndexFate)  # the key index
     # how dispatch goes on after recovery; None when it does not come to that
     dispatched: Dispatched | None = None
@@ -152,7 +152,7 @@ class Prediction:
     # what else would happen, with RocksDB, and where configuration is missing
     further: tuple[FurtherStep, ...] = ()
     # parts of the store that a broker also starts from and this does not look at
-    not_foretold: tuple[str, ...] = ()
+    not_modelled: tuple[str, ...] = ()
     # lines of its broker.conf that the broker passes over without a word
     ignored: tuple[str, ...] = ()
 

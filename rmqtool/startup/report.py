@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from rmqtool.plural import counted
 from rmqtool.table import Column, Table, Type
-from rmqtool.words import counted
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from rmqtool.rows import Row, Rows
-    from rmqtool.startup.prediction import Loss, Prediction, QueueFate
+    from rmqtool.startup.prediction import Loss, Prediction, QueueOutcome
 
 
 VERDICT: Final = Table(
@@ -202,7 +202,7 @@ def steps(prediction: Prediction) -> Iterator[Row]:
         yield _step("not_read", message, "commitlog", count=count)
     for further in prediction.further:
         yield _step(further.step, further.message, further.path, count=further.count)
-    for name in prediction.not_foretold:
+    for name in prediction.not_modelled:
         yield _step("not_modelled", f"{name}: a broker starts from it, too", name)
 
 
@@ -283,7 +283,7 @@ def _step(
     }
 
 
-def _queue(queue: QueueFate) -> Row:
+def _queue(queue: QueueOutcome) -> Row:
     return QUEUES.row(
         queue,
         min_queue_offset=queue.minimum,
@@ -294,7 +294,7 @@ def _queue(queue: QueueFate) -> Row:
     )
 
 
-def _kind(queue: QueueFate) -> str:
+def _kind(queue: QueueOutcome) -> str:
     if queue.in_rocksdb:
         return "rocksdb"
     return "batch" if queue.is_batch else "simple"

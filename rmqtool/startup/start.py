@@ -26,6 +26,7 @@ from rmqtool.check.state.absent import groups_of
 from rmqtool.derive.settings import has_lmq_queues
 from rmqtool.errors import NotAStore, UnreadablePath, UnsupportedStore
 from rmqtool.formats.config_shapes import consumer_filters, topics
+from rmqtool.plural import counted
 from rmqtool.query.delay_offsets import delay_offsets
 from rmqtool.queues.discovery import Queues
 from rmqtool.startup import compaction_losses, light
@@ -35,18 +36,18 @@ from rmqtool.startup.commitlog import recover
 from rmqtool.startup.compaction import compacted_topics
 from rmqtool.startup.dispatch import dispatch
 from rmqtool.startup.extension import DIRECTORY, ExtensionRules
-from rmqtool.startup.fates import Before, index_fate, queue_fates
 from rmqtool.startup.indexes import ModelIndex
 from rmqtool.startup.live import freeze, settled
 from rmqtool.startup.load import Loader, StartFails, exists, queue_directories, read_checkpoint
 from rmqtool.startup.losses import LossCount, Losses
 from rmqtool.startup.model import Model
+from rmqtool.startup.outcomes import Before, index_outcome, queue_outcomes
 from rmqtool.startup.prediction import FurtherStep, Loss, Prediction, TopicLoss
 from rmqtool.startup.queues import ConsumeQueue, EmptyLastFile
 from rmqtool.startup.settings import Settings, lengths_of, settings_of
 from rmqtool.startup.timers import timers, timers_delivered
 from rmqtool.store.access import held, user_named, usual_user
-from rmqtool.store.branch import TIMER_CHECK, BranchKind
+from rmqtool.store.artefact import TIMER_CHECK, ArtefactKind
 from rmqtool.store.config_files import NEEDED, NEEDED_BY_5
 from rmqtool.store.config_sources import (
     CONFIG,
@@ -56,19 +57,18 @@ from rmqtool.store.config_sources import (
     ConfigPresence,
 )
 from rmqtool.store.release import written_by
-from rmqtool.words import counted
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from rmqtool.startup.commitlog import Recovered
     from rmqtool.startup.dispatch import Dispatched
-    from rmqtool.startup.prediction import QueueFate
+    from rmqtool.startup.prediction import QueueOutcome
     from rmqtool.startup.rocksdb.stages import RocksStages
     from rmqtool.store.tree import Store
 
 
-_NOT_FORETOLD: Final = {
+_NOT_MODELLED: Final = {
     "compaction": "whether it is taken",
     "timerlog": "where it is cut",
 }
@@ -189,7 +189,7 @@ class _Run:
 
 def _refuse_what_cannot_be(store: Store) -> None:
     """Raise where nothing can be foretold."""
-    if store.asked.kind is not BranchKind.STORE:
+    if store.asked.kind is not ArtefactKind.STORE:
         reason = "a start needs the root of a store, with all its parts"
         raise NotAStore(path=str(store.asked.place), reason=reason)
     if store.is_dledger:
@@ -200,7 +200,7 @@ def _refuse_what_cannot_be(store: Store) -> None:
 def _load(store: Store, rules: Rules, settings: Settings, loader: Loader) -> Model:
     """Stage 1: list all mapped files, read the checkpoint."""
     geometry = lengths_of(store, rules.version)
-    logs = [(branch.place, branch.path) for branch in store.branches_of(BranchKind.COMMITLOG)]
+    logs = [(branch.place, branch.path) for branch in store.branches_of(ArtefactKind.COMMITLOG)]
     commitlog = loader.load(logs, geometry.commitlog.value)
     model = Model(
         rules=rules,
@@ -269,7 +269,7 @@ def _load_queues(store: Store, model: Model, *, is_batch: bool) -> None:
 def _prediction(store: Store, model: Model, before: Before, run: _Run) -> Prediction:
     """Join what the stages left into one answer."""
     log = model.commitlog
-    fates = tuple(run.stages.fates() if run.stages else queue_fates(model, before))
+    fates = tuple(run.stages.fates() if run.stages else queue_outcomes(model, before))
     if model.compacted is not None and run.recovered is not None:
         fates = tuple(compaction_losses.fate(fate, model.compacted) for fate in fates)
     known = partial(is_known, store, model.topics)
@@ -297,7 +297,7 @@ def _prediction(store: Store, model: Model, before: Before, run: _Run) -> Predic
         log_minimum=log.minimum,
         log_maximum=log.maximum,
         queues=fates,
-        index=index_fate(model.index),
+        index=index_outcome(model.index),
         dispatched=run.dispatched,
         records_dispatched=model.dispatched,
         lost=losses.lost.loss(),
@@ -316,7 +316,7 @@ def _prediction(store: Store, model: Model, before: Before, run: _Run) -> Predic
         timers_lost=timer.lost,
         failed_topic=model.failed_topic,
         further=tuple(further),
-        not_foretold=tuple(name for name in _NOT_FORETOLD if exists(store.root.child(name))),
+        not_modelled=tuple(name for name in _NOT_MODELLED if exists(store.root.child(name))),
         ignored=tuple(map(str, complaints(store.broker_conf, model.rules.version)))
         if store.broker_conf
         else (),
@@ -367,12 +367,12 @@ def _bit_map_sizes(store: Store, model: Model) -> dict[str, int]:
 
 _OPENED: Final = frozenset(
     {
-        BranchKind.COMMITLOG,
-        BranchKind.CONSUME_QUEUE,
-        BranchKind.BATCH_QUEUE,
-        BranchKind.INDEX,
-        BranchKind.CHECKPOINT,
-        BranchKind.LOCK,
+        ArtefactKind.COMMITLOG,
+        ArtefactKind.CONSUME_QUEUE,
+        ArtefactKind.BATCH_QUEUE,
+        ArtefactKind.INDEX,
+        ArtefactKind.CHECKPOINT,
+        ArtefactKind.LOCK,
     }
 )
 _TIMER_WHEEL_LENGTHS: Final = (0, 38_707_200)
@@ -462,7 +462,7 @@ class AbsentConfig:
         UnreadablePath: a directory may not be listed.
     """
 
-    def __init__(self, store: Store, model: Model, fates: Iterable[QueueFate]) -> None:
+    def __init__(self, store: Store, model: Model, fates: Iterable[QueueOutcome]) -> None:
         self._store, self._model = store, model
         self._presence = ConfigPresence(store, model.rules.version)
         self._fates = [fate for fate in fates if fate.readable]

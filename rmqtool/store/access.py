@@ -19,7 +19,7 @@ from rmqtool.store.entry import EntryKind, printable
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from rmqtool.store.branch import BranchKind
+    from rmqtool.store.artefact import ArtefactKind
     from rmqtool.store.entry import Entry
     from rmqtool.store.place import Place
     from rmqtool.store.tree import Store
@@ -42,7 +42,7 @@ class Held(NamedTuple):
     """A file or directory and whose it is."""
 
     path: str  # relative to the store root
-    kind: BranchKind  # of the artefact that it belongs to
+    kind: ArtefactKind  # of the artefact that it belongs to
     is_directory: bool  # whether it is one
     owner: int  # number of the user
     group: int  # number of the group
@@ -103,7 +103,7 @@ def held(store: Store) -> list[Held]:
     return [found[path] for path in sorted(found)]
 
 
-def _below(place: Place, path: str, kind: BranchKind) -> Iterator[Held]:
+def _below(place: Place, path: str, kind: ArtefactKind) -> Iterator[Held]:
     with suppress(UnreadablePath):  # said elsewhere
         entry = place.stat()
         waiting = [(place, path, entry)] if entry is not None else []
@@ -120,7 +120,7 @@ def _below(place: Place, path: str, kind: BranchKind) -> Iterator[Held]:
                     ]
 
 
-def _held(path: str, kind: BranchKind, entry: Entry) -> Held | None:
+def _held(path: str, kind: ArtefactKind, entry: Entry) -> Held | None:
     if entry.owner is None or entry.kind not in {EntryKind.FILE, EntryKind.DIRECTORY}:
         return None
     is_directory = entry.kind is EntryKind.DIRECTORY

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from rmqtool.broker import conf
 from rmqtool.broker.rules import Rules
 from rmqtool.formats.rocksdb_databases import MANAGERS, ONE, VERSION_2
-from rmqtool.store.branch import TIMER_CHECK, BranchKind, FamilyDepth
+from rmqtool.store.artefact import TIMER_CHECK, ArtefactKind, FamilyDepth
 from rmqtool.store.config_files import BACKUP, CONFIG_NAMES, LIGHT_OFFSETS
 
 if TYPE_CHECKING:
@@ -137,7 +137,7 @@ class ConfigPresence:
 
 
 def _files(store: Store) -> frozenset[str]:
-    for branch in store.branches_of(BranchKind.CONFIG):
+    for branch in store.branches_of(ArtefactKind.CONFIG):
         if branch.level is not FamilyDepth.FILE:
             return frozenset(name for name, _ in branch.place.names())
     return frozenset()

@@ -23,7 +23,7 @@ from rmqtool.formats import (
     tiered_index,
     timer,
 )
-from rmqtool.store.branch import BranchKind
+from rmqtool.store.artefact import ArtefactKind
 from rmqtool.store.entry import EntryKind
 from rmqtool.store.rocksdb import FILE_NAME
 from rmqtool.store.segment import Segment, start_of
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from rmqtool.formats.layout import Layout
-    from rmqtool.store.branch import Branch
+    from rmqtool.store.artefact import Artefact
     from rmqtool.store.place import Place
 
 HEAD_BYTES = 64 << 10  # a record lies in the first bytes of a segment unless they are damaged
@@ -42,20 +42,20 @@ LARGEST_RECORD = 1 << 30
 EARLIEST_MS, LATEST_MS = 1_262_304_000_000, 4_102_444_800_000  # 2010 to 2100
 MAGIC = re.compile(b"|".join(map(re.escape, message.MESSAGE_MAGIC_BYTES)))
 DEFAULT_LENGTHS = {
-    1 << 30: BranchKind.COMMITLOG,
-    consume_queue.DEFAULT_FILE_LENGTH: BranchKind.CONSUME_QUEUE,
-    consume_queue_ext.DEFAULT_FILE_LENGTH: BranchKind.CONSUME_QUEUE_EXT,
-    batch_queue.DEFAULT_FILE_LENGTH: BranchKind.BATCH_QUEUE,
-    timer.DEFAULT_LOG_FILE_LENGTH: BranchKind.TIMER_LOG,
-    timer.DEFAULT_WHEEL_LENGTH: BranchKind.TIMER_WHEEL,
-    dledger.INDEX_FILE_LENGTH: BranchKind.DLEDGER_INDEX,
-    index.file_length(index.DEFAULT_HASH_SLOT_NUM, index.DEFAULT_INDEX_NUM): BranchKind.INDEX,
+    1 << 30: ArtefactKind.COMMITLOG,
+    consume_queue.DEFAULT_FILE_LENGTH: ArtefactKind.CONSUME_QUEUE,
+    consume_queue_ext.DEFAULT_FILE_LENGTH: ArtefactKind.CONSUME_QUEUE_EXT,
+    batch_queue.DEFAULT_FILE_LENGTH: ArtefactKind.BATCH_QUEUE,
+    timer.DEFAULT_LOG_FILE_LENGTH: ArtefactKind.TIMER_LOG,
+    timer.DEFAULT_WHEEL_LENGTH: ArtefactKind.TIMER_WHEEL,
+    dledger.INDEX_FILE_LENGTH: ArtefactKind.DLEDGER_INDEX,
+    index.file_length(index.DEFAULT_HASH_SLOT_NUM, index.DEFAULT_INDEX_NUM): ArtefactKind.INDEX,
 }
 EPOCH_TEXT = re.compile(rb"\d+\r?\n\d+\r?\n(\d+-\d+\r?\n)+\r?\n?")
 DLEDGER_PROPERTY = re.compile(rb"^(endIndex|committedIndex|currTerm|voteLeader)=", re.MULTILINE)
 
 
-def kind_of_directory(place: Place) -> BranchKind | None:
+def kind_of_directory(place: Place) -> ArtefactKind | None:
     """Say what the files of a directory are; None when none of the first few tells.
 
     Raises:
@@ -85,7 +85,7 @@ def first_record(head: bytes) -> tuple[int, int] | None:
     return None
 
 
-def kind_of_file(place: Place) -> BranchKind | None:
+def kind_of_file(place: Place) -> ArtefactKind | None:
     """Say what a file is; None when nothing tells.
 
     Raises:
@@ -98,7 +98,7 @@ def kind_of_file(place: Place) -> BranchKind | None:
         if tells(head, size, start or 0):
             return kind
     if FILE_NAME.fullmatch(place.name):
-        return BranchKind.ROCKSDB
+        return ArtefactKind.ROCKSDB
     if any(head) or (start is None and size != timer.DEFAULT_WHEEL_LENGTH):
         return None
     return DEFAULT_LENGTHS.get(size)
@@ -266,26 +266,26 @@ def _is_time(ms: int) -> bool:
 
 
 # The most telling first: what has self-locating records is a log, in entries of DLedger or not.
-TESTS: dict[BranchKind, Callable[[bytes, int, int], bool]] = {
-    BranchKind.DLEDGER: _is_dledger,
-    BranchKind.COMMITLOG: _is_commitlog,
-    BranchKind.TIERED_INDEX: _is_tiered_index,
-    BranchKind.TIMER_LOG: _is_timer_log,
-    BranchKind.CHECKPOINT: _is_checkpoint,
-    BranchKind.TIMER_CHECK: _is_timer_check,
-    BranchKind.EPOCH: _is_epoch,
-    BranchKind.DLEDGER_STATE: _is_dledger_state,
-    BranchKind.CONFIG: _is_json,
-    BranchKind.INDEX: _is_index,
-    BranchKind.DLEDGER_INDEX: _is_dledger_index,
-    BranchKind.CONSUME_QUEUE_EXT: _is_ext,
-    BranchKind.CONSUME_QUEUE: _is_consume_queue,
-    BranchKind.BATCH_QUEUE: _is_batch_queue,
-    BranchKind.TIMER_WHEEL: _is_timer_wheel,
+TESTS: dict[ArtefactKind, Callable[[bytes, int, int], bool]] = {
+    ArtefactKind.DLEDGER: _is_dledger,
+    ArtefactKind.COMMITLOG: _is_commitlog,
+    ArtefactKind.TIERED_INDEX: _is_tiered_index,
+    ArtefactKind.TIMER_LOG: _is_timer_log,
+    ArtefactKind.CHECKPOINT: _is_checkpoint,
+    ArtefactKind.TIMER_CHECK: _is_timer_check,
+    ArtefactKind.EPOCH: _is_epoch,
+    ArtefactKind.DLEDGER_STATE: _is_dledger_state,
+    ArtefactKind.CONFIG: _is_json,
+    ArtefactKind.INDEX: _is_index,
+    ArtefactKind.DLEDGER_INDEX: _is_dledger_index,
+    ArtefactKind.CONSUME_QUEUE_EXT: _is_ext,
+    ArtefactKind.CONSUME_QUEUE: _is_consume_queue,
+    ArtefactKind.BATCH_QUEUE: _is_batch_queue,
+    ArtefactKind.TIMER_WHEEL: _is_timer_wheel,
 }
 
 
-def lone_segment(branch: Branch) -> Segment:
+def lone_segment(branch: Artefact) -> Segment:
     """Give the segment of a lone file.
 
     Where the name is no number, a commitlog's first record says where the file begins.
@@ -297,7 +297,7 @@ def lone_segment(branch: Branch) -> Segment:
     if entry is None or entry.kind is not EntryKind.FILE:
         raise UnreadablePath(path=str(branch.place), reason="no such file")
     start = start_of(entry.name)
-    if start is None and branch.kind in {BranchKind.COMMITLOG, BranchKind.DLEDGER}:
+    if start is None and branch.kind in {ArtefactKind.COMMITLOG, ArtefactKind.DLEDGER}:
         position, physical_offset = first_record(branch.place.read(HEAD_BYTES)) or (0, 0)
         start = physical_offset - position
     return Segment(

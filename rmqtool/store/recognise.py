@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from rmqtool.errors import NotAStore, Trouble, UnreadablePath, UnsupportedStore
-from rmqtool.store.branch import TIMER_CHECK, Branch, BranchKind, FamilyDepth, Why
+from rmqtool.store.artefact import TIMER_CHECK, Artefact, ArtefactKind, FamilyDepth, Why
 from rmqtool.store.config_files import BACKUP, CLIENT_OFFSETS, is_json
 from rmqtool.store.entry import EntryKind, printable
 from rmqtool.store.queues import queue_id_of
@@ -42,8 +42,8 @@ class Recognised(NamedTuple):
     """What a path turned out to be."""
 
     root: Place  # the store's directory, or the directory that paths are relative to
-    asked: Branch  # the path itself
-    branches: tuple[Branch, ...]  # all that lies there
+    asked: Artefact  # the path itself
+    branches: tuple[Artefact, ...]  # all that lies there
     oddities: tuple[Oddity, ...] = ()  # what is in the way of something that ought to lie there
 
 
@@ -76,11 +76,11 @@ def _directory(place: Place, conf: BrokerConf | None) -> Recognised:
     enough = ENOUGH if by_place is None else 2 * ENOUGH
     if telling_names(names) >= enough:
         branches, oddities = branches_of_root(place, conf)
-        return Recognised(place, Branch(BranchKind.STORE, place, ""), branches, oddities)
+        return Recognised(place, Artefact(ArtefactKind.STORE, place, ""), branches, oddities)
     if is_rocksdb(place) and not any(kind is EntryKind.DIRECTORY for _, kind in names):
         path = _database_path(place)
         root = place.parent.parent if "/" in path else place.parent
-        return _part(root, Branch(BranchKind.ROCKSDB, place, path, why=Why.CONTENT))
+        return _part(root, Artefact(ArtefactKind.ROCKSDB, place, path, why=Why.CONTENT))
     if by_place is not None and _is_plausible(by_place[1], names):
         return _part(*by_place)
     if place.name == "compaction" and {name for name, _ in names} & {*COMPACTION_FAMILIES}:
@@ -94,17 +94,17 @@ def _directory(place: Place, conf: BrokerConf | None) -> Recognised:
         reason = "nothing of a RocketMQ store was recognised: no commitlog, queues or index"
         raise NotAStore(path=str(place), reason=reason)
     level = FamilyDepth.QUEUE if kind in PER_QUEUE else FamilyDepth.FAMILY
-    branch = Branch(kind, place, printable(place.name), level, Why.CONTENT)
+    branch = Artefact(kind, place, printable(place.name), level, Why.CONTENT)
     return _part(place.parent, branch)
 
 
-def _is_plausible(branch: Branch, names: list[tuple[str, EntryKind]]) -> bool:
+def _is_plausible(branch: Artefact, names: list[tuple[str, EntryKind]]) -> bool:
     """Doubt words that may be anybody's: an `index` without a number, a `config` without JSON."""
     if branch.level is not FamilyDepth.FAMILY or not names:
         return True
-    if branch.kind is BranchKind.INDEX:
+    if branch.kind is ArtefactKind.INDEX:
         return any(name.isdecimal() for name, _ in names)
-    return branch.kind is not BranchKind.CONFIG or any(is_json(name) for name, _ in names)
+    return branch.kind is not ArtefactKind.CONFIG or any(is_json(name) for name, _ in names)
 
 
 def _file(place: Place) -> Recognised:
@@ -117,13 +117,13 @@ def _file(place: Place) -> Recognised:
     if kind is None:
         reason = "no file of a RocketMQ store was recognised, neither by place nor by content"
         raise NotAStore(path=str(place), reason=reason)
-    if kind is BranchKind.ROCKSDB:
+    if kind is ArtefactKind.ROCKSDB:
         raise UnsupportedStore(path=str(place), reason=f"a file of {unsupported('')}")
-    branch = Branch(kind, place, printable(place.name), FamilyDepth.FILE, Why.CONTENT)
+    branch = Artefact(kind, place, printable(place.name), FamilyDepth.FILE, Why.CONTENT)
     return _part(place.parent, branch)
 
 
-def directory_by_place(place: Place) -> tuple[Place, Branch] | None:
+def directory_by_place(place: Place) -> tuple[Place, Artefact] | None:
     """Say what a directory is by its name and those above it; None when they do not tell."""
     own, above, family = _last_names(place, 3)
     if (kind := TOPIC_FAMILIES.get(family)) and (queue_id := queue_id_of(own)) is not None:
@@ -137,7 +137,7 @@ def directory_by_place(place: Place) -> tuple[Place, Branch] | None:
     return None
 
 
-def file_by_place(place: Place) -> tuple[Place, Branch] | None:
+def file_by_place(place: Place) -> tuple[Place, Artefact] | None:
     """Say what a file is by its name and those above it; None when they do not tell."""
     own, above, topic, family = _last_names(place, 4)
     is_mapped = start_of(own) is not None
@@ -151,15 +151,15 @@ def file_by_place(place: Place) -> tuple[Place, Branch] | None:
     if kind:
         return _branch(place, kind, 2, FamilyDepth.FILE)
     if above == "config" and (own == TIMER_CHECK or is_json(own)):
-        kind = BranchKind.TIMER_CHECK if own == TIMER_CHECK else BranchKind.CONFIG
+        kind = ArtefactKind.TIMER_CHECK if own == TIMER_CHECK else ArtefactKind.CONFIG
         return _branch(place, kind, 2, FamilyDepth.FILE)
     if is_mapped and (kind := FLAT_FAMILIES.get(above)):
         return _branch(place, kind, 2, FamilyDepth.FILE)
     kind = FILES.get(own)
     if TIMER_WHEEL_SNAPSHOT.fullmatch(own):
-        kind = BranchKind.TIMER_WHEEL
+        kind = ArtefactKind.TIMER_WHEEL
     if own.removesuffix(BACKUP) == CLIENT_OFFSETS:
-        kind = BranchKind.CONFIG
+        kind = ArtefactKind.CONFIG
     return _branch(place, kind, 1, FamilyDepth.FILE) if kind else None
 
 
@@ -171,11 +171,11 @@ def _last_names(place: Place, count: int) -> list[str]:
 
 def _branch(
     place: Place,
-    kind: BranchKind,
+    kind: ArtefactKind,
     depth: int,
     level: FamilyDepth,
     queue: tuple[str, int] | None = None,
-) -> tuple[Place, Branch]:
+) -> tuple[Place, Artefact]:
     """Give the store root and the branch of a place that lies `depth` names below it."""
     if kind in COMPACTION_FAMILIES.values():
         depth += 1  # these families lie one deeper, in `compaction`
@@ -183,10 +183,10 @@ def _branch(
     for _ in range(depth):
         root = root.parent
     path = printable("/".join(place.location.split("/")[-depth:]))
-    return root, Branch(kind, place, path, level, Why.PLACE, queue)
+    return root, Artefact(kind, place, path, level, Why.PLACE, queue)
 
 
-def _part(root: Place, branch: Branch) -> Recognised:
+def _part(root: Place, branch: Artefact) -> Recognised:
     return Recognised(root, branch, (branch,))
 
 
@@ -197,7 +197,7 @@ def _below(place: Place, names: tuple[str, ...], conf: BrokerConf | None) -> Rec
     wanted = tuple(f"{printable(name)}/" for name in names)
     return Recognised(
         root,
-        Branch(BranchKind.STORE, place, printable(place.name)),
+        Artefact(ArtefactKind.STORE, place, printable(place.name)),
         tuple(branch for branch in branches if branch.path.startswith(wanted)),
         tuple(oddity for oddity in oddities if oddity.path.startswith(wanted)),
     )

@@ -14,7 +14,7 @@ from rmqtool.broker.release import Trace, Version, WrittenBy
 from rmqtool.errors import DecodeError, RmqtoolError, UnreadablePath
 from rmqtool.formats.message import decode
 from rmqtool.formats.properties import PROPERTY_SEPARATOR
-from rmqtool.store.branch import BranchKind
+from rmqtool.store.artefact import ArtefactKind
 from rmqtool.store.record_heads import LogReader
 from rmqtool.store.tail import find_tail
 
@@ -88,7 +88,7 @@ def _record(raw: bytes, is_5: bool | None) -> Iterator[Trace]:
 
 
 def _files(store: Store) -> Iterator[Trace]:
-    if store.asked.kind is not BranchKind.STORE:
+    if store.asked.kind is not ArtefactKind.STORE:
         return
     for path, release in traces.FILES.items():
         if _exists(store.root.child(path)):
@@ -101,7 +101,7 @@ def _files(store: Store) -> Iterator[Trace]:
 
 
 def _databases(store: Store) -> Iterator[Trace]:
-    if store.asked.kind is not BranchKind.STORE:
+    if store.asked.kind is not ArtefactKind.STORE:
         return
     for database in store.rocksdb():
         yield Trace(database.path, "a RocksDB database", Version.known(database.since))
@@ -141,7 +141,7 @@ def _config_files(store: Store) -> Iterator[Trace]:
 
 def _samples(store: Store, names: Iterable[str]) -> Iterator[tuple[str, bytes]]:
     """Give the first bytes of some configuration files that are there."""
-    for branch in store.branches_of(BranchKind.CONFIG):
+    for branch in store.branches_of(ArtefactKind.CONFIG):
         for name in names:
             place = branch.place.child(name)
             try:

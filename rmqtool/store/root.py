@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from rmqtool.broker.conf import COMMITLOG, DLEDGER_COMMITLOG, DLEDGER_ID, READ_ONLY_COMMITLOG, ROOT
 from rmqtool.errors import Trouble, UnreadablePath
-from rmqtool.store.branch import Branch, BranchKind
+from rmqtool.store.artefact import Artefact, ArtefactKind
 from rmqtool.store.entry import EntryKind, printable
 from rmqtool.store.segment import Oddity, OddityKind
 
@@ -23,48 +23,48 @@ if TYPE_CHECKING:
     from rmqtool.store.place import Place
 
 CONFIGURED_LOGS = {
-    BranchKind.COMMITLOG: (COMMITLOG, READ_ONLY_COMMITLOG),
-    BranchKind.DLEDGER: (DLEDGER_COMMITLOG,),
+    ArtefactKind.COMMITLOG: (COMMITLOG, READ_ONLY_COMMITLOG),
+    ArtefactKind.DLEDGER: (DLEDGER_COMMITLOG,),
 }
 QUEUE_FAMILIES = {
-    "consumequeue": BranchKind.CONSUME_QUEUE,
-    "consumequeue_ext": BranchKind.CONSUME_QUEUE_EXT,
-    "batchconsumequeue": BranchKind.BATCH_QUEUE,
+    "consumequeue": ArtefactKind.CONSUME_QUEUE,
+    "consumequeue_ext": ArtefactKind.CONSUME_QUEUE_EXT,
+    "batchconsumequeue": ArtefactKind.BATCH_QUEUE,
 }
 COMPACTION_FAMILIES = {
-    "compactionLog": BranchKind.COMPACTION_LOG,
-    "compactionCq": BranchKind.COMPACTION_QUEUE,
+    "compactionLog": ArtefactKind.COMPACTION_LOG,
+    "compactionCq": ArtefactKind.COMPACTION_QUEUE,
 }
 COMPACTION_CHILDREN = COMPACTION_FAMILIES | {
-    "position-checkpoint": BranchKind.COMPACTION_POSITION,
-    "position-checkpoint.bak": BranchKind.COMPACTION_POSITION,
+    "position-checkpoint": ArtefactKind.COMPACTION_POSITION,
+    "position-checkpoint.bak": ArtefactKind.COMPACTION_POSITION,
 }
 FLAT_FAMILIES = {
-    "commitlog": BranchKind.COMMITLOG,
-    "index": BranchKind.INDEX,
-    "timerlog": BranchKind.TIMER_LOG,
-    "tiered_index_file": BranchKind.TIERED_INDEX,
-    "config": BranchKind.CONFIG,
+    "commitlog": ArtefactKind.COMMITLOG,
+    "index": ArtefactKind.INDEX,
+    "timerlog": ArtefactKind.TIMER_LOG,
+    "tiered_index_file": ArtefactKind.TIERED_INDEX,
+    "config": ArtefactKind.CONFIG,
 }
 FILES = {
-    "checkpoint": BranchKind.CHECKPOINT,
-    "abort": BranchKind.ABORT,
-    "lock": BranchKind.LOCK,
-    "timerwheel": BranchKind.TIMER_WHEEL,
-    "epochFileCheckpoint": BranchKind.EPOCH,
-    "epochFileCheckpoint.bak": BranchKind.EPOCH,
-    "brokerIdentity": BranchKind.BROKER_IDENTITY,
-    "brokerIdentity-temp": BranchKind.BROKER_IDENTITY,
+    "checkpoint": ArtefactKind.CHECKPOINT,
+    "abort": ArtefactKind.ABORT,
+    "lock": ArtefactKind.LOCK,
+    "timerwheel": ArtefactKind.TIMER_WHEEL,
+    "epochFileCheckpoint": ArtefactKind.EPOCH,
+    "epochFileCheckpoint.bak": ArtefactKind.EPOCH,
+    "brokerIdentity": ArtefactKind.BROKER_IDENTITY,
+    "brokerIdentity-temp": ArtefactKind.BROKER_IDENTITY,
 }
 TIMER_WHEEL_SNAPSHOT = re.compile(r"timerwheel\.\d+")
 DLEDGER = re.compile(r"dledger-(.+)")
 DLEDGER_CHILDREN = {
-    "data": BranchKind.DLEDGER,
-    "index": BranchKind.DLEDGER_INDEX,
-    "checkpoint": BranchKind.DLEDGER_STATE,
-    "checkpoint.bak": BranchKind.DLEDGER_STATE,
-    "currterm": BranchKind.DLEDGER_STATE,
-    "currterm.bak": BranchKind.DLEDGER_STATE,
+    "data": ArtefactKind.DLEDGER,
+    "index": ArtefactKind.DLEDGER_INDEX,
+    "checkpoint": ArtefactKind.DLEDGER_STATE,
+    "checkpoint.bak": ArtefactKind.DLEDGER_STATE,
+    "currterm": ArtefactKind.DLEDGER_STATE,
+    "currterm.bak": ArtefactKind.DLEDGER_STATE,
 }
 # One of these directories tells a store root.
 TELLING = {*QUEUE_FAMILIES, "commitlog", "timerlog", "tiered_index_file"}
@@ -75,8 +75,8 @@ DIRECTORY_KINDS = {
     *QUEUE_FAMILIES.values(),
     *COMPACTION_FAMILIES.values(),
     *FLAT_FAMILIES.values(),
-    BranchKind.DLEDGER,
-    BranchKind.DLEDGER_INDEX,
+    ArtefactKind.DLEDGER,
+    ArtefactKind.DLEDGER_INDEX,
 }
 
 
@@ -94,22 +94,22 @@ def telling_names(names: Iterable[tuple[str, EntryKind]]) -> int:
 
 def branches_of_root(
     root: Place, conf: BrokerConf | None
-) -> tuple[tuple[Branch, ...], tuple[Oddity, ...]]:
+) -> tuple[tuple[Artefact, ...], tuple[Oddity, ...]]:
     """Give all branches of a store root, sorted by path, and what is in the way of one.
 
     Raises:
         UnreadablePath: the root may not be listed.
     """
-    found: list[Branch] = []
+    found: list[Artefact] = []
     oddities: list[Oddity] = []
     for name, _ in root.names():
         for kind, path in _candidates(name):
             _look(root, kind, path, found, oddities)
-    logs = [branch for branch in found if branch.kind is BranchKind.DLEDGER]
+    logs = [branch for branch in found if branch.kind is ArtefactKind.DLEDGER]
     first = _chosen_dledger(logs, conf)
     for branch in [branch for branch in found if _is_other_dledger(branch, first)]:
         found.remove(branch)
-        if branch.kind is BranchKind.DLEDGER:
+        if branch.kind is ArtefactKind.DLEDGER:
             reason = f"only {first} is read" if first else ""
             oddities.append(Oddity(OddityKind.DUPLICATE, branch.path, "one DLedger log", reason))
     if conf is not None:
@@ -122,10 +122,10 @@ def is_known(name: str) -> bool:
     return bool(_candidates(name))
 
 
-def _candidates(name: str) -> list[tuple[BranchKind, str]]:
+def _candidates(name: str) -> list[tuple[ArtefactKind, str]]:
     """Say what a name in the root may stand for, with the path of each artefact."""
     if TIMER_WHEEL_SNAPSHOT.fullmatch(name):
-        return [(BranchKind.TIMER_WHEEL, name)]
+        return [(ArtefactKind.TIMER_WHEEL, name)]
     if name == "compaction":
         return [(kind, f"{name}/{child}") for child, kind in COMPACTION_CHILDREN.items()]
     if DLEDGER.fullmatch(name):
@@ -135,7 +135,7 @@ def _candidates(name: str) -> list[tuple[BranchKind, str]]:
 
 
 def _look(
-    root: Place, kind: BranchKind, path: str, found: list[Branch], oddities: list[Oddity]
+    root: Place, kind: ArtefactKind, path: str, found: list[Artefact], oddities: list[Oddity]
 ) -> None:
     """Look at one artefact; behind a link, at where the link leads."""
     wanted = EntryKind.DIRECTORY if kind in DIRECTORY_KINDS else EntryKind.FILE
@@ -164,17 +164,17 @@ def _look(
         oddity = unexpected.get(entry.kind, OddityKind.NOT_A_FILE)
         oddities.append(Oddity(oddity, shown, str(wanted), str(entry.kind)))
     else:
-        found.append(Branch(kind, place, shown))
+        found.append(Artefact(kind, place, shown))
 
 
-def _chosen_dledger(logs: list[Branch], conf: BrokerConf | None) -> str:
+def _chosen_dledger(logs: list[Artefact], conf: BrokerConf | None) -> str:
     """Choose one DLedger directory: the configured one, else the first; empty for none."""
     names = [branch.path.partition("/")[0] for branch in logs]
     configured = f"dledger-{conf.text(DLEDGER_ID.name)}" if conf else ""
     return configured if configured in names else min(names, default="")
 
 
-def _is_other_dledger(branch: Branch, chosen: str) -> bool:
+def _is_other_dledger(branch: Artefact, chosen: str) -> bool:
     name = branch.path.partition("/")[0]
     return bool(DLEDGER.fullmatch(name)) and name != chosen
 
@@ -182,7 +182,7 @@ def _is_other_dledger(branch: Branch, chosen: str) -> bool:
 class ConfiguredLog(NamedTuple):
     """One directory that a configuration names for the commitlog."""
 
-    kind: BranchKind  # a plain log, or DLedger's
+    kind: ArtefactKind  # a plain log, or DLedger's
     key: str  # that names it
     path: str  # as it is shown; below the store root, relative to it
     place: Place | None  # where it is; None where no directory is
@@ -215,7 +215,7 @@ def _is_root(root: Place, conf: BrokerConf) -> bool:
 
 
 def _configured_commitlog(
-    root: Place, conf: BrokerConf, found: list[Branch], oddities: list[Oddity]
+    root: Place, conf: BrokerConf, found: list[Artefact], oddities: list[Oddity]
 ) -> None:
     """Take the commitlog's directories from the configuration where at least one is there.
 
@@ -225,7 +225,7 @@ def _configured_commitlog(
     logs = list(configured_logs(root, conf))
     for kind in CONFIGURED_LOGS:
         named = [log for log in logs if log.kind is kind]
-        branches = [Branch(kind, log.place, log.path) for log in named if log.place is not None]
+        branches = [Artefact(kind, log.place, log.path) for log in named if log.place is not None]
         missing = [log for log in named if log.place is None]
         is_nowhere = any(log.key == COMMITLOG.name and log.is_ours for log in missing)
         if branches or is_nowhere:

@@ -23,8 +23,7 @@ from rmqtool.formats.batch_queue import BATCH_CQ_UNIT_SIZE
 from rmqtool.formats.checkpoint import CHECKPOINT
 from rmqtool.formats.consume_queue import CQ_UNIT_SIZE
 from rmqtool.store.address import place_of
-from rmqtool.store.artefacts import artefacts
-from rmqtool.store.branch import Artefact, Branch, BranchKind, FamilyDepth
+from rmqtool.store.artefact import Artefact, ArtefactKind, FamilyDepth
 from rmqtool.store.broker_conf import read_broker_conf
 from rmqtool.store.config_files import PAUSES, ConfigDocument, read_config
 from rmqtool.store.geometry import (
@@ -35,6 +34,7 @@ from rmqtool.store.geometry import (
     usual_length,
 )
 from rmqtool.store.index_files import IndexFile, index_file, list_index_files, without_next
+from rmqtool.store.listing import artefacts
 from rmqtool.store.place import Place
 from rmqtool.store.queues import QueueFamily, QueueFiles
 from rmqtool.store.recognise import recognise
@@ -49,13 +49,13 @@ if TYPE_CHECKING:
 
 SAMPLED_QUEUES = 32  # enough to outvote a few files that were cut off
 QUEUE_LENGTHS = {
-    "consume_queue": BranchKind.CONSUME_QUEUE,
-    "consume_queue_ext": BranchKind.CONSUME_QUEUE_EXT,
-    "batch_queue": BranchKind.BATCH_QUEUE,
-    "compaction_log": BranchKind.COMPACTION_LOG,
-    "compaction_queue": BranchKind.COMPACTION_QUEUE,
+    "consume_queue": ArtefactKind.CONSUME_QUEUE,
+    "consume_queue_ext": ArtefactKind.CONSUME_QUEUE_EXT,
+    "batch_queue": ArtefactKind.BATCH_QUEUE,
+    "compaction_log": ArtefactKind.COMPACTION_LOG,
+    "compaction_queue": ArtefactKind.COMPACTION_QUEUE,
 }
-UNITS = {BranchKind.CONSUME_QUEUE: CQ_UNIT_SIZE, BranchKind.BATCH_QUEUE: BATCH_CQ_UNIT_SIZE}
+UNITS = {ArtefactKind.CONSUME_QUEUE: CQ_UNIT_SIZE, ArtefactKind.BATCH_QUEUE: BATCH_CQ_UNIT_SIZE}
 
 
 @dataclass(frozen=True)
@@ -63,14 +63,14 @@ class Store:
     """A broker's store, or the part of one that was asked for."""
 
     root: Place  # the store's directory; of a lone file, the directory that paths are relative to
-    asked: Branch  # what was asked for
-    branches: tuple[Branch, ...]  # what lies there
+    asked: Artefact  # what was asked for
+    branches: tuple[Artefact, ...]  # what lies there
     # what the broker was told; None when nobody gave it to us
     broker_conf: BrokerConf | None = field(default=None, repr=False)
     oddities: tuple[Oddity, ...] = ()  # what is in the way of an artefact in the root
     follows_conf: bool = False  # configured lengths count even where files that agree have others
 
-    def branches_of(self, *kinds: BranchKind) -> list[Branch]:
+    def branches_of(self, *kinds: ArtefactKind) -> list[Artefact]:
         """Give the branches of some kinds, in order of their paths."""
         return [branch for branch in self.branches if branch.kind in kinds]
 
@@ -80,8 +80,8 @@ class Store:
 
         A directory without a file is not one while there is a plain log: it was made, never used.
         """
-        found = self.branches_of(BranchKind.DLEDGER)
-        if not found or not self.branches_of(BranchKind.COMMITLOG):
+        found = self.branches_of(ArtefactKind.DLEDGER)
+        if not found or not self.branches_of(ArtefactKind.COMMITLOG):
             return bool(found)
         return any(branch.level is FamilyDepth.FILE or branch.place.names() for branch in found)
 
@@ -92,7 +92,7 @@ class Store:
         Raises:
             UnreadablePath: a directory may not be listed.
         """
-        kind = BranchKind.DLEDGER if self.is_dledger else BranchKind.COMMITLOG
+        kind = ArtefactKind.DLEDGER if self.is_dledger else ArtefactKind.COMMITLOG
         length, is_live = self._configured.get("commitlog"), self.lock_held()
         files = self._mapped(kind, length).beside(is_live=is_live)
         return files.in_entries() if self.is_dledger else files
@@ -106,17 +106,17 @@ class Store:
         """
         if not self.is_dledger:
             return MappedFiles("commitlog")
-        return self._mapped(BranchKind.COMMITLOG, self._configured.get("commitlog"))
+        return self._mapped(ArtefactKind.COMMITLOG, self._configured.get("commitlog"))
 
     @cached_property
     def dledger_index(self) -> MappedFiles:
         """DLedger's own index of its entries."""
-        return self._mapped(BranchKind.DLEDGER_INDEX, None)
+        return self._mapped(ArtefactKind.DLEDGER_INDEX, None)
 
     @cached_property
     def timer_log(self) -> MappedFiles:
         """The log of the timer wheel."""
-        return self._mapped(BranchKind.TIMER_LOG, self._configured.get("timer_log"))
+        return self._mapped(ArtefactKind.TIMER_LOG, self._configured.get("timer_log"))
 
     @cached_property
     def geometry(self) -> Geometry:
@@ -126,7 +126,7 @@ class Store:
             found["commitlog"] = self.commitlog.file_length
         return geometry_of(self._configured, found)
 
-    def family(self, kind: BranchKind, file_length: int = 0) -> QueueFamily | None:
+    def family(self, kind: ArtefactKind, file_length: int = 0) -> QueueFamily | None:
         """Give a family of queues; None without one."""
         for branch in self.branches_of(kind):
             return _family(branch, file_length)
@@ -135,11 +135,11 @@ class Store:
     def ext_queues(self) -> Iterator[QueueFiles]:
         """Give the consume queue extensions by topic and number."""
         length = self.geometry.consume_queue_ext.value
-        yield from self._queues(BranchKind.CONSUME_QUEUE_EXT, length)
+        yield from self._queues(ArtefactKind.CONSUME_QUEUE_EXT, length)
 
     def ext_queue(self, topic: str, queue_id: int) -> QueueFiles | None:
         """Give one consume queue extension; None without one."""
-        family = self.family(BranchKind.CONSUME_QUEUE_EXT, self.geometry.consume_queue_ext.value)
+        family = self.family(ArtefactKind.CONSUME_QUEUE_EXT, self.geometry.consume_queue_ext.value)
         return family.queue(topic, queue_id) if family else None
 
     def index_files(self) -> list[IndexFile]:
@@ -154,7 +154,7 @@ class Store:
     def _index_files(self) -> tuple[IndexFile, ...]:
         slots, entries = (self._configured.get(f"index_{name}") for name in ("slots", "entries"))
         found: list[IndexFile] = []
-        for branch in self.branches_of(BranchKind.INDEX):
+        for branch in self.branches_of(ArtefactKind.INDEX):
             if branch.level is FamilyDepth.FILE:
                 found.append(index_file(branch.place, branch.path, slots, entries))
             else:
@@ -196,7 +196,7 @@ class Store:
             found["index_entries"] = [file.entries for file in self._index_files]
         return found
 
-    def mapped(self, branch: Branch) -> MappedFiles:
+    def mapped(self, branch: Artefact) -> MappedFiles:
         """Give the byte space of one directory; several commitlog paths one at a time."""
         return load([(branch.place, branch.path)])
 
@@ -207,7 +207,7 @@ class Store:
             UnreadablePath: it may not be read.
             Truncated: it is too short; a broker would extend it with zeros.
         """
-        for branch in self.branches_of(BranchKind.CHECKPOINT):
+        for branch in self.branches_of(ArtefactKind.CHECKPOINT):
             return CHECKPOINT.parse(branch.place.read(CHECKPOINT.size), path=branch.path)
         return None
 
@@ -220,15 +220,15 @@ class Store:
         """
         from rmqtool.formats.timer import TIMER_CHECK
 
-        for file in self._files(BranchKind.CONFIG):
-            if file.kind is BranchKind.TIMER_CHECK:
+        for file in self._files(ArtefactKind.CONFIG):
+            if file.kind is ArtefactKind.TIMER_CHECK:
                 return TIMER_CHECK.parse(file.place.read(TIMER_CHECK.size), path=file.path)
         return None
 
     @property
-    def abort(self) -> Branch | None:
+    def abort(self) -> Artefact | None:
         """The marker that a broker did not stop cleanly, or runs; only its existence counts."""
-        return next(iter(self.branches_of(BranchKind.ABORT)), None)
+        return next(iter(self.branches_of(ArtefactKind.ABORT)), None)
 
     def lock_held(self) -> bool | None:
         """Tell whether a process holds the lock; None: unknown. A starting broker has none yet."""
@@ -236,20 +236,22 @@ class Store:
 
     def lock_state(self) -> LockState:
         """Ask who holds the store's lock."""
-        locks = self.branches_of(BranchKind.LOCK)
+        locks = self.branches_of(ArtefactKind.LOCK)
         return lock_state(locks[0].place) if locks else LockState(is_held=False)
 
-    def timer_wheels(self) -> list[Branch]:
+    def timer_wheels(self) -> list[Artefact]:
         """Give `timerwheel` and its snapshots `timerwheel.<position>`."""
-        return self.branches_of(BranchKind.TIMER_WHEEL)
+        return self.branches_of(ArtefactKind.TIMER_WHEEL)
 
-    def config_files(self) -> list[Branch]:
+    def config_files(self) -> list[Artefact]:
         """Give the files in `config` that hold JSON or ought to, `.bak` and `.tmp` included.
 
         Raises:
             UnreadablePath: the directory may not be listed.
         """
-        return [file for file in self._files(BranchKind.CONFIG) if file.kind is BranchKind.CONFIG]
+        return [
+            file for file in self._files(ArtefactKind.CONFIG) if file.kind is ArtefactKind.CONFIG
+        ]
 
     @cached_property
     def batch_topics(self) -> frozenset[str] | None:
@@ -270,7 +272,7 @@ class Store:
             name: such as `topics.json`.
         """
         found = ConfigDocument(name, "", {}, is_backup=False, problems=())
-        for branch in self.branches_of(BranchKind.CONFIG):
+        for branch in self.branches_of(ArtefactKind.CONFIG):
             if branch.level is not FamilyDepth.FILE:
                 found = read_config(branch.place.child(name), f"{branch.path}/{name}", self.waits)
                 break
@@ -301,9 +303,9 @@ class Store:
         Raises:
             UnreadablePath: a directory may not be listed.
         """
-        if self.asked.kind is BranchKind.ROCKSDB:
+        if self.asked.kind is ArtefactKind.ROCKSDB:
             return [rocksdb(self.asked.place, self.asked.path)]
-        return [] if self.asked.kind is not BranchKind.STORE else list(rocksdb_stores(self.root))
+        return [] if self.asked.kind is not ArtefactKind.STORE else list(rocksdb_stores(self.root))
 
     def queue_database(self) -> RocksDb | None:
         """Give the database that the store's queues lie in; None without one.
@@ -317,19 +319,19 @@ class Store:
         """
         for one in self.rocksdb():
             if is_queue_database(one.path):
-                families = map(self.family, (BranchKind.CONSUME_QUEUE, BranchKind.BATCH_QUEUE))
+                families = map(self.family, (ArtefactKind.CONSUME_QUEUE, ArtefactKind.BATCH_QUEUE))
                 is_empty = one.is_empty and any(found and found.topics() for found in families)
                 return None if is_empty else one
         return None
 
     def compaction_logs(self) -> Iterator[QueueFiles]:
         """Give the logs of the compaction store by topic and number."""
-        yield from self._queues(BranchKind.COMPACTION_LOG, self.geometry.compaction_log.value)
+        yield from self._queues(ArtefactKind.COMPACTION_LOG, self.geometry.compaction_log.value)
 
     def compaction_queues(self) -> Iterator[QueueFiles]:
         """Give the queues of the compaction store; a file is named like its log file."""
         length = self.geometry.compaction_queue.value
-        yield from self._queues(BranchKind.COMPACTION_QUEUE, length)
+        yield from self._queues(ArtefactKind.COMPACTION_QUEUE, length)
 
     def artefacts(self) -> Iterator[Artefact]:
         """Give each file of what was asked for, by path, with what it is.
@@ -339,11 +341,11 @@ class Store:
         """
         return artefacts(self)
 
-    def _files(self, kind: BranchKind) -> Iterator[Artefact]:
+    def _files(self, kind: ArtefactKind) -> Iterator[Artefact]:
         for branch in self.branches_of(kind):
             yield from artefacts(replace(self, branches=(branch,)))
 
-    def _mapped(self, kind: BranchKind, file_length: int | None) -> MappedFiles:
+    def _mapped(self, kind: ArtefactKind, file_length: int | None) -> MappedFiles:
         branches = self.branches_of(kind)
         if branches and branches[0].level is FamilyDepth.FILE:
             return _lone(branches[0], file_length)
@@ -351,11 +353,11 @@ class Store:
             return MappedFiles("", file_length=file_length or 0)
         return load([(branch.place, branch.path) for branch in branches], file_length)
 
-    def _queues(self, kind: BranchKind, file_length: int) -> Iterator[QueueFiles]:
+    def _queues(self, kind: ArtefactKind, file_length: int) -> Iterator[QueueFiles]:
         if (family := self.family(kind, file_length)) is not None:
             yield from family.queues()
 
-    def _sampled(self, kind: BranchKind) -> list[int]:
+    def _sampled(self, kind: ArtefactKind) -> list[int]:
         """Look at some queues for the lengths of their files; empty when there is not one.
 
         A length that brokers round away is that of a damaged file.
@@ -394,7 +396,7 @@ def open_store(
     return Store(root, asked, branches, broker_conf, oddities)
 
 
-def _family(branch: Branch, file_length: int) -> QueueFamily:
+def _family(branch: Artefact, file_length: int) -> QueueFamily:
     """Give the family of queues that a directory, or a part of it, makes."""
     place, path = branch.place, branch.path
     if branch.level is FamilyDepth.FAMILY:
@@ -411,7 +413,7 @@ def _family(branch: Branch, file_length: int) -> QueueFamily:
     return QueueFamily(place.parent.parent, path, file_length, single=single)
 
 
-def _lone(branch: Branch, file_length: int | None) -> MappedFiles:
+def _lone(branch: Artefact, file_length: int | None) -> MappedFiles:
     from rmqtool.store.content import lone_segment
 
     directory = [(branch.place.parent, branch.path.rpartition("/")[0])]

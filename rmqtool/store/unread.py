@@ -6,9 +6,9 @@ from bisect import bisect_right
 from typing import TYPE_CHECKING, Final, TypeVar
 
 from rmqtool.errors import Trouble, UnreadablePath
+from rmqtool.plural import counted
 from rmqtool.store.entry import EntryKind
 from rmqtool.store.segment import NAME_DIGITS, OddityKind, start_of
-from rmqtool.words import counted
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator

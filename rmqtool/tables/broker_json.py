@@ -16,7 +16,7 @@ from rmqtool.broker.names import LMQ_PREFIX
 from rmqtool.errors import UnreadablePath, UsageError
 from rmqtool.formats.config_shapes import TABLES, TOPIC_GROUP_SEPARATOR
 from rmqtool.formats.rocksdb_databases import MANAGERS
-from rmqtool.store.branch import BranchKind
+from rmqtool.store.artefact import ArtefactKind
 from rmqtool.store.config_files import CONFIG_NAMES, LIGHT_OFFSETS
 from rmqtool.store.tree import open_store
 from rmqtool.writing.output import OutputDirectory
@@ -57,7 +57,7 @@ def write_broker_json(path: str, broker_conf: str | None, output: str) -> Writte
         WriteFailed: the system refused.
     """
     store = open_store(path, broker_conf)
-    if store.asked.kind is not BranchKind.STORE:
+    if store.asked.kind is not ArtefactKind.STORE:
         reason = f"broker-json needs a store root, and {path} is a {store.asked.kind}"
         raise UsageError(option="--format", reason=reason)
     done = WrittenConfig()

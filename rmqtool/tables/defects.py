@@ -13,7 +13,7 @@ from rmqtool.errors import UnreadablePath
 from rmqtool.findings.catalogue import Severity
 from rmqtool.findings.registry_layout import FS_GAP, FS_LEN, FS_READ
 from rmqtool.judge.files import FileJudge, no_log
-from rmqtool.store.branch import BranchKind
+from rmqtool.store.artefact import ArtefactKind
 from rmqtool.tables.inputs import logs_of
 from rmqtool.tables.record_tables import DEFECT
 from rmqtool.tables.selection import EVERYTHING
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from rmqtool.tables.selection import Selection
     from rmqtool.tables.views import View
 
-STORE_LOGS: Final = frozenset({BranchKind.COMMITLOG, BranchKind.DLEDGER})
+STORE_LOGS: Final = frozenset({ArtefactKind.COMMITLOG, ArtefactKind.DLEDGER})
 IN_THE_LOG: Final = frozenset({FS_GAP, FS_LEN})  # rows of the log say where bytes are missing
 
 

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Final, TypeAlias, TypeVar
 
 from rmqtool.errors import StoreError, UnreadablePath, UsageError
 from rmqtool.findings.registry_layout import FS_READ
+from rmqtool.plural import meant
 from rmqtool.rows import (
     JsonLines,
     Rows,
@@ -24,7 +25,7 @@ from rmqtool.rows import (
     part_of,
     rows_after,
 )
-from rmqtool.store.branch import BranchKind
+from rmqtool.store.artefact import ArtefactKind
 from rmqtool.store.tree import open_store
 from rmqtool.store.unread import has_expired
 from rmqtool.tables.bodies import BodyOptions
@@ -41,7 +42,6 @@ from rmqtool.tables.record_tables import MESSAGES
 from rmqtool.tables.selection import Selection
 from rmqtool.tables.views import EVERYTHING as ALL_VIEWS
 from rmqtool.tables.views import INNER_BATCH, LOGS, PENDING, VIEWS
-from rmqtool.words import meant
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -101,7 +101,7 @@ class DumpOptions:
             selection=self.selection,
             body=self.body,
             fillers=self.fillers,
-            is_copy=view.branch is BranchKind.COMPACTION_LOG,
+            is_copy=view.branch is ArtefactKind.COMPACTION_LOG,
             as_json=bool(columns),
             columns=columns,
         )
@@ -174,7 +174,7 @@ def _check_filters(view: View, options: DumpOptions) -> None:
             known = " ".join(sorted(filters)) or "none"
             reason = f"rows of {view.word} cannot be chosen by it; filters there: {known}"
             raise UsageError(option=option, reason=reason)
-    if view.branch is BranchKind.INDEX and (selection.key is None) != (not selection.topics):
+    if view.branch is ArtefactKind.INDEX and (selection.key is None) != (not selection.topics):
         reason = "an index holds hashes of topic and key together: give --topic and --key"
         raise UsageError(option="--key", reason=reason)
 
@@ -192,7 +192,7 @@ def _view_rows(view: View, stores: list[Store], options: DumpOptions, outcome: D
 
         found = pending_chunks(view.word, stores, outcome.unread)
         return view.table.rows(_cut(last_of(found, options.tail), options, outcome), view.word)
-    if view.branch is BranchKind.ROCKSDB:
+    if view.branch is ArtefactKind.ROCKSDB:
         from rmqtool.tables.rocksdb import of_databases
 
         found = of_databases(stores, options.selection, outcome.unread, is_hex=options.is_hex)
@@ -208,13 +208,13 @@ def _view_rows(view: View, stores: list[Store], options: DumpOptions, outcome: D
         return view.table.rows(rows, view.word)
     read = _bulk_reader(view, options) if view.is_bulk else _small_reader(view)
     found = _each(stores, lambda one: file_parts(one, view, options.selection), read, outcome)
-    if view.word == str(BranchKind.CONSUME_QUEUE):
+    if view.word == str(ArtefactKind.CONSUME_QUEUE):
         from rmqtool.tables.rocksdb import of_queues
 
         found = chain(
             found, of_queues(stores, options.selection, outcome.unread, outcome.not_flushed)
         )
-    if view.branch is BranchKind.CONFIG:
+    if view.branch is ArtefactKind.CONFIG:
         from rmqtool.tables.small_files import rows_of_databases
 
         found = chain(found, in_chunks(chain.from_iterable(map(rows_of_databases, stores))))

@@ -32,7 +32,7 @@ from rmqtool.formats.tiered_index import (
 from rmqtool.formats.timer import TIMER_CHECK, TIMER_LOG_RECORD, TIMER_SLOT
 from rmqtool.scan import columns as row
 from rmqtool.scan.batch import Batch, Extent
-from rmqtool.store.branch import BranchKind
+from rmqtool.store.artefact import ArtefactKind
 from rmqtool.tables.bodies import BodyMode
 from rmqtool.tables.message_filter import wanted_records
 from rmqtool.tables.messages import MessageOptions, batches_of, damage_before, is_shown
@@ -215,14 +215,14 @@ class UnitSection(NamedTuple):
 
 
 _UNITS = {
-    BranchKind.CONSUME_QUEUE: CQ_UNIT,
-    BranchKind.BATCH_QUEUE: BATCH_CQ_UNIT,
-    BranchKind.COMPACTION_QUEUE: BATCH_CQ_UNIT,
-    BranchKind.DLEDGER_INDEX: DLEDGER_INDEX_UNIT,
-    BranchKind.TIMER_WHEEL: TIMER_SLOT,
-    BranchKind.TIMER_LOG: TIMER_LOG_RECORD,
+    ArtefactKind.CONSUME_QUEUE: CQ_UNIT,
+    ArtefactKind.BATCH_QUEUE: BATCH_CQ_UNIT,
+    ArtefactKind.COMPACTION_QUEUE: BATCH_CQ_UNIT,
+    ArtefactKind.DLEDGER_INDEX: DLEDGER_INDEX_UNIT,
+    ArtefactKind.TIMER_WHEEL: TIMER_SLOT,
+    ArtefactKind.TIMER_LOG: TIMER_LOG_RECORD,
 }
-_HEADS = {BranchKind.CHECKPOINT: CHECKPOINT, BranchKind.TIMER_CHECK: TIMER_CHECK}
+_HEADS = {ArtefactKind.CHECKPOINT: CHECKPOINT, ArtefactKind.TIMER_CHECK: TIMER_CHECK}
 
 
 def file_lines(part: FilePart, selection: Selection) -> Iterator[Row]:
@@ -246,7 +246,7 @@ def _sections(part: FilePart, size: int) -> list[UnitSection]:
         return [UnitSection(layout, 0, size)]
     if layout := _HEADS.get(part.kind):
         return [UnitSection(layout, 0, layout.size)]
-    if part.kind is BranchKind.INDEX:
+    if part.kind is ArtefactKind.INDEX:
         entries = min(entry_position(part.slots, 0), size)
         header = INDEX_HEADER.size
         return [
@@ -254,7 +254,7 @@ def _sections(part: FilePart, size: int) -> list[UnitSection]:
             UnitSection(INDEX_SLOT, header, entries),
             UnitSection(INDEX_ENTRY, entries, size),
         ]
-    if part.kind is BranchKind.TIERED_INDEX:
+    if part.kind is ArtefactKind.TIERED_INDEX:
         header, items = TIERED_INDEX_HEADER.size, slots_end(size)
         return [
             UnitSection(TIERED_INDEX_HEADER, 0, header),

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from rmqtool.errors import NotAStore, UnsupportedStore, UsageError
 from rmqtool.formats.dledger import DLEDGER_BODY_OFFSET
 from rmqtool.store.address import place_of
-from rmqtool.store.branch import Branch, BranchKind, FamilyDepth, Why
+from rmqtool.store.artefact import Artefact, ArtefactKind, FamilyDepth, Why
 from rmqtool.store.entry import EntryKind
 from rmqtool.store.parts import data_of
 from rmqtool.store.segment import SegmentPart, start_of
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 class FilePart:
     """One file."""
 
-    kind: BranchKind  # what it is
+    kind: ArtefactKind  # what it is
     place: Place  # where it lies
     path: str  # the same relative to the store root
     start: int = 0  # first byte in its byte space; 0 for a file that is alone
@@ -66,8 +66,8 @@ def store_of(path: str, broker_conf: str | None, word: str | None) -> Store:
     except (NotAStore, UnsupportedStore):
         if not is_file:
             raise
-        return _as_told(Branch(kind, place, place.name, FamilyDepth.FILE, Why.ASKED))
-    if store.asked.kind in {BranchKind.STORE, kind}:
+        return _as_told(Artefact(kind, place, place.name, FamilyDepth.FILE, Why.ASKED))
+    if store.asked.kind in {ArtefactKind.STORE, kind}:
         return store
     if is_file:
         return _as_told(store.asked._replace(kind=kind, why=Why.ASKED, queue=None))
@@ -75,7 +75,7 @@ def store_of(path: str, broker_conf: str | None, word: str | None) -> Store:
     raise UsageError(option="--as", reason=reason)
 
 
-def _as_told(branch: Branch) -> Store:
+def _as_told(branch: Artefact) -> Store:
     """Give a store of one file that is what the user says."""
     return Store(branch.place.parent, branch, (branch,))
 
@@ -88,17 +88,17 @@ def views_of(store: Store, word: str | None) -> list[View]:
     """
     if word == EVERYTHING:
         there = {branch.kind for branch in store.branches}
-        if any(artefact.kind is BranchKind.TIMER_CHECK for artefact in store.artefacts()):
-            there.add(BranchKind.TIMER_CHECK)  # it lies among the configuration
+        if any(artefact.kind is ArtefactKind.TIMER_CHECK for artefact in store.artefacts()):
+            there.add(ArtefactKind.TIMER_CHECK)  # it lies among the configuration
         if any(not one.is_empty for one in store.rocksdb()):
-            there.add(BranchKind.ROCKSDB)
+            there.add(ArtefactKind.ROCKSDB)
         return [v for v in VIEWS.values() if v.branch in there and v.word not in PARTS]
     if word is not None:
         return [VIEWS[word]]
-    if store.asked.kind is not BranchKind.STORE:
+    if store.asked.kind is not ArtefactKind.STORE:
         return [VIEWS[str(store.asked.kind)]]
     kinds = [str(branch.kind) for branch in store.branches if str(branch.kind) in VIEWS]
-    for log in (BranchKind.DLEDGER, BranchKind.COMMITLOG):
+    for log in (ArtefactKind.DLEDGER, ArtefactKind.COMMITLOG):
         if log in kinds:
             return [VIEWS[str(log)]]
     words = " ".join(dict.fromkeys(kinds))
@@ -173,10 +173,10 @@ def whole_parts(
 
 def logs_of(store: Store, view: View) -> Iterator[MappedFiles]:
     """Give the files of the logs that a view shows."""
-    if view.branch is BranchKind.COMPACTION_LOG:
+    if view.branch is ArtefactKind.COMPACTION_LOG:
         for queue in store.compaction_logs():
             yield queue.files
-    elif view.branch is BranchKind.DLEDGER:
+    elif view.branch is ArtefactKind.DLEDGER:
         yield store.commitlog
     else:
         yield store.old_commitlog if store.is_dledger else store.commitlog
@@ -188,7 +188,7 @@ def file_parts(store: Store, view: View, selection: Selection) -> Iterator[FileP
     Raises:
         UnreadablePath: a directory may not be listed.
     """
-    if view.branch is BranchKind.INDEX:
+    if view.branch is ArtefactKind.INDEX:
         for file in store.index_files():
             yield FilePart(
                 view.branch, file.place, file.path, slots=file.slots, entries=file.entries

@@ -12,7 +12,7 @@ from rmqtool.formats.annotate import Span
 from rmqtool.formats.rocksdb_databases import DATABASES
 from rmqtool.formats.rocksdb_families import reader_of
 from rmqtool.rows import in_chunks
-from rmqtool.store.branch import BranchKind
+from rmqtool.store.artefact import ArtefactKind
 from rmqtool.store.record_heads import LogReader
 from rmqtool.store.rocksdb_database import Database
 from rmqtool.store.tail import find_tail
@@ -56,7 +56,7 @@ def of_databases(
         is_hex: give the bytes of each row.
     """
     for store in stores:
-        is_asked = store.asked.kind is BranchKind.ROCKSDB
+        is_asked = store.asked.kind is ArtefactKind.ROCKSDB
         for one in store.rocksdb():
             rows = (
                 database_lines(one, selection)
@@ -213,7 +213,9 @@ def unit_batches(
     from rmqtool.tables.inputs import FilePart
 
     for queue, first, end in ranges:
-        part = FilePart(BranchKind.CONSUME_QUEUE, place, queue.path, 0, queue.topic, queue.queue_id)
+        part = FilePart(
+            ArtefactKind.CONSUME_QUEUE, place, queue.path, 0, queue.topic, queue.queue_id
+        )
         for number, units in queue.used(first, end):
             stretch = FileUnits(0, units)
             for batch in rows_of_units(UNITS, part, stretch, number, selection, fillers=False):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from rmqtool.store.branch import BranchKind
+from rmqtool.store.artefact import ArtefactKind
 from rmqtool.tables import file_tables as files
 from rmqtool.tables import pending_tables as pending
 from rmqtool.tables import record_tables
@@ -27,7 +27,7 @@ class View:
     """One kind of rows."""
 
     word: str  # what `--as` takes
-    branch: BranchKind  # the artefact that it shows
+    branch: ArtefactKind  # the artefact that it shows
     table: Table  # its columns
     filters: frozenset[str] = frozenset()  # options that can choose among its rows
     is_bulk: bool = False  # its rows come as columns
@@ -43,24 +43,24 @@ PENDING_TIMERS: Final = "pending-timers"
 POP_IN_FLIGHT: Final = "pop-in-flight"
 UNDECIDED: Final = "undecided-transactions"
 PENDING: Final = (PENDING_TIMERS, POP_IN_FLIGHT, UNDECIDED)  # of a store, not of one file
-LOGS: Final = (BranchKind.COMMITLOG, BranchKind.DLEDGER, BranchKind.COMPACTION_LOG)
+LOGS: Final = (ArtefactKind.COMMITLOG, ArtefactKind.DLEDGER, ArtefactKind.COMPACTION_LOG)
 VIEWS: Final = {
     view.word: view
     for view in (
         *(View(str(log), log, MESSAGES, ALL, is_bulk=True) for log in LOGS),
-        View(INNER_BATCH, BranchKind.COMMITLOG, record_tables.INNER_BATCH, ALL),
-        View("dledger-entry", BranchKind.DLEDGER, files.DLEDGER_ENTRY),
+        View(INNER_BATCH, ArtefactKind.COMMITLOG, record_tables.INNER_BATCH, ALL),
+        View("dledger-entry", ArtefactKind.DLEDGER, files.DLEDGER_ENTRY),
         View(
             "dledger-index",
-            BranchKind.DLEDGER_INDEX,
+            ArtefactKind.DLEDGER_INDEX,
             units.DLEDGER_INDEX,
             NUMBERED,
             is_bulk=True,
         ),
-        View("dledger-state", BranchKind.DLEDGER_STATE, files.TEXT),
+        View("dledger-state", ArtefactKind.DLEDGER_STATE, files.TEXT),
         View(
             "consume-queue",
-            BranchKind.CONSUME_QUEUE,
+            ArtefactKind.CONSUME_QUEUE,
             units.CONSUME_QUEUE,
             UNITS | {"--tag", "--offsets"},
             is_bulk=True,
@@ -73,35 +73,37 @@ VIEWS: Final = {
                 UNITS | {"--tag", "--offsets", "--from", "--to"},
                 is_bulk=True,
             )
-            for queue in (BranchKind.BATCH_QUEUE, BranchKind.COMPACTION_QUEUE)
+            for queue in (ArtefactKind.BATCH_QUEUE, ArtefactKind.COMPACTION_QUEUE)
         ),
-        View("consume-queue-ext", BranchKind.CONSUME_QUEUE_EXT, files.EXT, QUEUE),
+        View("consume-queue-ext", ArtefactKind.CONSUME_QUEUE_EXT, files.EXT, QUEUE),
         View(
             "index",
-            BranchKind.INDEX,
+            ArtefactKind.INDEX,
             units.INDEX,
             frozenset({"--topic", "--key", "--from", "--to", "--offsets"}),
             is_bulk=True,
         ),
-        View("index-header", BranchKind.INDEX, files.INDEX_HEADER),
-        View("index-slot", BranchKind.INDEX, units.INDEX_SLOTS, is_bulk=True),
-        View("checkpoint", BranchKind.CHECKPOINT, files.CHECKPOINT),
-        View("abort", BranchKind.ABORT, files.TEXT),
-        View("lock", BranchKind.LOCK, files.TEXT),
-        View("config", BranchKind.CONFIG, files.CONFIG),
-        View("compaction-position", BranchKind.COMPACTION_POSITION, files.CONFIG),
-        View("timer-wheel", BranchKind.TIMER_WHEEL, units.TIMER_WHEEL, is_bulk=True),
-        View("timer-log", BranchKind.TIMER_LOG, units.TIMER_LOG, OFFSETS, is_bulk=True),
-        View("timer-check", BranchKind.TIMER_CHECK, files.TIMER_CHECK),
-        View("tiered-index", BranchKind.TIERED_INDEX, units.TIERED_INDEX, OFFSETS, is_bulk=True),
-        View("tiered-index-header", BranchKind.TIERED_INDEX, files.TIERED_INDEX_HEADER),
-        View("tiered-index-slot", BranchKind.TIERED_INDEX, units.TIERED_INDEX_SLOTS, is_bulk=True),
-        View("rocksdb", BranchKind.ROCKSDB, files.ROCKSDB, UNITS | OFFSETS),
-        View(PENDING_TIMERS, BranchKind.TIMER_LOG, pending.PENDING_TIMERS),
-        View(POP_IN_FLIGHT, BranchKind.ROCKSDB, pending.POP_IN_FLIGHT),
-        View(UNDECIDED, BranchKind.COMMITLOG, pending.UNDECIDED_TRANSACTIONS),
-        View("epoch", BranchKind.EPOCH, files.EPOCH),
-        View("broker-identity", BranchKind.BROKER_IDENTITY, files.IDENTITY),
+        View("index-header", ArtefactKind.INDEX, files.INDEX_HEADER),
+        View("index-slot", ArtefactKind.INDEX, units.INDEX_SLOTS, is_bulk=True),
+        View("checkpoint", ArtefactKind.CHECKPOINT, files.CHECKPOINT),
+        View("abort", ArtefactKind.ABORT, files.TEXT),
+        View("lock", ArtefactKind.LOCK, files.TEXT),
+        View("config", ArtefactKind.CONFIG, files.CONFIG),
+        View("compaction-position", ArtefactKind.COMPACTION_POSITION, files.CONFIG),
+        View("timer-wheel", ArtefactKind.TIMER_WHEEL, units.TIMER_WHEEL, is_bulk=True),
+        View("timer-log", ArtefactKind.TIMER_LOG, units.TIMER_LOG, OFFSETS, is_bulk=True),
+        View("timer-check", ArtefactKind.TIMER_CHECK, files.TIMER_CHECK),
+        View("tiered-index", ArtefactKind.TIERED_INDEX, units.TIERED_INDEX, OFFSETS, is_bulk=True),
+        View("tiered-index-header", ArtefactKind.TIERED_INDEX, files.TIERED_INDEX_HEADER),
+        View(
+            "tiered-index-slot", ArtefactKind.TIERED_INDEX, units.TIERED_INDEX_SLOTS, is_bulk=True
+        ),
+        View("rocksdb", ArtefactKind.ROCKSDB, files.ROCKSDB, UNITS | OFFSETS),
+        View(PENDING_TIMERS, ArtefactKind.TIMER_LOG, pending.PENDING_TIMERS),
+        View(POP_IN_FLIGHT, ArtefactKind.ROCKSDB, pending.POP_IN_FLIGHT),
+        View(UNDECIDED, ArtefactKind.COMMITLOG, pending.UNDECIDED_TRANSACTIONS),
+        View("epoch", ArtefactKind.EPOCH, files.EPOCH),
+        View("broker-identity", ArtefactKind.BROKER_IDENTITY, files.IDENTITY),
     )
 }
 EVERYTHING: Final = "all"

@@ -34,7 +34,7 @@ from rmqtool.writing.directory import Directory, Spot
 from rmqtool.writing.file_edit import NEW, OLD, SAVED_NAMES, open_single
 from rmqtool.writing.journal import Journal, State, state_line
 from rmqtool.writing.output_tree import OutputTree
-from rmqtool.writing.settling import finish, restore_mtimes, settle
+from rmqtool.writing.roll_forward import finish, restore_mtimes, settle
 from rmqtool.writing.staged import SavedBytes, StagedEdit, StagedSwap
 from rmqtool.writing.staging import DiskSync, write_errors
 from rmqtool.writing.swap import Swap
@@ -50,7 +50,7 @@ if TYPE_CHECKING:
 
     from rmqtool.writing.lock import StoreLock
     from rmqtool.writing.output_tree import Pieces
-    from rmqtool.writing.settling import Change
+    from rmqtool.writing.roll_forward import Change
 
 
 class Transaction:

@@ -17,7 +17,7 @@ from rmqtool.errors import PlanMismatch, RepairError, Trouble, WriteFailed
 from rmqtool.writing.directory import Spot
 from rmqtool.writing.file_edit import NEW, OLD, FileEdit
 from rmqtool.writing.journal import JOURNAL_NAME, Journal, State, head_lines, state_line
-from rmqtool.writing.settling import (
+from rmqtool.writing.roll_forward import (
     changes_of,
     checkpoint_digest,
     finish,
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 
     from rmqtool.writing.directory import Directory
     from rmqtool.writing.lock import StoreLock
-    from rmqtool.writing.settling import Change, Sides
+    from rmqtool.writing.roll_forward import Change, Sides
 
 
 class Outcome(enum.StrEnum):

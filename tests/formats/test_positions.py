@@ -32,7 +32,7 @@ EXCUSED: Final = {
     "rmqtool.store.rocksdb_blocks": "RocksDB's own blocks, declared there",
     "rmqtool.store.rocksdb_table": "RocksDB's own tables, declared there",
     "rmqtool.store.syscall_filter": "the system's own instructions",
-    "rmqtool.writing.spool": "results on their way to the driver",
+    "rmqtool.writing.task_results": "results on their way to the driver",
 }
 BY_HAND: Final = {"from_bytes", "to_bytes", "Struct", "pack_into"}
 KERNEL: Final = re.compile(r"(load|store)_[iu][1248]")

@@ -12,7 +12,7 @@ from rmqtool.formats.config import parse_object
 from rmqtool.formats.config_shapes import client_offsets
 from rmqtool.query.groups import ConsumerGroup
 from rmqtool.query.lookup import Lookup
-from rmqtool.store.branch import BranchKind
+from rmqtool.store.artefact import ArtefactKind
 from rmqtool.store.tree import open_store
 from tests.broker.jvm import Jvm
 from tests.stores import fixture_store
@@ -46,7 +46,7 @@ def _lags(store: Path, path: Path, conf: Path | None = None) -> list[tuple[objec
 def test_against_a_store(path: Path, tmp_path: Path) -> None:
     """Offsets are held against the queues; the group is what the directory is named by."""
     store = fixture_store("rocketmq-5.3.3-traffic", tmp_path)
-    assert open_store(path).asked.kind is BranchKind.CONFIG
+    assert open_store(path).asked.kind is ArtefactKind.CONFIG
     expected = [
         ("news-readers", 0, 5, 275, "lag"),
         ("news-readers", 1, 280, 0, "consumed"),

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from rmqtool.query.groups import ConsumerGroup
-from rmqtool.query.late_units import LateQueue
 from rmqtool.query.lookup import Lookup
 from rmqtool.query.requests import ByQueueOffset, ByTime
+from rmqtool.query.unflushed_units import LateQueue
 from rmqtool.ranges import Boundary
 from rmqtool.store.tree import open_store
 from tests.rocksdb import never_flushed

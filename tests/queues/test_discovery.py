@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from rmqtool.queues.discovery import Queues
-from rmqtool.store.branch import BranchKind
+from rmqtool.store.artefact import ArtefactKind
 from rmqtool.store.tree import open_store
 from tests.plain_store import queue_directories
 from tests.store.built_store import build_store
@@ -27,7 +27,7 @@ def test_fixtures(name: str, tmp_path: Path) -> None:
         }
         for directory in queue_directories(root):
             topic, queue_id = directory.parent.name, int(directory.name)
-            path = listed[BranchKind.CONSUME_QUEUE, topic, queue_id]
+            path = listed[ArtefactKind.CONSUME_QUEUE, topic, queue_id]
             assert f"consumequeue/{topic}/{queue_id}" == path
             assert topic in queues.topics()
             found = queues.queue(topic, queue_id)
@@ -47,8 +47,8 @@ def test_pairs(tmp_path: Path) -> None:
         assert ("consumequeue/T/1", "batchconsumequeue/T/1") == (first.path, second.path)
         assert ["T", "U"] == queues.topics()
         kinds = [queue.kind for queue in queues.queues_of("T")]
-        assert 3 * [BranchKind.CONSUME_QUEUE] == kinds
-        missing = queues.missing(BranchKind.BATCH_QUEUE, ("V", 4))
+        assert 3 * [ArtefactKind.CONSUME_QUEUE] == kinds
+        missing = queues.missing(ArtefactKind.BATCH_QUEUE, ("V", 4))
         assert ("batchconsumequeue/V/4", False) == (missing.path, missing.is_there)
 
 

@@ -12,7 +12,7 @@ from rmqtool.formats.batch_queue import BATCH_CQ_UNIT
 from rmqtool.formats.consume_queue import CQ_UNIT
 from rmqtool.queues.discovery import UNITS, Queues
 from rmqtool.queues.units import QueueSpan
-from rmqtool.store.branch import BranchKind
+from rmqtool.store.artefact import ArtefactKind
 from rmqtool.store.place import OpenFile, Place
 from rmqtool.store.queues import QueueFiles
 from rmqtool.store.record_heads import OpenFiles
@@ -26,7 +26,7 @@ PER_FILE = QUEUE_FILE_LENGTH // CQ_UNIT.size
 
 
 def range_of(
-    directory: Path, log_start: int = 0, kind: BranchKind = BranchKind.CONSUME_QUEUE
+    directory: Path, log_start: int = 0, kind: ArtefactKind = ArtefactKind.CONSUME_QUEUE
 ) -> QueueSpan:
     """Read one queue's range."""
     with OpenFiles() as opened:
@@ -177,5 +177,5 @@ def test_random_bytes(tmp_path_factory: pytest.TempPathFactory, raw: bytes) -> N
     """Random bytes raise nothing, in a queue of either kind."""
     directory = tmp_path_factory.mktemp("random")
     (directory / f"{0:020}").write_bytes(raw)
-    for kind in (BranchKind.CONSUME_QUEUE, BranchKind.BATCH_QUEUE):
+    for kind in (ArtefactKind.CONSUME_QUEUE, ArtefactKind.BATCH_QUEUE):
         range_of(directory, 100, kind)

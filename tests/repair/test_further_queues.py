@@ -14,7 +14,7 @@ from rmqtool.broker.release import Version
 from rmqtool.broker.rules import Rules
 from rmqtool.formats.consume_queue import CQ_UNIT
 from rmqtool.formats.message import encode, sealed
-from rmqtool.repair.queues import further_queues
+from rmqtool.repair.queues import multi_dispatch
 from rmqtool.startup import predict
 from rmqtool.store.tree import open_store
 from tests import plain_store
@@ -99,6 +99,6 @@ def test_delayed_message() -> None:
     )
     raw = encode(message)
     rules = DispatchRules(Rules(Version(4, 9, 3)), (1000, 5000, 10_000), multi_dispatch=True)
-    found = further_queues.read(cast("LogReader", OneRecord(raw)), (0, len(raw)), rules)
+    found = multi_dispatch.read(cast("LogReader", OneRecord(raw)), (0, len(raw)), rules)
     assert found is not None
     assert message.store_timestamp + 10_000 == CQ_UNIT.parse(found.unit)["tags_code"]

@@ -15,7 +15,7 @@ from rmqtool.errors import PlanMismatch, UnsupportedStore, UsageError
 from rmqtool.findings.registry_commitlog import CL_MAGIC
 from rmqtool.repair.log.content import Content
 from rmqtool.repair.plans import Action, Edit, Plan, read_plan
-from rmqtool.repair.replica.folding import folded
+from rmqtool.repair.replica.merge_edits import folded
 from rmqtool.store.address import place_of
 from tests import plain_store
 from tests.evidence import snapshot

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from rmqtool.writing.spool import NOTHING, Spool
+from rmqtool.writing.task_results import NOTHING, Spool
 
 
 def test_round_trip(tmp_path: Path) -> None:

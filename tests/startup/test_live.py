@@ -10,9 +10,9 @@ import pytest
 
 from rmqtool.errors import Trouble, UnreadablePath
 from rmqtool.startup import live, predict, start
-from rmqtool.startup.fates import Before
 from rmqtool.startup.load import read_checkpoint
 from rmqtool.startup.model import Model
+from rmqtool.startup.outcomes import Before
 from rmqtool.startup.report import steps, verdict
 from rmqtool.store.tree import open_store
 from tests import inflict, plain_store

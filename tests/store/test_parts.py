@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from rmqtool.store.branch import BranchKind
+from rmqtool.store.artefact import ArtefactKind
 from rmqtool.store.parts import parts
 from rmqtool.store.tree import open_store
 from rmqtool.tables.inputs import segment_parts
@@ -42,7 +42,7 @@ def _store(tmp_path: Path, size: int, data: dict[int, int]) -> Path:
 def test_holes(size: int, data: dict[int, int], tmp_path: Path) -> None:
     """Parts tile the file, those with data are short, and there are few others."""
     store = open_store(_store(tmp_path, size, data))
-    view = VIEWS[str(BranchKind.COMMITLOG)]
+    view = VIEWS[str(ArtefactKind.COMMITLOG)]
     for found in (
         parts(store.commitlog, 4 * MIB),
         segment_parts(store, view, (None, None), 4 * MIB),

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from rmqtool.errors import NotAStore, UnreadablePath, UnsupportedStore
 from rmqtool.queues.discovery import Queues
-from rmqtool.store.branch import BranchKind, FamilyDepth, Why
+from rmqtool.store.artefact import ArtefactKind, FamilyDepth, Why
 from rmqtool.store.content import kind_of_file
 from rmqtool.store.place import Place
 from rmqtool.store.segment import OddityKind
@@ -22,11 +22,11 @@ from tests.stores import fixture_names, fixture_store
 
 # What has no content of its own to tell it by: JSON of any kind, markers, state as properties.
 BY_PLACE_ONLY = {
-    BranchKind.CONFIG,
-    BranchKind.LOCK,
-    BranchKind.ABORT,
-    BranchKind.TIMER_CHECK,
-    BranchKind.COMPACTION_POSITION,
+    ArtefactKind.CONFIG,
+    ArtefactKind.LOCK,
+    ArtefactKind.ABORT,
+    ArtefactKind.TIMER_CHECK,
+    ArtefactKind.COMPACTION_POSITION,
 }
 
 
@@ -64,16 +64,16 @@ def test_every_file_is_an_artefact(store: Store) -> None:
 @pytest.mark.parametrize(
     ("path", "kind", "level"),
     [
-        ("", BranchKind.STORE, FamilyDepth.FAMILY),
-        ("commitlog", BranchKind.COMMITLOG, FamilyDepth.FAMILY),
-        (f"commitlog/{name_of(4096)}", BranchKind.COMMITLOG, FamilyDepth.FILE),
-        ("consumequeue", BranchKind.CONSUME_QUEUE, FamilyDepth.FAMILY),
-        ("consumequeue/T", BranchKind.CONSUME_QUEUE, FamilyDepth.TOPIC),
-        ("consumequeue/T/1", BranchKind.CONSUME_QUEUE, FamilyDepth.QUEUE),
-        (f"consumequeue/T/1/{name_of(400)}", BranchKind.CONSUME_QUEUE, FamilyDepth.FILE),
+        ("", ArtefactKind.STORE, FamilyDepth.FAMILY),
+        ("commitlog", ArtefactKind.COMMITLOG, FamilyDepth.FAMILY),
+        (f"commitlog/{name_of(4096)}", ArtefactKind.COMMITLOG, FamilyDepth.FILE),
+        ("consumequeue", ArtefactKind.CONSUME_QUEUE, FamilyDepth.FAMILY),
+        ("consumequeue/T", ArtefactKind.CONSUME_QUEUE, FamilyDepth.TOPIC),
+        ("consumequeue/T/1", ArtefactKind.CONSUME_QUEUE, FamilyDepth.QUEUE),
+        (f"consumequeue/T/1/{name_of(400)}", ArtefactKind.CONSUME_QUEUE, FamilyDepth.FILE),
     ],
 )
-def test_parts_of_a_store(built: Built, path: str, kind: BranchKind, level: FamilyDepth) -> None:
+def test_parts_of_a_store(built: Built, path: str, kind: ArtefactKind, level: FamilyDepth) -> None:
     """A part is recognised by its place, and holds just itself, under its path in the store."""
     part = open_store(built.root / path)
     assert (kind, level, Why.PLACE) == (part.asked.kind, part.asked.level, part.asked.why)
@@ -100,7 +100,7 @@ def test_lone_files(built: Built, tmp_path: Path) -> None:
     log = tmp_path / "backup.bin"
     shutil.copy(built.root / "commitlog" / name_of(4096), log)
     part = open_store(log)
-    assert (BranchKind.COMMITLOG, Why.CONTENT) == (part.asked.kind, part.asked.why)
+    assert (ArtefactKind.COMMITLOG, Why.CONTENT) == (part.asked.kind, part.asked.why)
     assert [(4096, "backup.bin")] == [(one.start, one.path) for one in part.commitlog]
     queue = tmp_path / name_of(0)
     shutil.copy(built.root / "consumequeue/T/0" / name_of(0), queue)
@@ -113,7 +113,7 @@ def test_lone_directory(built: Built, tmp_path: Path) -> None:
     shutil.copytree(built.root / "commitlog", tmp_path / "saved")
     (tmp_path / "saved" / name_of(0)).write_bytes(bytes(4096))
     part = open_store(tmp_path / "saved")
-    assert (BranchKind.COMMITLOG, Why.CONTENT) == (part.asked.kind, part.asked.why)
+    assert (ArtefactKind.COMMITLOG, Why.CONTENT) == (part.asked.kind, part.asked.why)
     assert 0 == part.commitlog.start
 
 
@@ -169,7 +169,7 @@ def test_rocksdb(built: Built, path: str, holds: str) -> None:
     assert holds in database.holds
     shutil.rmtree(directory / "T", ignore_errors=True)
     alone = open_store(directory)
-    assert (BranchKind.ROCKSDB, path) == (alone.asked.kind, alone.asked.path)
+    assert (ArtefactKind.ROCKSDB, path) == (alone.asked.kind, alone.asked.path)
     assert [database] == alone.rocksdb()
     with pytest.raises(UnsupportedStore, match="RocksDB database"):
         open_store(directory / "000003.sst")
@@ -225,7 +225,7 @@ def test_links_inside(built: Built, tmp_path: Path) -> None:
     assert [("T", 0), ("T", 1)] == [
         (queue.topic, queue.queue_id) for queue in Queues(store).files.queues()
     ]
-    family = store.family(BranchKind.CONSUME_QUEUE)
+    family = store.family(ArtefactKind.CONSUME_QUEUE)
     assert family is not None
     assert {
         "consumequeue/OUT": OddityKind.LINK,
@@ -260,16 +260,16 @@ def test_random_files(tmp_path_factory: pytest.TempPathFactory, raw: bytes) -> N
     """Random bytes never raise; whatever they look like is one of the kinds, or none."""
     path = tmp_path_factory.getbasetemp() / name_of(0)
     path.write_bytes(raw)
-    assert kind_of_file(Place.of(path)) in {None, *BranchKind}
+    assert kind_of_file(Place.of(path)) in {None, *ArtefactKind}
 
 
 def test_zero_files(tmp_path: Path) -> None:
     """A file of zeros is told by its length alone, if that is a default and its name fits."""
     path = tmp_path / name_of(0)
     for length, kind in {
-        6_000_000: BranchKind.CONSUME_QUEUE,
-        1 << 30: BranchKind.COMMITLOG,
-        38_707_200: BranchKind.TIMER_WHEEL,
+        6_000_000: ArtefactKind.CONSUME_QUEUE,
+        1 << 30: ArtefactKind.COMMITLOG,
+        38_707_200: ArtefactKind.TIMER_WHEEL,
         4096: None,
         0: None,
     }.items():

@@ -24,7 +24,7 @@ from rmqtool.formats.tiered_index import (
 )
 from rmqtool.formats.timer import TIMER_CHECK, TIMER_LOG_RECORD, TIMER_SLOT
 from rmqtool.queues.discovery import Queues
-from rmqtool.store.branch import BranchKind
+from rmqtool.store.artefact import ArtefactKind
 from rmqtool.store.tree import open_store
 from rmqtool.tables.selection import Selection
 from rmqtool.tables.views import VIEWS
@@ -35,7 +35,7 @@ from tests.truth.broker_files import ext_units
 LONGEST = 8 << 20  # of a file that is read unit by unit with construct
 
 
-def has(store: Path, kind: BranchKind) -> bool:
+def has(store: Path, kind: ArtefactKind) -> bool:
     """Say whether a store has files of a kind; one fixture at least has."""
     return bool(open_store(store).branches_of(kind))
 
@@ -83,7 +83,7 @@ def meaning(topic: str, physical_offset: int, size: int, tags_code: int) -> str:
 
 def test_batch_queues(store: Path) -> None:
     """Each unit of each batch queue."""
-    if not has(store, BranchKind.BATCH_QUEUE):
+    if not has(store, ArtefactKind.BATCH_QUEUE):
         return
     expected = [
         (queue.topic, queue.queue_id, unit["msg_base_offset"], unit["batch_size"],
@@ -100,7 +100,7 @@ def test_batch_queues(store: Path) -> None:
 
 def test_extensions(store: Path) -> None:
     """Each unit of each consume queue extension, under the address that queue units give it."""
-    if not has(store, BranchKind.CONSUME_QUEUE_EXT):
+    if not has(store, ArtefactKind.CONSUME_QUEUE_EXT):
         return
     expected = [
         (*directory.relative_to(store).parts[1:], address, real_offset(address), unit.size,

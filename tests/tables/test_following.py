@@ -13,7 +13,7 @@ from rmqtool.cli.main import main
 from rmqtool.cli.signals import Terminated
 from rmqtool.rows import Rows
 from rmqtool.tables.dump import DumpOptions, DumpOutcome, dump
-from rmqtool.tables.following import TORN_LOOKS
+from rmqtool.tables.follow import TORN_LOOKS
 from tests.stores import fixture_store, held_by_another
 
 Doing = Callable[[], object]
@@ -65,7 +65,7 @@ def offsets(store: Path, capfd: pytest.CaptureFixture[str]) -> list[int]:
 def broker(store: Path, monkeypatch: pytest.MonkeyPatch) -> Broker:
     """Give what writes the log meanwhile."""
     broker = Broker(store)
-    monkeypatch.setattr("rmqtool.tables.following.sleep", broker.sleep)
+    monkeypatch.setattr("rmqtool.tables.follow.sleep", broker.sleep)
     return broker
 
 
@@ -194,7 +194,7 @@ def test_expired_after_look(
             broker.files[0].unlink()
         return found
 
-    monkeypatch.setattr("rmqtool.tables.following.dump", dumped)
+    monkeypatch.setattr("rmqtool.tables.follow.dump", dumped)
     broker.write(offsets[100])
     broker.doings = [nothing, lambda: broker.write(offsets[-1]), nothing, nothing]
     with held_by_another(store):

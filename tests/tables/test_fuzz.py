@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rmqtool.errors import RmqtoolError
-from rmqtool.store.branch import BranchKind
+from rmqtool.store.artefact import ArtefactKind
 from rmqtool.store.tree import open_store
 from rmqtool.tables.bodies import BodyMode, BodyOptions
 from rmqtool.tables.views import VIEWS
@@ -37,7 +37,7 @@ def samples(tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[Path, b
     return found
 
 
-KINDS = sorted(str(kind) for kind in BranchKind if str(kind) in VIEWS)
+KINDS = sorted(str(kind) for kind in ArtefactKind if str(kind) in VIEWS)
 EDITS = st.lists(
     st.tuples(
         st.sampled_from(["flip", "cut", "zero", "random", "repeat"]),

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from rmqtool.store.branch import BranchKind
+from rmqtool.store.artefact import ArtefactKind
 from rmqtool.store.tree import open_store
 from rmqtool.tables.bodies import BodyMode, BodyOptions
 from rmqtool.tables.selection import Selection
@@ -39,7 +39,7 @@ def test_every_byte(store: Path) -> None:
         if word not in VIEWS or not 0 < path.stat().st_size <= LONGEST:
             continue
         lines = rows(path, word, is_hex=True, fillers=True)
-        if branch.kind is BranchKind.CONSUME_QUEUE_EXT:
+        if branch.kind is ArtefactKind.CONSUME_QUEUE_EXT:
             assert {"text"} == {line["field"] for line in lines}
         assert path.read_bytes() == bytes_of(lines)
         assert {branch.path} == {line["file"] for line in lines}

@@ -12,7 +12,7 @@ from rmqtool.formats.message import Message, encode, sealed
 from rmqtool.relog.options import LogOptions
 from rmqtool.relog.work import LogRun
 from rmqtool.store.tree import open_store
-from rmqtool.tables.revive import REVIVE_GROUP, unacknowledged
+from rmqtool.tables.pop_acks import REVIVE_GROUP, unacknowledged
 
 TOPIC: Final = "rmq_sys_REVIVE_LOG_DefaultCluster"
 CHECKPOINTS: Final[list[Mapping[str, object]]] = [

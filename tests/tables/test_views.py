@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rmqtool.store.branch import BranchKind
+from rmqtool.store.artefact import ArtefactKind
 from rmqtool.tables.readers import READERS
 from rmqtool.tables.small_files import READERS as SMALL_READERS
 from rmqtool.tables.views import INNER_BATCH, PARTS, PENDING, VIEWS
@@ -10,8 +10,8 @@ from rmqtool.tables.views import INNER_BATCH, PARTS, PENDING, VIEWS
 
 def test_every_kind() -> None:
     """Each kind of artefact has a view of its own name, but for what holds others."""
-    holders = {BranchKind.STORE, BranchKind.ROCKSDB}
-    assert {str(kind) for kind in BranchKind if kind not in holders} <= VIEWS.keys()
+    holders = {ArtefactKind.STORE, ArtefactKind.ROCKSDB}
+    assert {str(kind) for kind in ArtefactKind if kind not in holders} <= VIEWS.keys()
     assert PARTS <= VIEWS.keys()
 
 
@@ -21,7 +21,7 @@ def test_every_view_has_a_reader() -> None:
         readers = READERS if view.is_bulk else SMALL_READERS
         assert view.is_messages or view.word in {
             INNER_BATCH,
-            str(BranchKind.ROCKSDB),
+            str(ArtefactKind.ROCKSDB),
             *readers,
             *PENDING,
         }

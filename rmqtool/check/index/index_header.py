@@ -18,7 +18,7 @@ from rmqtool.findings.finding import At, finding
 from rmqtool.findings.registry_index import IX_CAP, IX_COUNT, IX_CRASH, IX_HEAD, IX_LEN, IX_ORDER
 from rmqtool.formats.index import FIRST_ENTRY, INDEX_ENTRY, INDEX_HEADER, entry_position
 from rmqtool.scan.index import read_header
-from rmqtool.store.branch import BranchKind, FamilyDepth
+from rmqtool.store.artefact import ArtefactKind, FamilyDepth
 from rmqtool.store.entry import EntryKind, printable
 from rmqtool.store.geometry import index_size
 from rmqtool.store.unread import no_file
@@ -82,7 +82,7 @@ def index_files(inspection: Inspection, opened: list[Opened]) -> Iterator[Findin
 
 def _not_files(inspection: Inspection) -> Iterator[Finding]:
     """Name what has the name of an index file, but is not one; a broker would fail on it."""
-    for branch in inspection.store.branches_of(BranchKind.INDEX):
+    for branch in inspection.store.branches_of(ArtefactKind.INDEX):
         for entry in branch.place.entries() if branch.level is not FamilyDepth.FILE else ():
             if entry.name.isdecimal() and entry.kind is not EntryKind.FILE:
                 path = f"{branch.path}/{printable(entry.name)}"

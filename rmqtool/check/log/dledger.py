@@ -16,8 +16,8 @@ from rmqtool.findings.catalogue import Severity
 from rmqtool.findings.finding import At, finding
 from rmqtool.findings.registry_commitlog import CL_MIXDL, DL_ENTRY
 from rmqtool.formats.dledger import DLEDGER_ENTRY, DLEDGER_INDEX_UNIT
+from rmqtool.plural import counted
 from rmqtool.store.used import used_bytes
-from rmqtool.words import counted
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

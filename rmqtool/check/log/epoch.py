@@ -14,7 +14,7 @@ from rmqtool.findings.finding import At, finding
 from rmqtool.findings.registry_state import EP_CRC, EP_RANGE
 from rmqtool.formats import epoch
 from rmqtool.formats.message import BLANK, BLANK_MAGIC_CODE
-from rmqtool.store.branch import BranchKind
+from rmqtool.store.artefact import ArtefactKind
 from rmqtool.store.record_heads import LogReader
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ LARGEST_EPOCH_FILE: Final = 16 << 20
 
 def check(inspection: Inspection, facts: LogFacts) -> Iterator[Finding]:
     """Judge count, checksum and order of each epoch file."""
-    for branch in inspection.store.branches_of(BranchKind.EPOCH):
+    for branch in inspection.store.branches_of(ArtefactKind.EPOCH):
         try:
             raw = branch.place.read(LARGEST_EPOCH_FILE)
         except UnreadablePath as error:

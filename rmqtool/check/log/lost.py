@@ -16,7 +16,7 @@ from rmqtool.findings.catalogue import Severity
 from rmqtool.findings.finding import At, finding
 from rmqtool.findings.registry_consume_queue import CQ_NOREC
 from rmqtool.findings.registry_index import IX_KEY
-from rmqtool.words import counted
+from rmqtool.plural import counted
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

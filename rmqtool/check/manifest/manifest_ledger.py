@@ -26,7 +26,7 @@ from rmqtool.formats.batch_queue import BATCH_CQ_UNIT
 from rmqtool.formats.consume_queue import CQ_UNIT
 from rmqtool.formats.index import INDEX_HEADER
 from rmqtool.formats.message import BLANK
-from rmqtool.store.branch import BranchKind
+from rmqtool.store.artefact import ArtefactKind
 from rmqtool.store.config_files import TEMPORARY
 from rmqtool.store.segment import start_of
 from rmqtool.store.unread import GONE
@@ -43,10 +43,10 @@ if TYPE_CHECKING:
 
 
 UNIT_BYTES: Final = {
-    BranchKind.CONSUME_QUEUE: CQ_UNIT.size,
-    BranchKind.BATCH_QUEUE: BATCH_CQ_UNIT.size,
+    ArtefactKind.CONSUME_QUEUE: CQ_UNIT.size,
+    ArtefactKind.BATCH_QUEUE: BATCH_CQ_UNIT.size,
 }
-LOG_KINDS: Final = frozenset({BranchKind.COMMITLOG, BranchKind.DLEDGER})
+LOG_KINDS: Final = frozenset({ArtefactKind.COMMITLOG, ArtefactKind.DLEDGER})
 PAUSES: Final = (0.05,) * 4  # seconds
 NAMED: Final = 5  # files of one kind of change that are named
 LAST_ROUND: Final = "the last round"
@@ -178,14 +178,14 @@ class Ledger:
 
     def _task(self, name: str, then: ManifestFile | None, *, in_range: bool) -> DigestTask:
         place, file = self._found[name]
-        is_range = in_range and file.sealed and BranchKind(file.kind) is BranchKind.COMMITLOG
+        is_range = in_range and file.sealed and ArtefactKind(file.kind) is ArtefactKind.COMMITLOG
         return DigestTask(place, then.used if then else 0, is_range)
 
     def _count(self, file: ManifestFile, place: Place, used: int) -> int | None:
-        kind = BranchKind(file.kind)
+        kind = ArtefactKind(file.kind)
         if kind in LOG_KINDS:
             return self._records.get(file.path)
-        if kind is BranchKind.INDEX and used >= INDEX_HEADER.size:
+        if kind is ArtefactKind.INDEX and used >= INDEX_HEADER.size:
             with suppress(UnreadablePath):  # it expired meanwhile
                 return int(INDEX_HEADER.parse(place.read(INDEX_HEADER.size))["index_count"]) - 1
             return None
@@ -198,7 +198,7 @@ class Ledger:
         change = change_of(then, now, until_mark)
         self.changes[change].append(now.path)
         was_read = then and then.sha256 and now.sha256
-        if then and was_read and change is Change.REWRITTEN and BranchKind(now.kind) in LOG_KINDS:
+        if then and was_read and change is Change.REWRITTEN and ArtefactKind(now.kind) in LOG_KINDS:
             self._is_odd = True
             yield finding(
                 FS_CHANGED,

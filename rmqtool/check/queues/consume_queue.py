@@ -34,10 +34,10 @@ from rmqtool.findings.registry_consume_queue import (
 )
 from rmqtool.formats.consume_queue import CQ_UNIT, first_offset
 from rmqtool.formats.consume_queue_ext import LARGEST_ADDRESS
+from rmqtool.plural import counted
 from rmqtool.queues.kinds import as_units
 from rmqtool.store.record_heads import LogReader
 from rmqtool.store.unread import unread_stretches
-from rmqtool.words import counted
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterator

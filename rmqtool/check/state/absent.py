@@ -24,7 +24,8 @@ from rmqtool.findings.catalogue import Severity
 from rmqtool.findings.finding import At, finding
 from rmqtool.findings.registry_state import CF_GONE, CF_TOPICS, CO_GONE, DO_GONE, TC_GONE
 from rmqtool.formats.config_shapes import subscription_groups, topics
-from rmqtool.store.branch import TIMER_CHECK, BranchKind
+from rmqtool.plural import counted
+from rmqtool.store.artefact import TIMER_CHECK, ArtefactKind
 from rmqtool.store.config_sources import (
     CONFIG,
     CONSUMER_OFFSETS,
@@ -33,7 +34,6 @@ from rmqtool.store.config_sources import (
     TOPICS,
     ConfigPresence,
 )
-from rmqtool.words import counted
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -140,7 +140,7 @@ def _needed(inspection: Inspection, ranges: QueueRanges) -> Needed | None:
     Of a store that has its configuration no queue is looked at.
     """
     store = inspection.store
-    if store.asked.kind is not BranchKind.STORE or inspection.options.topic is not None:
+    if store.asked.kind is not ArtefactKind.STORE or inspection.options.topic is not None:
         return None
     if inspection.is_above_unread(CONFIG) or inspection.is_below_unread(CONFIG):
         return None

@@ -11,7 +11,7 @@ from rmqtool.broker.conf import complaints
 from rmqtool.findings.catalogue import Severity
 from rmqtool.findings.finding import At, finding
 from rmqtool.findings.registry_conf import BC_KEY, BC_LEN, BC_PATH
-from rmqtool.store.branch import BranchKind
+from rmqtool.store.artefact import ArtefactKind
 from rmqtool.store.lengths import wrong_lengths
 from rmqtool.store.root import configured_logs
 
@@ -29,7 +29,7 @@ def check(inspection: Inspection) -> Iterator[Finding]:
     """
     store = inspection.store
     conf = store.broker_conf
-    if conf is None or store.asked.kind is not BranchKind.STORE:
+    if conf is None or store.asked.kind is not ArtefactKind.STORE:
         return
     at = At(conf.path)
     for slip in complaints(conf, inspection.scope.version):
@@ -40,7 +40,7 @@ def check(inspection: Inspection) -> Iterator[Finding]:
         expected, actual = f"{wrong.key}={wrong.found}", f"{wrong.key}={wrong.configured}"
         remedy = f"set {expected}; do not change the files"
         yield finding(BC_LEN, at, str(wrong), expected=expected, actual=actual, remedy=remedy)
-    kind = BranchKind.DLEDGER if store.is_dledger else BranchKind.COMMITLOG
+    kind = ArtefactKind.DLEDGER if store.is_dledger else ArtefactKind.COMMITLOG
     for log in configured_logs(store.root, conf):
         if log.place is not None or log.kind is not kind:
             continue

@@ -27,7 +27,7 @@ from rmqtool.formats.checkpoint import CHECKPOINT, FILE_LENGTH
 from rmqtool.formats.index import INDEX_HEADER
 from rmqtool.formats.layout import big_endian
 from rmqtool.formats.message import MESSAGE_PREFIX
-from rmqtool.store.branch import BranchKind
+from rmqtool.store.artefact import ArtefactKind
 from rmqtool.store.record_heads import (
     HEAD_BYTES,
     HOST_BITS,
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from rmqtool.check.log.facts import LogFacts
     from rmqtool.check.queues.ranges import QueueFacts
     from rmqtool.findings.finding import Finding
-    from rmqtool.store.branch import Branch
+    from rmqtool.store.artefact import Artefact
     from rmqtool.store.tree import Store
 
 
@@ -63,11 +63,11 @@ def check(
         early: what `read_early` gave.
     """
     store = inspection.store
-    for branch in store.branches_of(BranchKind.ABORT):
+    for branch in store.branches_of(ArtefactKind.ABORT):
         yield finding(AB_PRESENT, At(branch.path))
-    branches = store.branches_of(BranchKind.CHECKPOINT)
-    if not branches and store.branches_of(BranchKind.COMMITLOG, BranchKind.DLEDGER):
-        if store.asked.kind is BranchKind.STORE:
+    branches = store.branches_of(ArtefactKind.CHECKPOINT)
+    if not branches and store.branches_of(ArtefactKind.COMMITLOG, ArtefactKind.DLEDGER):
+        if store.asked.kind is ArtefactKind.STORE:
             yield finding(CP_ZERO, At("checkpoint"), "there is no checkpoint")
         return
     for branch in branches:
@@ -88,13 +88,13 @@ def read_early(store: Store) -> Early:
         Length and first bytes by path; nothing of a store that no broker runs on.
     """
     found: Early = {}
-    for branch in store.branches_of(BranchKind.CHECKPOINT) if store.lock_held() else ():
+    for branch in store.branches_of(ArtefactKind.CHECKPOINT) if store.lock_held() else ():
         with suppress(UnreadablePath):  # said when it is judged
             found[branch.path] = _read(branch)
     return found
 
 
-def _read(branch: Branch) -> tuple[int, bytes]:
+def _read(branch: Artefact) -> tuple[int, bytes]:
     with branch.place.open() as file:
         return file.size, file.read_at(0, FILE_LENGTH)
 

@@ -15,7 +15,7 @@ from rmqtool.findings.finding import At, finding, in_passing
 from rmqtool.findings.registry_state import CF_JSON, CF_VERSION
 from rmqtool.formats import config_shapes
 from rmqtool.formats.config import parse_object
-from rmqtool.store.branch import TIMER_CHECK, BranchKind, FamilyDepth
+from rmqtool.store.artefact import TIMER_CHECK, ArtefactKind, FamilyDepth
 from rmqtool.store.config_files import (
     BACKUP,
     LARGEST_CONFIG,
@@ -116,7 +116,7 @@ def _whole(place: Place, pauses: list[float]) -> bytes:
 
 def _not_files(inspection: Inspection) -> Iterator[Finding]:
     """Name what has the name of a configuration file, but is not one."""
-    for branch in inspection.store.branches_of(BranchKind.CONFIG):
+    for branch in inspection.store.branches_of(ArtefactKind.CONFIG):
         if branch.level is FamilyDepth.FILE:
             continue
         try:

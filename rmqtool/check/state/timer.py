@@ -30,11 +30,11 @@ from rmqtool.formats.timer import (
     TIMER_SLOT,
 )
 from rmqtool.judge.message_content import LONGEST_TIME
+from rmqtool.plural import counted
 from rmqtool.queues.discovery import Queues
 from rmqtool.store.record_heads import LogReader
 from rmqtool.store.unread import unread_stretches
 from rmqtool.times import iso_time
-from rmqtool.words import counted
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from rmqtool.check.queues.ranges import QueueRanges
     from rmqtool.findings.finding import Finding
     from rmqtool.formats.message import Message
-    from rmqtool.store.branch import Branch
+    from rmqtool.store.artefact import Artefact
     from rmqtool.store.tree import Store
 
 
@@ -100,7 +100,7 @@ def check(inspection: Inspection, facts: LogFacts, ranges: QueueRanges) -> Itera
 
 
 def _wheel(
-    inspection: Inspection, branch: Branch, log: TimerLog, values: dict[str, int] | None
+    inspection: Inspection, branch: Artefact, log: TimerLog, values: dict[str, int] | None
 ) -> Iterator[Finding]:
     """Judge the slots that are still to come."""
     with branch.place.open() as file:

@@ -184,7 +184,7 @@ class Dump(Command):
     def _follow(self, options: DumpOptions, outcome: DumpOutcome) -> int:
         """Write rows until somebody says stop, then say how it went."""
         from rmqtool.cli.signals import Terminated, has_ended, whole_chunks
-        from rmqtool.tables.following import OPTION, Following
+        from rmqtool.tables.follow import OPTION, Following
 
         delivery = self._delivery
         unlike = {
@@ -206,8 +206,8 @@ class Dump(Command):
 
     def _tell(self, outcome: DumpOutcome) -> int:
         """Say how a dump went; give the exit code."""
+        from rmqtool.plural import counted
         from rmqtool.store.unread import expired_sentences
-        from rmqtool.words import counted
 
         delivery = self._delivery
         for sentence in expired_sentences(outcome.expired):

@@ -47,9 +47,9 @@ class Info(Command):
         from rmqtool.info.overview import SECTIONS
         from rmqtool.info.overview_rows import section_rows
         from rmqtool.info.survey import Survey
+        from rmqtool.plural import counted
         from rmqtool.rows import turned
         from rmqtool.store.tree import open_store
-        from rmqtool.words import counted
 
         self.delivery.keep_out_of(self.store)
         names = sections(self.section, SECTIONS)

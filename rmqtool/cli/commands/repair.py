@@ -12,9 +12,9 @@ from rmqtool.cli.exits import DONE, NO
 from rmqtool.cli.options import BrokerConf, Jobs, NextRelease, StorePath, UnpackLimit
 from rmqtool.cli.rebuilding import InPlace, Yes, announce, ask
 from rmqtool.errors import UsageError
+from rmqtool.plural import counted, meant
 from rmqtool.render.look import Format
 from rmqtool.store.entry import printable
-from rmqtool.words import counted, meant
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

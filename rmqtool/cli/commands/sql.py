@@ -151,9 +151,9 @@ def _show(name: str) -> int:
     Raises:
         UsageError: there is no such view.
     """
+    from rmqtool.plural import meant
     from rmqtool.render.sink import standard_output
     from rmqtool.spark.views import VIEWS
-    from rmqtool.words import meant
 
     if name not in VIEWS:
         raise UsageError(option="--show", reason=f"no view {name!r}; {meant(name, VIEWS)}")
@@ -185,8 +185,8 @@ def _read(file: str | None) -> str:
 
 def _answer(questions: Questions, text: str, delivery: Delivery) -> int:
     """Answer one question."""
+    from rmqtool.plural import counted
     from rmqtool.store.unread import expired_sentences
-    from rmqtool.words import counted
 
     answer = questions.ask(text)
     answered = _Counted(answer)

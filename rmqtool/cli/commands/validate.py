@@ -252,8 +252,8 @@ class Validate(Command):
         """Validate many stores, a row each."""
         from rmqtool.check.many import STORES, Stores
         from rmqtool.cli.fleet_findings import FleetFindings
+        from rmqtool.plural import counted as number_of
         from rmqtool.render.progress import counted
-        from rmqtool.words import counted as number_of
         from rmqtool.writing.output import refuse_targets
 
         files = {"--sarif": self.sarif, "--junit": self.junit, "--manifest": self.manifest}

@@ -97,9 +97,9 @@ def diff_sections(_: Line) -> Iterator[Word]:
 
 def kinds(_: Line) -> Iterator[Word]:
     """Give the kinds of files that `dump` knows."""
-    from rmqtool.store.branch import BranchKind
+    from rmqtool.store.artefact import ArtefactKind
 
-    yield from _each(map(str, BranchKind), "kind of file")
+    yield from _each(map(str, ArtefactKind), "kind of file")
 
 
 def sql_views(_: Line) -> Iterator[Word]:

@@ -16,7 +16,7 @@ STRUCTURES: Final = "@ "
 
 
 @dataclass(frozen=True, slots=True)
-class Artefact:
+class FileKind:
     """One kind of file."""
 
     title: str  # its heading
@@ -26,11 +26,11 @@ class Artefact:
     names: tuple[str, ...]  # of files and directories, as people see them
 
 
-def _artefact(written: str) -> Artefact:
+def _artefact(written: str) -> FileKind:
     title, *parts = written.strip().split("\n\n")
     names = [part for part in parts if part.startswith(FILE_NAMES)]
     (layouts,) = (number for number, part in enumerate(parts) if part.startswith(STRUCTURES))
-    return Artefact(
+    return FileKind(
         title,
         "\n\n".join(parts[len(names) : layouts]),
         tuple(parts[layouts].replace(STRUCTURES, " ").split()),

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from rmqtool.cli.manual.blocks import Block
-    from rmqtool.cli.manual.files import Artefact
+    from rmqtool.cli.manual.files import FileKind
     from rmqtool.formats.layout import Field, Layout
 
 NUMBER: Final = 5
@@ -35,7 +35,7 @@ def formats_page() -> Page:
     return Page(FORMATS, NUMBER, "files of the store of an Apache RocketMQ broker", tuple(blocks))
 
 
-def artefact_blocks(artefact: Artefact) -> list[Block]:
+def artefact_blocks(artefact: FileKind) -> list[Block]:
     """Give what is said of one kind of file."""
     blocks: list[Block] = [Section(artefact.title.upper()), *texts(artefact.before)]
     for name in artefact.layouts:

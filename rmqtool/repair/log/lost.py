@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from rmqtool.errors import DecodeError
 from rmqtool.formats.message import MESSAGE_PREFIX, decode
-from rmqtool.words import counted
+from rmqtool.plural import counted
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping

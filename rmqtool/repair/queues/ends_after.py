@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 from rmqtool.errors import UnreadablePath
 from rmqtool.queues.discovery import Queues
 from rmqtool.repair.edited_place import with_edited_parts
-from rmqtool.store.branch import BranchKind
+from rmqtool.store.artefact import ArtefactKind
 
 if TYPE_CHECKING:
     from rmqtool.check.inspection import UnitFamily
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from rmqtool.repair.writer import EditWriter
     from rmqtool.store.tree import Store
 
-KINDS: Final = (BranchKind.CONSUME_QUEUE, BranchKind.BATCH_QUEUE)
+KINDS: Final = (ArtefactKind.CONSUME_QUEUE, ArtefactKind.BATCH_QUEUE)
 FAMILIES: Final[tuple[UnitFamily, ...]] = ("queues", "batch_queues")
 
 

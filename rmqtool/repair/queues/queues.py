@@ -30,7 +30,7 @@ from rmqtool.queues.kinds import as_units
 from rmqtool.queues.reach import is_record_of, messages_out_of_reach, places_in, places_of
 from rmqtool.repair.patches import Patch, RepairedQueue, kind_of
 from rmqtool.repair.queues.batch_queues import BatchRepair
-from rmqtool.repair.queues.further_queues import FurtherNumbers
+from rmqtool.repair.queues.multi_dispatch import FurtherNumbers
 from rmqtool.repair.queues.queue_place import BridgedPlacement
 from rmqtool.repair.queues.unit_judge import LostUnits
 from rmqtool.repair.queues.unwanted_units import UnwantedUnits
@@ -48,7 +48,7 @@ if TYPE_CHECKING:
     from rmqtool.findings.finding import Finding
     from rmqtool.rebuild.placement import PlacedUnits
     from rmqtool.repair.log.stretches import Stretches
-    from rmqtool.repair.queues.further_queues import Misnumbered
+    from rmqtool.repair.queues.multi_dispatch import WrongLightNumber
     from rmqtool.repair.writer import EditWriter
     from rmqtool.store.segment import MappedFiles
 
@@ -77,7 +77,7 @@ class QueueRepair:
         self.batches = BatchRepair(inspection, facts, self.judge)
         self.unread: set[str] = set()
         self.further = FurtherNumbers(inspection)
-        self.torn = TornRecords(inspection)
+        self.torn = TornProperties(inspection)
         self.last_start = 0
         self.dropped: set[tuple[str, int]] = set()
         self._inspection, self._facts = inspection, facts
@@ -217,7 +217,7 @@ class QueueRepair:
             except UnreadablePath:
                 self.unread.add(queue.path)
 
-    def _put_back(self, name: tuple[bytes, int], number: int, record: Misnumbered) -> None:
+    def _put_back(self, name: tuple[bytes, int], number: int, record: WrongLightNumber) -> None:
         """Want the unit of a record in a further queue, in place of what would fill its hole."""
         if not self._is_in_files(name[0]):
             return
@@ -361,7 +361,7 @@ KEPT: Final = (
 MOST_SOUND_RECORDS: Final = 1 << 14
 
 
-class TornRecords:
+class TornProperties:
     """Finds them where units and records differ in nothing but the tags code.
 
     Args:

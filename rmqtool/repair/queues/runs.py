@@ -29,7 +29,7 @@ DTYPES: Final = {
 
 
 @dataclass(frozen=True, slots=True)
-class Moved:
+class WrongOffset:
     """A record that names another place than the one where it lies."""
 
     physical_offset: int  # where it lies
@@ -47,7 +47,7 @@ class Moved:
 
 
 def mended(
-    runs: QueueRuns | Iterable[QueueRun], damaged: Stretches, moved: Sequence[Moved]
+    runs: QueueRuns | Iterable[QueueRun], damaged: Stretches, moved: Sequence[WrongOffset]
 ) -> Iterator[QueueRun]:
     """Yield runs without what is lost, and with true places."""
     fields = {one.field for one in moved}
@@ -76,7 +76,7 @@ def in_order(runs: Iterable[QueueRun], queues: set[tuple[bytes, int]]) -> Iterat
 
 
 def _true_places(
-    run: QueueRun, units: npt.NDArray[np.void], moved: Sequence[Moved]
+    run: QueueRun, units: npt.NDArray[np.void], moved: Sequence[WrongOffset]
 ) -> npt.NDArray[np.bool_]:
     """Put the true places of moved records in; tell which units these are."""
     own = np.zeros(len(units), bool)

@@ -19,7 +19,7 @@ from rmqtool.repair.log.content import Content
 from rmqtool.repair.state.config import neutral
 from rmqtool.repair.state.offsets import queue_counts, topics_text
 from rmqtool.repair.state.timer import timer_check
-from rmqtool.store.branch import TIMER_CHECK
+from rmqtool.store.artefact import TIMER_CHECK
 from rmqtool.store.config_sources import (
     CONFIG,
     CONSUMER_OFFSETS,

@@ -15,7 +15,7 @@ from rmqtool.formats.checkpoint import CHECKPOINT, FILE_LENGTH
 from rmqtool.formats.index import INDEX_HEADER
 from rmqtool.repair.log.content import Content
 from rmqtool.repair.survey import last_sound
-from rmqtool.store.branch import BranchKind
+from rmqtool.store.artefact import ArtefactKind
 
 if TYPE_CHECKING:
     from rmqtool.findings.finding import Finding
@@ -32,7 +32,7 @@ def edit(writer: EditWriter, survey: LogSurvey, found: list[Finding], log: LogRe
     """Lower what is later than the data; give the file its length."""
     store = survey.inspection.store
     codes = {one.code for one in found if one.severity is not Severity.NOTE}
-    for branch in store.branches_of(BranchKind.CHECKPOINT):
+    for branch in store.branches_of(ArtefactKind.CHECKPOINT):
         entry = branch.place.stat()
         if entry is None:
             continue

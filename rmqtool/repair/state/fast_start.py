@@ -15,7 +15,7 @@ from rmqtool.findings.registry_index import IX_CRASH
 from rmqtool.findings.registry_state import AB_PRESENT
 from rmqtool.formats.checkpoint import CHECKPOINT
 from rmqtool.repair.log.content import Content
-from rmqtool.store.branch import BranchKind
+from rmqtool.store.artefact import ArtefactKind
 
 if TYPE_CHECKING:
     from rmqtool.findings.finding import Finding
@@ -39,7 +39,7 @@ def edit(writer: EditWriter, survey: LogSurvey, found: list[Finding], *, is_aske
         message = "abort stays: without it a start could lose messages"
         writer.leave(AB_PRESENT, abort.path, message, reason)
         return
-    for branch in survey.inspection.store.branches_of(BranchKind.CHECKPOINT):
+    for branch in survey.inspection.store.branches_of(ArtefactKind.CHECKPOINT):
         entry = branch.place.stat()
         if entry is None:
             continue

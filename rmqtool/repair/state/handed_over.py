@@ -16,7 +16,7 @@ from rmqtool.findings.registry_consume_queue import CC_BEHIND
 from rmqtool.findings.registry_rocksdb import RI_ENTRY, RX_HALF
 from rmqtool.formats.rocksdb_databases import MESSAGE_STORE
 from rmqtool.repair.log.content import Content
-from rmqtool.store.branch import BranchKind
+from rmqtool.store.artefact import ArtefactKind
 
 if TYPE_CHECKING:
     from rmqtool.findings.finding import Finding
@@ -42,7 +42,7 @@ def edit(writer: EditWriter, survey: LogSurvey, found: list[Finding]) -> None:
     reach = RECOVERED_FILES.of(store.broker_conf)
     if inspection.scope.release.recovers_newest_only and count > reach:
         return
-    for branch in store.branches_of(BranchKind.CHECKPOINT):
+    for branch in store.branches_of(ArtefactKind.CHECKPOINT):
         if branch.place.stat() is not None:
             path = writer.path(branch.place.location)
             writer.edits = [one for one in writer.edits if one.path != path]
@@ -64,4 +64,4 @@ def is_answered(one: Finding, survey: LogSurvey, writer: EditWriter) -> bool:
     """Tell whether the edits make such a start, and a finding is answered by it."""
     if not is_handed_over(one, survey):  # first: a plan may have a great many edits
         return False
-    return any(edit.path == BranchKind.ABORT for edit in writer.edits)
+    return any(edit.path == ArtefactKind.ABORT for edit in writer.edits)

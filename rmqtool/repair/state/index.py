@@ -26,7 +26,7 @@ from rmqtool.formats.message import decode
 from rmqtool.rebuild.index_file import IndexBuilder, stretches, unwritten
 from rmqtool.repair.log.content import Content
 from rmqtool.scan.join import run_joined
-from rmqtool.store.branch import BranchKind
+from rmqtool.store.artefact import ArtefactKind
 from rmqtool.store.index_files import names_by_begin, readable_headers
 from rmqtool.store.parts import parts
 from rmqtool.store.record_heads import LogReader
@@ -60,7 +60,7 @@ def edit(writer: EditWriter, survey: LogSurvey, found: list[Finding], jobs: int 
     defects = [
         one for one in found if one.code.owner is Owner.INDEX and one.severity is not Severity.NOTE
     ]
-    places = store.branches_of(BranchKind.INDEX)
+    places = store.branches_of(ArtefactKind.INDEX)
     if not places or not survey.facts.is_known:
         return
     is_ahead = _is_ahead(survey)

@@ -20,9 +20,9 @@ from rmqtool.findings.catalogue import Severity
 from rmqtool.findings.registry_layout import FS_LEN
 from rmqtool.findings.registry_state import TC_AHEAD, TL_REC, TL_REF, TW_LEN, TW_LOST, TW_POS
 from rmqtool.formats.timer import CHECK_FILE_LENGTH, TIMER_CHECK, TIMER_LOG_RECORD
+from rmqtool.plural import counted
 from rmqtool.repair.log.content import Content
 from rmqtool.repair.queues.ends_after import EndsAfter, with_repaired_queues
-from rmqtool.words import counted
 
 if TYPE_CHECKING:
     from rmqtool.findings.finding import Finding

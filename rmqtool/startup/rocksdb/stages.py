@@ -24,10 +24,10 @@ from rmqtool.formats.rocksdb_store import HALF_OFFSET, LAST_OFFSET, NUMBER, TIME
 from rmqtool.machine.arrays import is_in
 from rmqtool.startup.census import whole_records
 from rmqtool.startup.coverage import join
-from rmqtool.startup.fates import Before, queue_fates
 from rmqtool.startup.live import freeze
 from rmqtool.startup.load import StartFails
-from rmqtool.startup.prediction import FurtherStep, QueueFate
+from rmqtool.startup.outcomes import Before, queue_outcomes
+from rmqtool.startup.prediction import FurtherStep, QueueOutcome
 from rmqtool.startup.pull import LogExtent, Pull
 from rmqtool.startup.records import RecordCheck
 from rmqtool.startup.rocksdb.model import rocks_settings
@@ -44,9 +44,9 @@ if TYPE_CHECKING:
 
     from rmqtool.queues.kinds import Units
     from rmqtool.startup.commitlog import Recovered
-    from rmqtool.startup.fates import Pointers
     from rmqtool.startup.files import ModelFile
     from rmqtool.startup.model import Model, QueueKey
+    from rmqtool.startup.outcomes import Pointers
     from rmqtool.startup.records import DispatchRequest
     from rmqtool.startup.rocksdb.keyed_queue import KeyedQueue
     from rmqtool.startup.rocksdb.model import RocksModel
@@ -83,7 +83,7 @@ class RocksStages:
             if not rocksdb_settings.rocksdb_leads:
                 self.model.set_empty(key, wanted)
 
-    def fates(self) -> Iterator[QueueFate]:
+    def fates(self) -> Iterator[QueueOutcome]:
         """Give what becomes of each queue.
 
         Raises:
@@ -92,7 +92,7 @@ class RocksStages:
         return rocks_fates(self.model, self.before)
 
     def further(
-        self, recovered: Recovered | None, fates: tuple[QueueFate, ...]
+        self, recovered: Recovered | None, fates: tuple[QueueOutcome, ...]
     ) -> list[FurtherStep]:
         """Give what happens besides.
 
@@ -256,13 +256,13 @@ def is_asked(model: RocksModel, key: QueueKey) -> bool:
     )
 
 
-def rocks_fates(model: RocksModel, before: RocksBefore) -> Iterator[QueueFate]:
+def rocks_fates(model: RocksModel, before: RocksBefore) -> Iterator[QueueOutcome]:
     """Give what becomes of each queue, those in files first, and tell the coverage what changes.
 
     Raises:
         UnreadablePath: a file may not be read.
     """
-    yield from queue_fates(model, before)
+    yield from queue_outcomes(model, before)
     log = LogExtent(model.commitlog)
     for key, queue in sorted(model.keyed.items()):
         numbers, units = _reached(queue, model)
@@ -270,7 +270,7 @@ def rocks_fates(model: RocksModel, before: RocksBefore) -> Iterator[QueueFate]:
         if is_asked(model, key):
             before.coverage.change(key, join([was]), join([units]))
         minimum = queue.minimum(model.commitlog.minimum)
-        yield QueueFate(
+        yield QueueOutcome(
             topic=queue.topic,
             queue_id=queue.queue_id,
             is_batch=False,

@@ -54,7 +54,7 @@ FIELDS: Final = ("topic", "queue_id", "queue_offset")
 
 
 @dataclass(frozen=True, slots=True)
-class Misplaced:
+class WrongQueue:
     """One such record."""
 
     physical_offset: int  # where it lies
@@ -91,7 +91,7 @@ class Misplaced:
 
 def find(
     inspection: Inspection, repair: QueueRepair, found: Iterable[Finding], log: LogReader
-) -> list[Misplaced]:
+) -> list[WrongQueue]:
     """Find the misplaced records that findings are about.
 
     Args:
@@ -100,7 +100,7 @@ def find(
         found: all findings.
         log: as it is.
     """
-    misplaced: dict[int, Misplaced] = {}
+    misplaced: dict[int, WrongQueue] = {}
     try:
         for claimed in found:
             for one in _at(inspection, repair, claimed, log):
@@ -112,7 +112,7 @@ def find(
 
 def _at(
     inspection: Inspection, repair: QueueRepair, defect: Finding, log: LogReader
-) -> Iterator[Misplaced]:
+) -> Iterator[WrongQueue]:
     """Give the record after a unit that is not the one its record asks for."""
     topic, queue_id, number = defect.topic, defect.queue_id, _number(defect)
     if topic is None or queue_id is None or number is None:
@@ -186,7 +186,7 @@ def _is_alone(units: QueueUnits, own: Place, log: LogReader) -> bool:
     return True
 
 
-def _one(pointed: _Pointed, own: Place, unit: bytes) -> Misplaced | None:
+def _one(pointed: _Pointed, own: Place, unit: bytes) -> WrongQueue | None:
     """Give what is to be put back, if exactly one field differs, in as many bytes."""
     offset, message, claimed = pointed.offset, pointed.message, pointed.claim
     differs = [one != two for one, two in zip(claimed, own, strict=True)]
@@ -195,10 +195,10 @@ def _one(pointed: _Pointed, own: Place, unit: bytes) -> Misplaced | None:
     name = FIELDS[differs.index(True)]
     if name == "topic":
         tail = len(message.topic_bytes) + LENGTH_BYTES + len(message.properties_bytes)
-        return Misplaced(offset, claimed, own, unit, message.size - tail, own[0])
+        return WrongQueue(offset, claimed, own, unit, message.size - tail, own[0])
     field = MESSAGE_PREFIX[name]
     raw = field.build(own[1] if name == "queue_id" else own[2])
-    return Misplaced(offset, claimed, own, unit, field.position, raw)
+    return WrongQueue(offset, claimed, own, unit, field.position, raw)
 
 
 def _further(message: Message, *, has_lmq: bool) -> frozenset[bytes]:
@@ -209,7 +209,7 @@ def _further(message: Message, *, has_lmq: bool) -> frozenset[bytes]:
     )
 
 
-def _is_claimed(repair: QueueRepair, one: Misplaced) -> bool:
+def _is_claimed(repair: QueueRepair, one: WrongQueue) -> bool:
     """Tell whether another record of the log wants the unit's place."""
     number = one.own[2]
     queue = repair.queues.get(one.own[:2])
@@ -220,7 +220,7 @@ def _is_claimed(repair: QueueRepair, one: Misplaced) -> bool:
     return any(patch.number <= number < patch.end for patch in queue.patches)
 
 
-def _has_unit(inspection: Inspection, one: Misplaced) -> bool:
+def _has_unit(inspection: Inspection, one: WrongQueue) -> bool:
     """Tell whether a unit of the record stands where the record says, too."""
     topic = topic_text(one.claimed[0])
     if one.claimed[2] < 0:
@@ -230,7 +230,7 @@ def _has_unit(inspection: Inspection, one: Misplaced) -> bool:
     return bool(size > 0 and offset == one.physical_offset)
 
 
-def put_back(runs: Iterable[QueueRun], misplaced: Sequence[Misplaced]) -> Iterator[QueueRun]:
+def put_back(runs: Iterable[QueueRun], misplaced: Sequence[WrongQueue]) -> Iterator[QueueRun]:
     """Yield runs with the units of misplaced records in their own queues."""
     known = {one.physical_offset: one for one in misplaced}
     places = np.array(sorted(known), np.int64)
@@ -252,7 +252,7 @@ def put_back(runs: Iterable[QueueRun], misplaced: Sequence[Misplaced]) -> Iterat
             yield _slice(run, done, run.count)
 
 
-def _moved(run: QueueRun, one: Misplaced) -> QueueRun | None:
+def _moved(run: QueueRun, one: WrongQueue) -> QueueRun | None:
     """Give the run of a record's unit in the queue that it belongs in; None where it stays."""
     if run.topic in one.further and run.queue_id == one.claimed[1]:
         return replace(run, queue_id=one.own[1])
@@ -270,7 +270,7 @@ def _slice(run: QueueRun, first: int, end: int) -> QueueRun:
 
 def edit(
     writer: EditWriter,
-    misplaced: Iterable[Misplaced],
+    misplaced: Iterable[WrongQueue],
     segment_at: Callable[[int], Segment | None],
 ) -> None:
     """Write the fields.

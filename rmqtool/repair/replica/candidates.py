@@ -19,26 +19,26 @@ from rmqtool.findings.registry_state import CF_JSON
 from rmqtool.formats.config_shapes import topics
 from rmqtool.formats.message import LONGEST_PROPERTIES
 from rmqtool.judge.message import RecordOptions
+from rmqtool.plural import counted
 from rmqtool.query.index import KeyIndex
 from rmqtool.queues.discovery import Queues
-from rmqtool.repair.log.borrowed import Borrower, Vouch
 from rmqtool.repair.log.content import Content, LentBytes
 from rmqtool.repair.log.disputed import Witness
+from rmqtool.repair.log.from_replica import Borrower, Vouch
 from rmqtool.repair.plans import place_of
-from rmqtool.repair.replica.folding import Lent
+from rmqtool.repair.replica.merge_edits import Lent
 from rmqtool.repair.state.config import has_topics, is_json
 from rmqtool.repair.writer import EditWriter
-from rmqtool.store.branch import BranchKind, FamilyDepth
+from rmqtool.store.artefact import ArtefactKind, FamilyDepth
 from rmqtool.store.config_files import BACKUP, LARGEST_CONFIG
 from rmqtool.store.segment import NAME_DIGITS
 from rmqtool.store.tree import open_store
-from rmqtool.words import counted
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from rmqtool.queues.units import QueueUnits
-    from rmqtool.repair.log.borrowed import Loan
+    from rmqtool.repair.log.from_replica import Loan
     from rmqtool.repair.options import RepairOptions
     from rmqtool.store.place import Place
     from rmqtool.store.record_heads import LogReader, RecordHead
@@ -98,7 +98,7 @@ def _refuse(store: Store, other: Store) -> None:
     if store.root == other.root:
         raise UsageError(option=OPTION, reason="is the store that is repaired; name its replica")
     for one in (store, other):
-        if one.asked.kind is not BranchKind.STORE:
+        if one.asked.kind is not ArtefactKind.STORE:
             raise NotAStore(path=str(one.root), reason="is no whole store")
         if one.is_dledger:
             reason = "is a node of DLedger: start it without this log, and its group brings it"
@@ -277,7 +277,7 @@ def lend_files(writer: EditWriter, store: Store, other: Store) -> None:
 
 
 def _directory(store: Store) -> Place | None:
-    for branch in store.branches_of(BranchKind.CONFIG):
+    for branch in store.branches_of(ArtefactKind.CONFIG):
         if branch.level is not FamilyDepth.FILE:
             return branch.place
     return None

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from rmqtool.errors import DecodeError, UsageError
 from rmqtool.formats.message import decode
-from rmqtool.store.branch import BranchKind
+from rmqtool.store.artefact import ArtefactKind
 from rmqtool.store.record_heads import LogReader
 from rmqtool.store.tail import Walker, find_tail
 from rmqtool.tables.dump import dump
@@ -70,7 +70,7 @@ class Following:
             raise UsageError(option=OPTION, reason="cannot be combined with an end of --offsets")
         views = views_of(self._store(), options.word)
         is_one = len(options.paths) == len(views) == 1 and not options.is_hex
-        if not is_one or views[0].branch not in {BranchKind.COMMITLOG, BranchKind.DLEDGER}:
+        if not is_one or views[0].branch not in {ArtefactKind.COMMITLOG, ArtefactKind.DLEDGER}:
             raise UsageError(option=OPTION, reason="is for the messages of one store")
 
     def rows(self) -> Rows:

@@ -24,7 +24,7 @@ from rmqtool.query.scan import parts_of
 from rmqtool.queues.kinds import UnitKind, kind_of
 from rmqtool.queues.units import LookedUp, QueueSpan, QueueUnits, Unit, UnitPlace
 from rmqtool.scan.join import run_joined
-from rmqtool.store.branch import BranchKind
+from rmqtool.store.artefact import ArtefactKind
 from rmqtool.store.release import written_by
 from rmqtool.store.unread import GONE
 
@@ -56,7 +56,7 @@ class LateQueue(QueueUnits):
         runs: of its late units, in the order of the log.
     """
 
-    kind = BranchKind.ROCKSDB
+    kind = ArtefactKind.ROCKSDB
     layout = CQ_UNIT
 
     def __init__(

@@ -56,7 +56,7 @@ BLANKED: Final = (
 
 
 @dataclass(slots=True)
-class Misnumbered:
+class WrongLightNumber:
     """A record one of whose numbers is not one."""
 
     physical_offset: int  # where it lies
@@ -85,7 +85,7 @@ class Misnumbered:
         return bool(self.raw.strip())
 
 
-def read(log: LogReader, place: tuple[int, int], rules: DispatchRules) -> Misnumbered | None:
+def read(log: LogReader, place: tuple[int, int], rules: DispatchRules) -> WrongLightNumber | None:
     """Read a record that says of its further queues what is no number.
 
     Args:
@@ -112,7 +112,7 @@ def read(log: LogReader, place: tuple[int, int], rules: DispatchRules) -> Misnum
     ]
     known = [parse_long(text.decode("latin-1")) for text in texts]
     unit = CQ_UNIT.packer.pack(place[0], message.size, rules.tags_code(message))
-    return Misnumbered(place[0], message, start, texts, queues, known, unit)
+    return WrongLightNumber(place[0], message, start, texts, queues, known, unit)
 
 
 class FurtherNumbers:
@@ -128,12 +128,12 @@ class FurtherNumbers:
 
     def __init__(self, inspection: Inspection) -> None:
         self.places: list[tuple[int, int]] = []
-        self.records: list[Misnumbered] = []
+        self.records: list[WrongLightNumber] = []
         self._inspection = inspection
 
     def find(
         self, log: LogReader, judge: LostUnits, queues: Mapping[Queue, RepairedQueue]
-    ) -> Iterator[tuple[Queue, int, Misnumbered]]:
+    ) -> Iterator[tuple[Queue, int, WrongLightNumber]]:
         """Find the numbers; yield queue, number and record of those that are put back.
 
         All queues of a record: no run has those after a number that cannot be read, either.
@@ -150,7 +150,7 @@ class FurtherNumbers:
         self.records = [
             one for one in read_ones if one and not judge.damaged_at(one.physical_offset, 0)
         ]
-        missing: dict[Queue, list[tuple[Misnumbered, int]]] = {}
+        missing: dict[Queue, list[tuple[WrongLightNumber, int]]] = {}
         for one in self.records:
             for number, queue in enumerate(one.queues):
                 if one.found[number] is None:
@@ -165,7 +165,7 @@ class FurtherNumbers:
                     yield queue, offset, one
 
     def _told(
-        self, queue: Queue, known: RepairedQueue | None, places: list[tuple[Misnumbered, int]]
+        self, queue: Queue, known: RepairedQueue | None, places: list[tuple[WrongLightNumber, int]]
     ) -> list[int | None]:
         """Give the number of each record in one queue: by its unit, else by its neighbours."""
         offsets = [one.physical_offset for one, _ in places]
@@ -183,7 +183,7 @@ class FurtherNumbers:
                 numbers[row] = known.placement.next + step
         return numbers
 
-    def _by_unit(self, queue: Queue, one: Misnumbered) -> int | None:
+    def _by_unit(self, queue: Queue, one: WrongLightNumber) -> int | None:
         """Give the number of the only unit that names a record; None without, or with several."""
         topic = topic_text(queue[0])
         found: list[int] = []

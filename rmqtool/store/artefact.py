@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import enum
-from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 if TYPE_CHECKING:
     from rmqtool.store.place import Place
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 TIMER_CHECK: Final = "timercheck"  # the one file of `config` that is binary
 
 
-class BranchKind(enum.StrEnum):
+class ArtefactKind(enum.StrEnum):
     """What an artefact is; these words are what `dump --as` takes."""
 
     STORE = "store"
@@ -56,16 +56,13 @@ class Why(enum.StrEnum):
     ASKED = "asked"  # the user said so
 
 
-class Branch(NamedTuple):
+class Artefact(NamedTuple):
     """One artefact, or a directory of equal ones."""
 
-    kind: BranchKind  # what it is
+    kind: ArtefactKind  # what it is
     place: Place  # where it lies; behind a link, where the link leads
     path: str  # the same relative to the store root, `/` separated, printable
     level: FamilyDepth = FamilyDepth.FAMILY  # a whole family of directories, or a part of one
     why: Why = Why.PLACE  # by what it was recognised
     # topic and queue number, for a queue's directory or file whose place tells them
     queue: tuple[str, int] | None = None
-
-
-Artefact: TypeAlias = Branch  # one file: `level` is FILE

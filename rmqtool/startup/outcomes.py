@@ -14,7 +14,7 @@ from rmqtool.queues.kinds import are_real, as_units
 from rmqtool.startup.batch_queues import BatchQueue
 from rmqtool.startup.coverage import UnitCoverage, join
 from rmqtool.startup.files import java_remainder
-from rmqtool.startup.prediction import IndexFate, QueueFate
+from rmqtool.startup.prediction import IndexFate, QueueOutcome
 from rmqtool.startup.pull import (
     BYTES_OF_A_PULL,
     JAVA_INT_MAX,
@@ -105,7 +105,7 @@ class Before:
             queue.files.files = then
 
 
-def queue_fates(model: Model, before: Before) -> Iterator[QueueFate]:
+def queue_outcomes(model: Model, before: Before) -> Iterator[QueueOutcome]:
     """Give what becomes of each queue, by topic and number, and tell the coverage what changes.
 
     Args:
@@ -123,7 +123,7 @@ def queue_fates(model: Model, before: Before) -> Iterator[QueueFate]:
         if queue.appended or len(then[0]) != was:
             key = queue.topic, queue.queue_id
             before.coverage.change(key, before.units(queue), then)
-        yield QueueFate(
+        yield QueueOutcome(
             topic=queue.topic,
             queue_id=queue.queue_id,
             is_batch=isinstance(queue, BatchQueue),
@@ -144,7 +144,7 @@ def queue_fates(model: Model, before: Before) -> Iterator[QueueFate]:
         )
 
 
-def index_fate(index: ModelIndex) -> IndexFate:
+def index_outcome(index: ModelIndex) -> IndexFate:
     """Give what becomes of the key index."""
     return IndexFate(
         kept=tuple(file.path for file in index.files if file.path),
