@@ -41,11 +41,7 @@ class Clock:
     read: dict[str, str] = field(default_factory=dict)
 
     def ms(self, option: str, text: str) -> int:
-        """Give the milliseconds since 1970 of a time.
-
-        Raises:
-            UsageError: it is not one.
-        """
+        """Give the milliseconds since 1970 of a time. Raises UsageError: it is not one."""
         text = text.strip()
         if re.fullmatch(_EPOCH_MS, text):
             return int(text)
@@ -82,11 +78,7 @@ class Clock:
 
     @property
     def zone(self) -> tzinfo:
-        """The time zone of the place.
-
-        Raises:
-            ValueError: there is not of that name.
-        """
+        """The time zone of the place. Raises ValueError: there is not of that name."""
         return zone_of(self.place or LOCAL)
 
     @property

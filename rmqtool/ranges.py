@@ -48,11 +48,7 @@ def size(option: str, text: str) -> int:
 
 
 def number_range(option: str, text: str | None) -> tuple[int | None, int | None]:
-    """Read `A:B`, half open; either may be left out.
-
-    Raises:
-        UsageError: it is no range.
-    """
+    """Read `A:B`, half open; either may be left out. Raises UsageError: it is no range."""
     if text is None:
         return None, None
     start, separator, end = text.partition(":")

@@ -36,11 +36,7 @@ class Stream(io.RawIOBase):
         return True
 
     def seek(self, position: int, whence: int = os.SEEK_SET) -> int:
-        """Go to a position.
-
-        Raises:
-            ValueError: it is before the beginning.
-        """
+        """Go to a position. Raises ValueError: it is before the beginning."""
         base = {os.SEEK_SET: 0, os.SEEK_CUR: self._position, os.SEEK_END: self._source.size}[whence]
         if base + position < 0:
             message = "a position before the beginning"
@@ -53,11 +49,7 @@ class Stream(io.RawIOBase):
         return self._position
 
     def read(self, count: int = -1) -> bytes:
-        """Read so many bytes; fewer at the end.
-
-        Raises:
-            ValueError: it is too much at once.
-        """
+        """Read so many bytes; fewer at the end. Raises ValueError: it is too much at once."""
         if count < 0:
             count = max(self._source.size - self._position, 0)
         if count > self._most:

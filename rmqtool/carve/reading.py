@@ -96,11 +96,7 @@ class Reader:
         self._checksum = crc.checksum()
 
     def records(self, run: Run) -> Iterator[FoundRecords]:
-        """Yield the records of a run.
-
-        Raises:
-            UnreadablePath: they are no longer there.
-        """
+        """Yield the records of a run. Raises UnreadablePath: they are no longer there."""
         image, window = self._images[run.image], self._windows[run.image]
         position, end = run.position, run.position + run.length
         while position < end:

@@ -98,11 +98,7 @@ def judged(
 
 
 def _judged(store: FleetStore, options: ValidateOptions, *, keeps_findings: bool) -> StoreVerdict:
-    """Validate a store.
-
-    Raises:
-        RmqtoolError: it cannot be read.
-    """
+    """Validate a store. Raises RmqtoolError: it cannot be read."""
     findings = validate(replace(options, store=anywhere(store.path)))
     worst: Finding | None = None
     kept: list[Finding] = []

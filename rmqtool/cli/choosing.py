@@ -143,11 +143,7 @@ class Bodies:
     )
 
     def options(self) -> BodyOptions:
-        """Give them as the tables want them.
-
-        Raises:
-            UsageError: the limit is no size.
-        """
+        """Give them as the tables want them. Raises UsageError: the limit is no size."""
         from rmqtool.ranges import size
 
         return BodyOptions(self.body, self.raw, size("--body-limit", self.body_limit))

@@ -57,11 +57,7 @@ class Command(ABC):
 
     @abstractmethod
     def run(self) -> int:
-        """Do it and give the exit code.
-
-        Raises:
-            RmqtoolError: it cannot be done.
-        """
+        """Do it and give the exit code. Raises RmqtoolError: it cannot be done."""
 
     def describe(self) -> int:
         """Write what the rows would be, as `--format json-schema` asks; no store is read.
@@ -184,11 +180,7 @@ class Parameter(NamedTuple):
         return "  ".join([self.declaration.help, *(f"[{mark}]" for mark in marks if mark)])
 
     def read(self, raw: Raw) -> object:
-        """Give the value of what was typed.
-
-        Raises:
-            UsageError: it is not one.
-        """
+        """Give the value of what was typed. Raises UsageError: it is not one."""
         if isinstance(raw, list):
             if self.kind is Kind.TEXTS:
                 return tuple(raw)

@@ -143,11 +143,7 @@ def stores_of(store: str, stores_file: str | None) -> dict[str, Any]:
 
 
 def decide(choice: EngineChoice, paths: Sequence[str]) -> tuple[bool, str]:
-    """Say whether Spark does the work, and why.
-
-    Raises:
-        UsageError: a master without Spark.
-    """
+    """Say whether Spark does the work, and why. Raises UsageError: a master without Spark."""
     from rmqtool.store.archive import is_inside
 
     archive = next((path for path in paths if is_inside(path)), None)

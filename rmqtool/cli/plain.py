@@ -64,11 +64,7 @@ def _is_place(word: str) -> bool:
 
 
 def _given(words: Sequence[str], known: Sequence[Parameter]) -> dict[str, Raw]:
-    """Take a command line apart.
-
-    Raises:
-        NotPlainError: it is not plain.
-    """
+    """Take a command line apart. Raises NotPlainError: it is not plain."""
     spelt = {name: one for one in (*known, HELP) for name in one.spellings}
     given: dict[str, Raw] = {}
     places: list[str] = []
@@ -93,11 +89,7 @@ def _given(words: Sequence[str], known: Sequence[Parameter]) -> dict[str, Raw]:
 
 
 def _put(given: dict[str, Raw], option: Parameter, value: str | bool) -> None:
-    """Put one value where it belongs.
-
-    Raises:
-        NotPlainError: Typer has to look at it.
-    """
+    """Put one value where it belongs. Raises NotPlainError: Typer has to look at it."""
     if value == "":
         raise NotPlainError
     if option.is_many and isinstance(value, str):
@@ -111,11 +103,7 @@ def _put(given: dict[str, Raw], option: Parameter, value: str | bool) -> None:
 
 
 def _place(given: dict[str, Raw], places: list[str], arguments: Sequence[Parameter]) -> None:
-    """Put what has no name where it belongs.
-
-    Raises:
-        NotPlainError: there is too much.
-    """
+    """Put what has no name where it belongs. Raises NotPlainError: there is too much."""
     for argument in arguments:
         if argument.is_many and places:
             given[argument.name], places = places, []

@@ -77,10 +77,7 @@ def key_hash(topic: str, key: str) -> int:
 
 
 def crc31(data: bytes | bytearray | memoryview) -> int:
-    """Give the CRC-32 of zlib without its top bit.
-
-    Source: UtilAll#crc32, 4.9.3 to 5.5.0.
-    """
+    """Give the CRC-32 of zlib without its top bit. Source: UtilAll#crc32, 4.9.3 to 5.5.0."""
     return crc32(data) & 0x7FFFFFFF
 
 

@@ -79,11 +79,7 @@ class Field(NamedTuple):
         return found
 
     def build(self, value: int) -> bytes:
-        """Give the bytes of a value.
-
-        Raises:
-            OverflowError: it does not fit.
-        """
+        """Give the bytes of a value. Raises OverflowError: it does not fit."""
         return value.to_bytes(self.size, "big", signed=True)
 
     @property

@@ -82,11 +82,7 @@ def json_row(key: bytes, value: bytes) -> RocksdbRow:
 
 
 def v2_row(key: bytes, value: bytes) -> RocksdbRow:
-    """Read a row of version 2.
-
-    Raises:
-        DecodeError: key or value is not of this database.
-    """
+    """Read a row of version 2. Raises DecodeError: key or value is not of this database."""
     taken, value_reader = RowReader(key, "key"), RowReader(value, "value")
     head = taken.take(CONFIG_KEY)
     table = TABLES.get(head["table_id"])

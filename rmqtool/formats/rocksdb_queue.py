@@ -98,11 +98,7 @@ CHECKPOINT_KEY: Final = offset_key(CHECKPOINT_TOPIC, 0, MAX)
 
 
 def unit_row(key: bytes, value: bytes) -> RocksdbRow:
-    """Read one unit.
-
-    Raises:
-        DecodeError: key or value is not of this family.
-    """
+    """Read one unit. Raises DecodeError: key or value is not of this family."""
     taken, unit = RowReader(key, "key"), RowReader(value, "value")
     _take_topic(taken)
     _take_controlled(taken, CQ_KEY_TAIL)

@@ -36,11 +36,7 @@ class RowReader:
     """
 
     def __init__(self, raw: bytes, what: str) -> None:
-        """Begin.
-
-        Raises:
-            BadLength: it is too long to be read.
-        """
+        """Begin. Raises BadLength: it is too long to be read."""
         self.spans: list[Span] = []
         self.values: dict[str, Any] = {}
         self._raw, self._what, self._position = raw, what, 0
@@ -53,11 +49,7 @@ class RowReader:
         return len(self._raw) - self._position
 
     def take(self, layout: Layout) -> dict[str, Any]:
-        """Take a fixed part.
-
-        Raises:
-            Truncated: fewer bytes are left.
-        """
+        """Take a fixed part. Raises Truncated: fewer bytes are left."""
         raw = self._raw[self._position : self._position + layout.size]
         values = layout.parse(raw, path=self._what, position=self._position)
         self.spans += layout_spans(layout, raw, self._position)
@@ -93,11 +85,7 @@ class RowReader:
         self._position += len(raw)
 
     def finish(self) -> None:
-        """Make sure that nothing is left.
-
-        Raises:
-            BadLength: there is.
-        """
+        """Make sure that nothing is left. Raises BadLength: there is."""
         if self.left:
             raise self._bad(self._what, f"{self.left:,} bytes more than it has fields")
 

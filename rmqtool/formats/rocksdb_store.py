@@ -190,11 +190,7 @@ def _number_row(key: bytes, value: bytes) -> RocksdbRow:
 
 
 def _split(text: bytes) -> IndexKey:
-    """Take `topic@kind@...@` apart.
-
-    Raises:
-        BadLength: it is not of that form.
-    """
+    """Take `topic@kind@...@` apart. Raises BadLength: it is not of that form."""
     if text.endswith(SEPARATOR):
         topic, _, rest = text[:-1].partition(SEPARATOR)
         kind, _, rest = rest.partition(SEPARATOR)

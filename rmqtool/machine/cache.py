@@ -110,11 +110,7 @@ def writable(among: Sequence[CacheDirectory]) -> CacheDirectory:
 def _first(
     among: Sequence[CacheDirectory], use: Callable[[int, CacheDirectory], None]
 ) -> CacheDirectory:
-    """Give the first place that serves for something.
-
-    Raises:
-        NotKept: there is not one.
-    """
+    """Give the first place that serves for something. Raises NotKept: there is not one."""
     reasons = []
     for place in among:
         try:

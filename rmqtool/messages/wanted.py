@@ -138,11 +138,7 @@ def wanted_of(store: Store, options: ExtractOptions) -> Wanted:
 
 
 def _expression(text: str | None) -> Subscription | None:
-    """Compile an expression.
-
-    Raises:
-        UsageError: brokers would refuse it.
-    """
+    """Compile an expression. Raises UsageError: brokers would refuse it."""
     if text is None:
         return None
     from rmqtool.derive.sql92 import Subscription

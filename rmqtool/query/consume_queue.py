@@ -37,11 +37,7 @@ class Queue:
 
     @cached_property
     def span(self) -> QueueSpan:
-        """How far the queue reaches.
-
-        Raises:
-            UnreadablePath: a file may not be read.
-        """
+        """How far the queue reaches. Raises UnreadablePath: a file may not be read."""
         return self.units.span(self._log_start)
 
     def bounds(self, queue_offset: int) -> tuple[int | None, int | None]:

@@ -165,11 +165,7 @@ class ConsumerGroup:
         return next((name for name in names if name in self._sources.topics), None)
 
     def require(self) -> None:
-        """Refuse a group of which the store knows nothing.
-
-        Raises:
-            UsageError: it is one.
-        """
+        """Refuse a group of which the store knows nothing. Raises UsageError: it is one."""
         if self.is_client:
             return
         store = self._sources.store

@@ -123,11 +123,7 @@ def id_problem(text: str) -> str:
 
 
 def number(option: str, text: str, largest: int = _LARGEST) -> int:
-    """Read a decimal or `0x` number.
-
-    Raises:
-        UsageError: it is not one, or does not fit.
-    """
+    """Read a decimal or `0x` number. Raises UsageError: it is not one, or does not fit."""
     text = text.strip()
     if not _NUMBER.fullmatch(text):
         raise UsageError(option=option, reason=f"{text[:KEPT]!r} is no number; 4096 and 0x1000 are")
@@ -181,11 +177,7 @@ def request_of(
 
 
 def _refuse_unused(asked: Mapping[str, str], topics: tuple[str, ...], name: str) -> None:
-    """Refuse options that say nothing about what was asked.
-
-    Raises:
-        UsageError: there is one.
-    """
+    """Refuse options that say nothing about what was asked. Raises UsageError: there is one."""
     if topics and name not in {"key", "queue-offset", *TIMES}:
         raise UsageError(option="--topic", reason=f"has no effect with --{name}")
     if "queue" in asked and name not in {"queue-offset", *TIMES}:

@@ -85,11 +85,7 @@ class Sources:
 
     @cached_property
     def queue_topics(self) -> list[str]:
-        """The topics that have queues.
-
-        Raises:
-            UnreadablePath: a directory may not be listed.
-        """
+        """The topics that have queues. Raises UnreadablePath: a directory may not be listed."""
         late = [topic for topic, _ in self.late_queues]
         return list(dict.fromkeys([*self.queues.topics(), *late]))
 

@@ -110,11 +110,7 @@ class RebuildOptions:
         return Mode.CHECK if self.check else Mode.DRY_RUN
 
     def zone(self) -> tzinfo:
-        """Give the time zone.
-
-        Raises:
-            UsageError: nobody knows it.
-        """
+        """Give the time zone. Raises UsageError: nobody knows it."""
         try:
             return zone_of(self.time_zone)
         except ValueError as error:

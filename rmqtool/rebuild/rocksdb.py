@@ -226,11 +226,7 @@ class RocksComparingSink(_Beside["ComparingSink"]):
         self._next: dict[tuple[str, int], int] = {}
 
     def finish(self) -> None:
-        """Compare where queues end.
-
-        Raises:
-            DamagedDatabase: the database cannot be read.
-        """
+        """Compare where queues end. Raises DamagedDatabase: the database cannot be read."""
         for (topic, queue_id), ends in sorted(self._queues.ends.items()):
             name = (topic_text(topic), queue_id)
             rebuilt = self._next.get(name)

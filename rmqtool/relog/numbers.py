@@ -85,11 +85,7 @@ class Numbers(Protocol):
     """Says which queue offsets records have."""
 
     def number(self, chunk: Chunk) -> None:
-        """Set QUEUE_OFFSET of the next records.
-
-        Raises:
-            UsageError: it cannot be done with these.
-        """
+        """Set QUEUE_OFFSET of the next records. Raises UsageError: it cannot be done with these."""
         ...
 
 

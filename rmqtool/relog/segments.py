@@ -202,11 +202,7 @@ class PackedPlaces:
         self._end = -(-past // segment_size) * segment_size
 
     def place(self, fields: Int64s) -> None:
-        """Set OFFSET of the next records.
-
-        Raises:
-            UsageError: a record does not fit into a file.
-        """
+        """Set OFFSET of the next records. Raises UsageError: a record does not fit into a file."""
         sizes, length = fields[at.SIZE], self._segment_size
         if sizes.size and int(sizes.max()) + BLANK_BYTES > length:
             reason = f"a record has {int(sizes.max()):,} bytes: too many for files of {length:,}"

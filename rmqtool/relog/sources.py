@@ -100,11 +100,7 @@ class LogSource:
 
 
 def source_of(path: str, broker_conf: str | None) -> LogSource:
-    """Open a source.
-
-    Raises:
-        StoreError: it is not one, or cannot be read.
-    """
+    """Open a source. Raises StoreError: it is not one, or cannot be read."""
     place = place_of(path)
     if path.endswith(RECORDS):
         entry = place.stat()

@@ -216,11 +216,7 @@ class LogRun:
             raise NotSound(path=str(self.options.output), harm=harm, instead=self._instead())
 
     def _validated(self, tree: OutputTree, release: Version) -> list[Finding]:
-        """Validate the new store before it appears.
-
-        Raises:
-            NotSound: it is damaged.
-        """
+        """Validate the new store before it appears. Raises NotSound: it is damaged."""
         options = self.options
         found = defects_of(
             tree.location,

@@ -108,11 +108,7 @@ def _writer(rows: Rows, look: Look, sink: Sink, kind: str | None) -> _Writer:
 
 
 def chosen_columns(rows: Rows, look: Look) -> Sequence[str]:
-    """Give the columns to write.
-
-    Raises:
-        UsageError: one of them is not of these rows'.
-    """
+    """Give the columns to write. Raises UsageError: one of them is not of these rows'."""
     if look.columns is None:
         return rows.columns
     for name in look.columns:

@@ -176,11 +176,7 @@ class EditedFile(OpenFile):
             self._own.close()
 
     def fileno(self) -> int:
-        """Refuse: no descriptor has these bytes.
-
-        Raises:
-            UnreadablePath: always.
-        """
+        """Refuse: no descriptor has these bytes. Raises UnreadablePath: always."""
         raise UnreadablePath(path=str(self.place), reason="is not written yet: no descriptor")
 
     def read_into(self, buffer: Buffer, position: int) -> int:

@@ -111,11 +111,7 @@ def _lines(file: OpenFile, advance: Callable[[int], None]) -> Iterator[tuple[int
 
 
 def _stored_of_line(raw: bytes) -> Stored:
-    """Read one line.
-
-    Raises:
-        BadMessage: it is no message.
-    """
+    """Read one line. Raises BadMessage: it is no message."""
     try:
         found = orjson.loads(raw)
     except ValueError as error:
@@ -279,11 +275,7 @@ def _stored(record: Message, flag: int, raw: bytes, body: bytes, damage: str) ->
 
 
 def _decoded(raw: bytes, what: str) -> bytes:
-    """Give bytes that are text.
-
-    Raises:
-        BadMessage: they are none.
-    """
+    """Give bytes that are text. Raises BadMessage: they are none."""
     try:
         raw.decode()
     except UnicodeDecodeError as error:

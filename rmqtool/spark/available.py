@@ -70,11 +70,7 @@ def configured_master() -> tuple[str, str] | None:
 
 
 def check_java() -> None:
-    """Find Java the way Spark does.
-
-    Raises:
-        EngineMissing: there is not one, or it is too old.
-    """
+    """Find Java the way Spark does. Raises EngineMissing: there is not one, or it is too old."""
     program = _java()
     if program is None:
         raise EngineMissing(needs=f"Java {OLDEST_JAVA} or newer", install=INSTALL_JAVA)

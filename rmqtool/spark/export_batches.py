@@ -135,11 +135,7 @@ def _asked(options: ExportOptions) -> dict[str, Any]:
 
 
 def _last(top: Dataset, asked: dict[str, Any]) -> ExportBatch | None:
-    """Give the newest batch.
-
-    Raises:
-        OutputExists: the directory holds something else.
-    """
+    """Give the newest batch. Raises OutputExists: the directory holds something else."""
     names = top.names()
     known = Dataset(top.place.child(PLACES)).names() if PLACES in names else []
     numbers = [int(found[1]) for found in map(PLACE_FILE.fullmatch, known) if found]

@@ -48,11 +48,7 @@ class RocketMQDataSource(DataSource):
         return "rocketmq"
 
     def schema(self) -> StructType:
-        """Give the columns that were asked for.
-
-        Raises:
-            UsageError: an option cannot be meant.
-        """
+        """Give the columns that were asked for. Raises UsageError: an option cannot be meant."""
         options = SourceOptions.of(self.options)
         schema = schema_of(options)
         names = options.columns or schema.names
@@ -60,22 +56,14 @@ class RocketMQDataSource(DataSource):
         return with_comments(from_arrow_schema(chosen(schema, names)), table_of(options))
 
     def reader(self, schema: StructType) -> DataSourceReader:
-        """Give the reader of a query.
-
-        Raises:
-            UsageError: an option cannot be meant.
-        """
+        """Give the reader of a query. Raises UsageError: an option cannot be meant."""
         options = SourceOptions.of(self.options)
         names = tuple(schema.fieldNames())
         _check_names(options, names)
         return RocketMQReader(options, names)
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802 - Spark's
-        """Give the reader of a stream.
-
-        Raises:
-            UsageError: an option cannot be meant.
-        """
+        """Give the reader of a stream. Raises UsageError: an option cannot be meant."""
         from rmqtool.spark.stream import RocketMQStreamReader
 
         options = SourceOptions.of(self.options)

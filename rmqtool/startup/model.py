@@ -121,11 +121,7 @@ class Model:
             batch_queue.correct_minimum(log_minimum)
 
     def dispatch(self, record: DispatchRequest) -> None:
-        """Hand a record to its queues and to the key index.
-
-        Raises:
-            DispatchFails: Java throws.
-        """
+        """Hand a record to its queues and to the key index. Raises DispatchFails: Java throws."""
         self.dispatched += 1
         self.queue(record)
         if self.compacted is not None:
@@ -175,11 +171,7 @@ class Model:
         )
 
     def queue(self, record: DispatchRequest) -> None:
-        """Hand a record to its queues.
-
-        Raises:
-            DispatchFails: Java throws.
-        """
+        """Hand a record to its queues. Raises DispatchFails: Java throws."""
         if self.failed_topic is not None:
             return
         if "\0" in record.topic:

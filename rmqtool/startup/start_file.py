@@ -43,11 +43,7 @@ class StartFile:
     """
 
     def __init__(self, model: Model, check: RecordCheck) -> None:
-        """Find out where dispatch goes on.
-
-        Raises:
-            StartFails: Java throws.
-        """
+        """Find out where dispatch goes on. Raises StartFails: Java throws."""
         self.model, self.check = model, check
         self.dispatch_from = self.dispatched()
 

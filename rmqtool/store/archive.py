@@ -131,19 +131,11 @@ class ArchivePlace(Place):
         return sorted((name, member.kind) for name, member in self._members().items())
 
     def entries(self) -> list[Entry]:
-        """List this directory, sorted by name.
-
-        Raises:
-            UnreadablePath: it is no directory.
-        """
+        """List this directory, sorted by name. Raises UnreadablePath: it is no directory."""
         return [_entry(name, member) for name, member in sorted(self._members().items())]
 
     def open(self) -> OpenFile:
-        """Open a member for reading.
-
-        Raises:
-            UnreadablePath: missing, or not a regular file.
-        """
+        """Open a member for reading. Raises UnreadablePath: missing, or not a regular file."""
         member = self._member()
         if member is None:
             raise no_file(str(self))
@@ -153,11 +145,7 @@ class ArchivePlace(Place):
 
     @property
     def archive(self) -> Archive:
-        """The archive.
-
-        Raises:
-            UnreadablePath: this process has not opened it.
-        """
+        """The archive. Raises UnreadablePath: this process has not opened it."""
         path = self.location.partition(INSIDE)[0]
         found = OPENED.get(path)
         if found is None:
@@ -190,11 +178,7 @@ class ArchiveFile(OpenFile):
         self._starts = [extent.position for extent in member.extents]
 
     def fileno(self) -> int:
-        """Refuse: locks of a member do not exist.
-
-        Raises:
-            UnreadablePath: always.
-        """
+        """Refuse: locks of a member do not exist. Raises UnreadablePath: always."""
         raise UnreadablePath(path=str(self.place), reason="inside of an archive: no descriptor")
 
     def read_into(self, buffer: Buffer, position: int) -> int:

@@ -51,10 +51,6 @@ def places_elsewhere(root: Place, broker_conf: str | BrokerConf | None) -> tuple
 
 
 def read_broker_conf(path: str | os.PathLike[str] | Place) -> BrokerConf:
-    """Read a broker.conf.
-
-    Raises:
-        UnreadablePath: it cannot be read.
-    """
+    """Read a broker.conf. Raises UnreadablePath: it cannot be read."""
     place = path if isinstance(path, Place) else place_of(path)
     return BrokerConf.parse(str(place), place.read(LARGEST_CONF))

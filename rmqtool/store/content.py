@@ -86,11 +86,7 @@ def first_record(head: bytes) -> tuple[int, int] | None:
 
 
 def kind_of_file(place: Place) -> ArtefactKind | None:
-    """Say what a file is; None when nothing tells.
-
-    Raises:
-        UnreadablePath: it may not be read.
-    """
+    """Say what a file is; None when nothing tells. Raises UnreadablePath: it may not be read."""
     with place.open() as file:
         head, size = file.read_at(0, HEAD_BYTES), file.size
     start = start_of(place.name)

@@ -61,11 +61,7 @@ class IndexFile(NamedTuple):
         return entry_position(self.slots, 0)
 
     def open(self) -> OpenFile:
-        """Open for reading.
-
-        Raises:
-            UnreadablePath: see `Place.open`.
-        """
+        """Open for reading. Raises UnreadablePath: see `Place.open`."""
         return self.place.open()
 
 
@@ -100,11 +96,7 @@ def without_next(files: list[IndexFile], is_live: Callable[[], bool | None]) -> 
 
 
 def index_file(place: Place, path: str, slots: int | None, entries: int | None) -> IndexFile:
-    """Give one index file.
-
-    Raises:
-        UnreadablePath: it is not there.
-    """
+    """Give one index file. Raises UnreadablePath: it is not there."""
     entry = place.stat()
     if entry is None:
         raise UnreadablePath(path=str(place), reason="no such file")

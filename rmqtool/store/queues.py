@@ -47,11 +47,7 @@ class QueueFiles:
 
     @cached_property
     def files(self) -> MappedFiles:
-        """The byte space of this queue.
-
-        Raises:
-            UnreadablePath: the directory may not be listed.
-        """
+        """The byte space of this queue. Raises UnreadablePath: the directory may not be listed."""
         directory = [(self.place, self.path)]
         if self.lone is not None:
             return assemble([self.lone], [], directory, self.file_length)

@@ -237,11 +237,7 @@ class OpenFiles:
             self._open.popitem()[1].close()
 
     def of(self, segment: Segment) -> OpenFile:
-        """Open a file, or give it when it is open.
-
-        Raises:
-            UnreadablePath: see `Place.open`.
-        """
+        """Open a file, or give it when it is open. Raises UnreadablePath: see `Place.open`."""
         location = segment.place.location
         if location in self._open:
             self._open.move_to_end(location)

@@ -88,19 +88,11 @@ class Cell:
         self.tell(order)
 
     def tell(self, content: dict[str, Any]) -> None:
-        """Send a message.
-
-        Raises:
-            CellFailed: the process has ended.
-        """
+        """Send a message. Raises CellFailed: the process has ended."""
         self.write([rocksdb_frames.message(content)])
 
     def write(self, parts: Sequence[Buffer]) -> None:
-        """Send bytes.
-
-        Raises:
-            CellFailed: the process has ended.
-        """
+        """Send bytes. Raises CellFailed: the process has ended."""
         stdin = self.process.stdin
         if stdin is None or stdin.closed:
             raise CellFailed(CLOSED)
@@ -127,11 +119,7 @@ class Cell:
             raise self.stopped(str(error)) from error
 
     def answer(self) -> dict[str, Any]:
-        """Read a message that is no error.
-
-        Raises:
-            CellFailed: it is one, or does not come.
-        """
+        """Read a message that is no error. Raises CellFailed: it is one, or does not come."""
         answer = self.read()
         if not isinstance(answer, dict):
             reason = "it gives rows that nobody asked for"

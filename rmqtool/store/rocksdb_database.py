@@ -144,11 +144,7 @@ class Database:
         return next(((batch.keys[0], batch.values[0]) for batch in list(batches)), None)
 
     def get(self, family: str, key: bytes) -> bytes | None:
-        """Give the value of a key; None without one.
-
-        Raises:
-            DamagedDatabase: it cannot be read.
-        """
+        """Give the value of a key; None without one. Raises DamagedDatabase: it cannot be read."""
         found = list(self.rows(family, key, key + b"\0", 1))
         return found[0].values[0] if found else None
 
@@ -333,11 +329,7 @@ class DatabaseFiles:
     """
 
     def __init__(self, place: Place, path: str) -> None:
-        """Open it, and list it.
-
-        Raises:
-            UnreadablePath: it may not be opened.
-        """
+        """Open it, and list it. Raises UnreadablePath: it may not be opened."""
         self.path, self._place = path, place
         self.handles: dict[str, int] = {}  # by name of the file
         self._facts: dict[str, os.stat_result] = {}

@@ -95,11 +95,7 @@ class Segment(NamedTuple):
         return [one for one in (before, (self.end, self.missing_after)) if one[1]]
 
     def open(self) -> OpenFile:
-        """Open for reading.
-
-        Raises:
-            UnreadablePath: see `Place.open`.
-        """
+        """Open for reading. Raises UnreadablePath: see `Place.open`."""
         return self.place.open()
 
 

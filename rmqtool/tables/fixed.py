@@ -211,11 +211,7 @@ class FileUnits(NamedTuple):
 
 
 def read_units(file: OpenFile, layout: Layout, begin: int, end: int) -> Iterator[FileUnits]:
-    """Yield the whole units in a stretch of a file.
-
-    Raises:
-        UnreadablePath: the disk refused.
-    """
+    """Yield the whole units in a stretch of a file. Raises UnreadablePath: the disk refused."""
     step = CHUNK_BYTES // layout.size * layout.size
     position = begin
     while position + layout.size <= end:

@@ -40,11 +40,7 @@ class FilePart:
     entries: int = 0  # entries of a key index file, the unused one counted
 
     def open(self) -> OpenFile:
-        """Open for reading.
-
-        Raises:
-            UnreadablePath: see `Place.open`.
-        """
+        """Open for reading. Raises UnreadablePath: see `Place.open`."""
         return self.place.open()
 
 
@@ -183,11 +179,7 @@ def logs_of(store: Store, view: View) -> Iterator[MappedFiles]:
 
 
 def file_parts(store: Store, view: View, selection: Selection) -> Iterator[FilePart]:
-    """Give the files of a view, by path.
-
-    Raises:
-        UnreadablePath: a directory may not be listed.
-    """
+    """Give the files of a view, by path. Raises UnreadablePath: a directory may not be listed."""
     if view.branch is ArtefactKind.INDEX:
         for file in store.index_files():
             yield FilePart(

@@ -25,11 +25,7 @@ class Selection:
     queue_offsets: Range = EVERYTHING  # numbers of units of a queue
 
     def refuse_backward(self) -> None:
-        """Refuse a range that ends before it begins.
-
-        Raises:
-            UsageError: there is one.
-        """
+        """Refuse a range that ends before it begins. Raises UsageError: there is one."""
         ranges = {
             "--from": self.store_time,
             "--offsets": self.offsets,

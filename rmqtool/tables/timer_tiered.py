@@ -180,11 +180,7 @@ def _tiered(layout: Layout, begin_timestamp: int = 0) -> Fixed:
 
 
 def tiered_rows(part: FilePart, selection: Selection, *, fillers: bool) -> Iterator[pa.RecordBatch]:
-    """Yield the items of a tiered index file.
-
-    Raises:
-        UnreadablePath: the file cannot be read.
-    """
+    """Yield the items of a tiered index file. Raises UnreadablePath: the file cannot be read."""
     with part.open() as file:
         raw = file.read_at(0, TIERED_INDEX_HEADER.size)
         if len(raw) < TIERED_INDEX_HEADER.size:

@@ -54,11 +54,7 @@ class Dataset:
         return str(self.place)
 
     def exists(self) -> bool:
-        """Whether anything is there.
-
-        Raises:
-            UnreadablePath: the file system refused.
-        """
+        """Whether anything is there. Raises UnreadablePath: the file system refused."""
         return self.place.stat() is not None
 
     def names(self) -> list[str]:
@@ -197,11 +193,7 @@ class NewFile:
     target: tuple[str, ...] = ()
 
     def commit(self) -> int:
-        """Give it its name; return its length.
-
-        Raises:
-            WriteFailed: the system refused.
-        """
+        """Give it its name; return its length. Raises WriteFailed: the system refused."""
         with _errors(self.place):
             self.stream.flush()
             size = os.fstat(self.stream.fileno()).st_size

@@ -88,11 +88,7 @@ class Journal:
         self._sync = sync
 
     def begin(self, command: str, **facts: object) -> None:
-        """Create the journal with its first line.
-
-        Raises:
-            WriteFailed: the system refused.
-        """
+        """Create the journal with its first line. Raises WriteFailed: the system refused."""
         with write_errors(self._path):
             handle = self._directory.create(JOURNAL_NAME, 0o644)
             inode = os.fstat(handle).st_ino

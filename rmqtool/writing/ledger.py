@@ -108,11 +108,7 @@ class SentLedger:
         self.sync()
 
     def append(self, line: Mapping[str, object]) -> None:
-        """Write a line.
-
-        Raises:
-            WriteFailed: the system refused.
-        """
+        """Write a line. Raises WriteFailed: the system refused."""
         raw = json.dumps(line, ensure_ascii=True).encode() + b"\n"
         with write_errors(self._path):
             write_all(self._handle, raw, self._end)
@@ -148,11 +144,7 @@ class SentLedger:
         return is_open or number in self._unsure
 
     def sync(self) -> None:
-        """Bring all lines to the disk.
-
-        Raises:
-            WriteFailed: the system refused.
-        """
+        """Bring all lines to the disk. Raises WriteFailed: the system refused."""
         with write_errors(self._path):
             os.fsync(self._handle)
 

@@ -183,11 +183,7 @@ def _end_without_memory() -> None:
 
 
 def _read(length: int) -> bytes:
-    """Read from stdin.
-
-    Raises:
-        EOFError: nobody writes there any more.
-    """
+    """Read from stdin. Raises EOFError: nobody writes there any more."""
     found = sys.stdin.buffer.read(length)
     if len(found) < length:
         raise EOFError

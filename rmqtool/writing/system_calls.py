@@ -50,11 +50,7 @@ def rename_new(source: Spot, target: Spot) -> None:
 
 
 def rename_over(source: Spot, target: Spot) -> None:
-    """Rename, in place of a file that may be there.
-
-    Raises:
-        OSError: what the system said.
-    """
+    """Rename, in place of a file that may be there. Raises OSError: what the system said."""
     os.rename(
         source.name,
         target.name,

@@ -58,11 +58,7 @@ def adopt(tree: OutputTree, name: str, directories: Iterable[str]) -> None:
 
 
 def clear(tree: OutputTree) -> None:
-    """Remove all attempts that are left.
-
-    Raises:
-        WriteFailed: the system refused.
-    """
+    """Remove all attempts that are left. Raises WriteFailed: the system refused."""
     with write_errors(tree):
         for name in tree.top.names():
             if name.startswith(PREFIX):

@@ -65,11 +65,7 @@ class TemporaryCopy:
             self.handle = -1
 
     def require(self, count: int) -> None:
-        """Refuse bytes that are announced and are too many.
-
-        Raises:
-            WriteFailed: see `append`.
-        """
+        """Refuse bytes that are announced and are too many. Raises WriteFailed: see `append`."""
         if self.size + count > self.limit:
             reason = (
                 f"unpacked, it has more than {self.limit:,} bytes; --unpack-limit is how many it "
@@ -142,11 +138,7 @@ def top() -> str:
 
 
 def put(name: str, data: bytes) -> str:
-    """Write a new file; give its path.
-
-    Raises:
-        WriteFailed: the system refused.
-    """
+    """Write a new file; give its path. Raises WriteFailed: the system refused."""
     path = place_for(name)
     with write_errors(path), Directory.at(_directory().name) as directory:
         handle = directory.create(name, 0o600)

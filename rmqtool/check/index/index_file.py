@@ -64,11 +64,7 @@ class FileReader:
     def __init__(
         self, inspection: Inspection, facts: LogFacts, opened: Opened, before: Opened | None
     ) -> None:
-        """Open the file.
-
-        Raises:
-            UnreadablePath: it cannot be read.
-        """
+        """Open the file. Raises UnreadablePath: it cannot be read."""
         self._inspection, self._facts = inspection, facts
         self.opened, self._before = opened, before
         self.path, self.count = opened.file.path, opened.count

@@ -53,11 +53,7 @@ class EntriesOnDisk(NamedTuple):
     steps: npt.NDArray[np.int64]
 
     def restored(self, store: Store) -> IndexRun:
-        """Read them.
-
-        Raises:
-            UnreadablePath: a file may not be read, or not any more.
-        """
+        """Read them. Raises UnreadablePath: a file may not be read, or not any more."""
         files = {file.path: file for file in store.index_files()}
         raw = bytearray()
         for piece in self.pieces:

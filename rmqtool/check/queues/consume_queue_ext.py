@@ -124,11 +124,7 @@ class ExtUnits(NamedTuple):
 
     @classmethod
     def of(cls, files: MappedFiles) -> Self:
-        """Read all units of a queue's extension.
-
-        Raises:
-            UnreadablePath: a file cannot be read.
-        """
+        """Read all units of a queue's extension. Raises UnreadablePath: a file cannot be read."""
         found = [read_units(segment) for segment in files.segments]
         joined = np.concatenate(found, axis=1) if found else np.empty((ROWS, 0), np.int64)
         return cls(joined[0], joined[1], joined[2])

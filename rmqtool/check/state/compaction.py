@@ -208,11 +208,7 @@ def _records(log: Segment, name: Queue) -> tuple[npt.NDArray[np.void], list[tupl
 
 
 def _units(queue: Segment) -> npt.NDArray[np.void]:
-    """Give the real units of a file.
-
-    Raises:
-        UnreadablePath: the file may not be read.
-    """
+    """Give the real units of a file. Raises UnreadablePath: the file may not be read."""
     found = [np.zeros(0, BATCH_CQ_UNIT.dtype)]
     position, chunk = 0, UNITS_READ * BATCH_CQ_UNIT.size
     with queue.open() as file:

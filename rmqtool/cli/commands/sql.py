@@ -146,11 +146,7 @@ def _list_views(delivery: Delivery) -> int:
 
 
 def _show(name: str) -> int:
-    """Print the text of a view.
-
-    Raises:
-        UsageError: there is no such view.
-    """
+    """Print the text of a view. Raises UsageError: there is no such view."""
     from rmqtool.plural import meant
     from rmqtool.render.sink import standard_output
     from rmqtool.spark.views import VIEWS

@@ -84,21 +84,13 @@ class RocksStages:
                 self.model.set_empty(key, wanted)
 
     def fates(self) -> Iterator[QueueOutcome]:
-        """Give what becomes of each queue.
-
-        Raises:
-            UnreadablePath: a file may not be read.
-        """
+        """Give what becomes of each queue. Raises UnreadablePath: a file may not be read."""
         return rocks_fates(self.model, self.before)
 
     def further(
         self, recovered: Recovered | None, fates: tuple[QueueOutcome, ...]
     ) -> list[FurtherStep]:
-        """Give what happens besides.
-
-        Raises:
-            UnreadablePath: a file of the log may not be read.
-        """
+        """Give what happens besides. Raises UnreadablePath: a file of the log may not be read."""
         model, found = self.model, []
         if model.rocksdb_settings.has_files and not model.rocksdb_settings.rocksdb_is_read:
             cut = sum(fate.units_cut for fate in fates if fate.in_rocksdb)
@@ -230,11 +222,7 @@ class RocksBefore(Before):
 
     @classmethod
     def with_keyed(cls, model: RocksModel) -> Self:
-        """Take down what there is.
-
-        Raises:
-            UnreadablePath: a file may not be read.
-        """
+        """Take down what there is. Raises UnreadablePath: a file may not be read."""
         plain = Before.of(model)
         keyed = {key: _reached(queue, model) for key, queue in model.keyed.items()}
         for key, (_, units) in keyed.items():
