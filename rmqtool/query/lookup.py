@@ -20,12 +20,13 @@ from rmqtool.query.answer import (
     BY_COVERING,
     BY_INDEX,
     BY_OFFSET,
+    BY_QUEUE,
     BY_SEARCH,
     Answer,
     Found,
 )
 from rmqtool.query.log import NO_LOG, LogRange, LogRecord
-from rmqtool.query.match import RecordNeed, hash_collision
+from rmqtool.query.match import RecordNeed, at_place, hash_collision
 from rmqtool.query.requests import (
     ById,
     ByKey,
@@ -47,6 +48,7 @@ if TYPE_CHECKING:
     from rmqtool.query.explain import Trail
     from rmqtool.query.index import Chain
     from rmqtool.query.log import Log
+    from rmqtool.queues.units import LookedUp
     from rmqtool.store.segment import Segment
 
 
@@ -75,8 +77,6 @@ class Lookup(Sources):
             case ByOffset():
                 self._by_offset(request.physical_offset, answer)
             case ByQueueOffset():
-                from rmqtool.query.places import find_place
-
                 find_place(self, request, answer)
             case ByTime():
                 from rmqtool.query.store_times import find_time
@@ -449,3 +449,108 @@ def around(log: Log, text: str) -> list[LogRange]:
             end = log.end if high is None else high.physical_offset
             stretches.append(LogRange(low.physical_offset, end))
     return stretches
+
+
+# Places of queues: through the queue's unit, or where that fails by searching the log.
+
+
+def find_place(sources: Sources, request: ByQueueOffset, answer: Answer) -> None:
+    """Find the record at a place of a queue; where that cannot be read, in the log.
+
+    Raises:
+        UnreadablePath: the log may not be read.
+    """
+    answer.taken_for = "place in a queue"
+    try:
+        _ask_queue(sources, request, answer)
+    except UnreadablePath as error:
+        answer.trail.add("queue", f"cannot be read: {error.reason}", error.path)
+        answer.trail.search(f"{error.path} could not be read: {error.reason}")
+        _search_place(sources, request, None, None, answer)
+
+
+def _ask_queue(sources: Sources, request: ByQueueOffset, answer: Answer) -> None:
+    queue = sources.queue(request.topic, request.queue_id)
+    if queue is None:
+        _without_queue(sources, request, answer)
+        return
+    found, span = queue.units.find(request.queue_offset), queue.span
+    answer.trail.search(f"queue {queue.units.path}")
+    if found is not None and _unit_agrees(sources, request, found, answer):
+        return
+    if found is not None and found.problem:
+        answer.trail.add("queue unit", found.problem, found.place.path, found.place.position)
+    inside = span.first is not None and span.min_offset <= request.queue_offset < span.max_offset
+    if inside and not (found and found.unit and found.unit.physical_offset < sources.log.start):
+        low, high = queue.bounds(request.queue_offset)
+        _search_place(sources, request, low, high, answer)
+    if not answer.found:
+        answer.problem = (
+            f"queue {request.topic} {request.queue_id} has offsets "
+            f"[{span.min_offset}, {span.max_offset})"
+        )
+        if span.expired:
+            answer.problem += f", {span.expired} before them are expired"
+
+
+def _unit_agrees(sources: Sources, request: ByQueueOffset, found: LookedUp, answer: Answer) -> bool:
+    """Verify the record that a unit names."""
+    if found.unit is None:
+        return False
+    physical_offset = found.unit.physical_offset
+    answer.trail.add("queue unit", "names a record", *found.place, physical_offset)
+    record = sources.log.record_at(physical_offset)
+    if not isinstance(record, LogRecord):
+        answer.trail.add("record", record.reason, physical_offset=physical_offset)
+        return False
+    how = at_place(record.message, request)
+    if not how:
+        message = record.message
+        says = f"{message.topic} {message.queue_id} {message.queue_offset}"
+        reason = f"the record says it belongs to {says}"
+        answer.trail.add("record", reason, record.segment.path, record.position,
+                         physical_offset)  # fmt: skip
+        return False
+    sources.verified(record, answer, how)
+    answer.take(Found(record, BY_QUEUE, how))
+    return True
+
+
+def _without_queue(sources: Sources, request: ByQueueOffset, answer: Answer) -> None:
+    """Answer where there is no such queue: it may be lost, or never have been."""
+    known = sources.queue_topics
+    if request.topic in known:
+        numbers = [queue.units.queue_id for queue in sources.queues_of(request.topic)]
+        of_topic = ", ".join(map(str, numbers)) or "none"
+        answer.problem = f"topic {request.topic} has queues: {of_topic}"
+    elif known:
+        answer.problem = topics.hint(request.topic, known)
+    answer.trail.add("queue", answer.problem or "there are no queues here")
+    is_lost = not sources.keeps_queues or (
+        request.topic in sources.topics and request.topic not in known
+    )
+    if is_lost or sources.scan:
+        _search_place(sources, request, None, None, answer)
+    else:
+        answer.trail.search("the directories of queues")
+    if answer.found:
+        answer.problem = ""
+
+
+def _search_place(
+    sources: Sources, request: ByQueueOffset, low: int | None, high: int | None, answer: Answer
+) -> None:
+    """Search the log for the record of a place, between its neighbours where known."""
+    answer.may_search = True
+    if sources.scan is False:
+        answer.trail.search("the log was not searched (--no-scan)")
+        return
+    from rmqtool.query.scan import find_places
+
+    begin = sources.log.start if low is None else low
+    stretch = LogRange(begin, sources.log.end if high is None else high + 1)
+    answer.trail.search(f"the log {stretch}")
+    for record, _ in find_places(sources.log, [request], [stretch], answer.trail):
+        how = at_place(record.message, request)
+        if answer.take(Found(record, BY_SEARCH, how)):
+            sources.verified(record, answer, how)
