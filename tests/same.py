@@ -27,6 +27,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any, Final
 
+from rmqtool.machine.announce import COMPILING
 from tests.damage import DAMAGES, Damage, NotApplicable
 from tests.damage_rocksdb import DAMAGES as ROCKSDB_DAMAGES
 from tests.rocksdb import rows_of
@@ -67,6 +68,7 @@ FIXTURES: Final = [
 ]
 SOUND_ROOTS: Final[list[Path]] = []
 FREE: Final = re.compile(r'"free":\d+')  # bytes of the disk
+COMPILED: Final = re.compile(rf" \(TIME\)|rmqtool: {COMPILING}\n")  # which run had to is chance
 TIMES: Final = re.compile(r"\d[\d,]*\.\d+ (s|[kMG]?B/s)\b|rmqtool-undo-[\w.-]+|/tmp/tmp\w+")
 WHOLE: Final = 200  # rows that are kept as they are; of more, a digest
 Row = dict[str, Any]
@@ -162,7 +164,7 @@ def _answer(given: list[str], root: Path, output: Path) -> Row:
     }
     if len(rows) <= WHOLE:
         answer["content"] = rows
-    answer["said"] = TIMES.sub("TIME", said)[-2000:]
+    answer["said"] = COMPILED.sub("", TIMES.sub("TIME", said))[-2000:]
     if output.is_dir():
         answer["tree"] = _tree(output, str(root.parent))
     single = output.with_suffix(".jsonl")
