@@ -27,7 +27,8 @@ _PIECE: Final = 1 << 16  # characters of a text that are escaped at a time
 _NOT_PLAIN: Final = re.compile(r"[^ -\[\]-~]+")
 _NOT_ASCII: Final = re.compile(r"[^ -~]")
 _KEPT: Final = 4096  # bytes that orjson takes for the shortest line
-_FORMULA: Final = ("=", "+", "-", "@")
+# What begins a formula; spreadsheets of East Asia take the full-width characters, too.
+_FORMULA: Final = ("=", "+", "-", "@", "\uff1d", "\uff0b", "\uff0d", "\uff20")
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _SIMPLE: Final = frozenset({str, int, float, bool, type(None)})  # most rows have nothing else
 _DEEPEST: Final = 100  # levels of nesting; orjson ends at 254

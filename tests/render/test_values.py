@@ -54,7 +54,7 @@ def test_as_text(value: object, text: str) -> None:
     assert text == as_text(value)
 
 
-@pytest.mark.parametrize("start", ["=", "+", "-", "@"])
+@pytest.mark.parametrize("start", ["=", "+", "-", "@", "\uff1d", "\uff0b", "\uff0d", "\uff20"])
 def test_formula(start: str) -> None:
     """No spreadsheet takes a text for a formula; a number stays one."""
     assert f"'{start}1+1" == as_csv(f"{start}1+1")
