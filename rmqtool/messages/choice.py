@@ -12,14 +12,7 @@ from rmqtool.formats.sys_flag import SysFlag
 from rmqtool.machine.arrays import distinct, is_in
 from rmqtool.messages.wanted import Holds, Wanted, holds
 from rmqtool.plural import counted
-from rmqtool.relog import fields as at
-from rmqtool.relog import kernels
-from rmqtool.relog.chunk import KEY_ROWS
-from rmqtool.relog.order import concatenated
-from rmqtool.relog.sources import source_of
-from rmqtool.relog.take import TakeOptions
 from rmqtool.scan import columns as row
-from rmqtool.tables.pending import undecided_transactions
 from rmqtool.tables.record_columns import stretches
 from rmqtool.times import iso_time, ms_of
 
@@ -194,6 +187,9 @@ def _resolved(
 
 def hashes(batch: Batch, columns: Int64s) -> Int64s:
     """Give what tells records of a batch apart from those of other stores: int64, shape (n,)."""
+    from rmqtool.relog import kernels  # few name other stores
+    from rmqtool.relog.chunk import KEY_ROWS
+
     found = np.empty(columns.shape[1], np.int64)
     kernels.hash_keys(batch.window, np.ascontiguousarray(columns[KEY_ROWS]), found)
     return found
@@ -205,6 +201,8 @@ def open_other(path: str) -> LogSource:
     Raises:
         StoreError: it is not one, or cannot be read.
     """
+    from rmqtool.relog.sources import source_of
+
     return source_of(path, None)
 
 
@@ -216,17 +214,23 @@ def known_in(
     Raises:
         UnreadablePath: it cannot be read to its end: what is lost in it is then unknown.
     """
+    from rmqtool.relog.fields import KEY
+    from rmqtool.relog.order import concatenated
+    from rmqtool.relog.take import TakeOptions
+
     keys, gap_bytes = [], 0
     for chunk in other.chunks(TakeOptions(keys=True, copies=False), advance, jobs):
         if chunk.unread is not None:
             raise chunk.unread
-        keys.append(chunk.fields[at.KEY])
+        keys.append(chunk.fields[KEY])
         gap_bytes += sum(gap.length for gap in chunk.gaps)
     return distinct(concatenated(keys)), gap_bytes
 
 
 def open_transactions(store: Store) -> list[Row]:
     """Give the transactions that nobody decided; see `undecided_transactions`."""
+    from rmqtool.tables.pending import undecided_transactions
+
     return list(undecided_transactions(store))
 
 

@@ -22,10 +22,7 @@ from rmqtool.errors import UsageError
 from rmqtool.formats import config_shapes, java, properties
 from rmqtool.machine.arrays import is_in
 from rmqtool.plural import meant
-from rmqtool.query.groups import POP_SEPARATORS, committed_offsets
 from rmqtool.scan import columns as row
-from rmqtool.tables.pending import pop_in_flight
-from rmqtool.tables.pop_acks import unacknowledged
 from rmqtool.tables.record_columns import stretches
 from rmqtool.tables.selection import EVERYTHING, Range
 
@@ -232,6 +229,10 @@ def unconsumed_by(store: Store, group: str, topics: frozenset[str] | None) -> Un
         UnreadablePath: what tells of popped messages cannot be read.
         UsageError: nothing is known of the group, and no topics are given.
     """
+    from rmqtool.query.groups import POP_SEPARATORS, committed_offsets  # few ask for it
+    from rmqtool.tables.pending import pop_in_flight
+    from rmqtool.tables.pop_acks import unacknowledged
+
     known = {
         (offset.topic, offset.group, offset.queue_id): offset.queue_offset
         for offset in committed_offsets(store)
