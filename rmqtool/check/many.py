@@ -22,10 +22,11 @@ from rmqtool.findings.finding import At, finding
 from rmqtool.findings.registry_layout import FS_READ
 from rmqtool.store.address import place_of
 from rmqtool.store.archive import is_inside
-from rmqtool.store.fleet import NO_MATCH, FleetStore, broker_of, fleet_of, stores_below
+from rmqtool.store.fleet import NO_MATCH, FleetStore, broker_of, fleet_of
 from rmqtool.store.place import Place
 from rmqtool.store.release import written_by
 from rmqtool.store.remote_listing import listed_once
+from rmqtool.store.root import stores_below
 from rmqtool.store.tree import open_store
 from rmqtool.table import Column, Table, Type
 from rmqtool.tables.fleet import BROKER, STORE

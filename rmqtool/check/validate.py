@@ -45,8 +45,8 @@ from rmqtool.machine import announce
 from rmqtool.queues.discovery import Queues
 from rmqtool.store.access import held, owner_name, user_named, usual_user
 from rmqtool.store.artefact import ArtefactKind
-from rmqtool.store.place import refused_reads
 from rmqtool.store.record_heads import LogReader
+from rmqtool.store.refused import refused_reads
 from rmqtool.store.release import written_by
 from rmqtool.store.remote_listing import listed_once
 from rmqtool.store.tail import WALKED_RECORDS, Walker

@@ -12,7 +12,7 @@ from rmqtool.cli.exits import BUG, DONE, IN_PART, INTERRUPTED, NOT_DONE, TERMINA
 from rmqtool.cli.signals import Terminated, stoppable
 from rmqtool.errors import OutputClosed, RepairError, RmqtoolError, Trouble, UsageError
 from rmqtool.store.anchors import anchored
-from rmqtool.store.place import refused_reads
+from rmqtool.store.refused import refused_reads
 from rmqtool.store.rocksdb_idle import LACKING, databases_wait
 
 if TYPE_CHECKING:

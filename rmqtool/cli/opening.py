@@ -60,8 +60,8 @@ def run(command: Command) -> int:
 def is_plain(path: str) -> bool:
     """Tell whether a path needs no look here: a store root, a file, or nothing at all."""
     from rmqtool.store.address import archive_of
-    from rmqtool.store.fleet import is_store
     from rmqtool.store.place import Place
+    from rmqtool.store.root import is_store
 
     if not path or Place.is_uri(path) or _is_pattern(path):
         return True
@@ -169,8 +169,8 @@ def _below(path: str, top: Place, opened: OpenArchives, prefix: str, command: Co
     import shlex
     from itertools import islice
 
-    from rmqtool.store.fleet import stores_below
     from rmqtool.store.recognise import recognise
+    from rmqtool.store.root import stores_below
 
     if _value(command, "recursive"):
         return prefix if prefix.endswith("!") else path

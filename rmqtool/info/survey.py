@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Self
 from rmqtool.errors import RmqtoolError, UnreadablePath
 from rmqtool.info.overview_rows import ProblemRow, QueueRow
 from rmqtool.queues.discovery import Queues
-from rmqtool.store.place import refused_reads
 from rmqtool.store.record_heads import LogReader, RecordHead
+from rmqtool.store.refused import refused_reads
 from rmqtool.store.release import written_by
 from rmqtool.store.segment import MappedFiles
 from rmqtool.store.tail import FoundBy, Stop, Tail, find_tail

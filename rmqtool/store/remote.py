@@ -16,7 +16,8 @@ from urllib.parse import quote, unquote, urlsplit
 
 from rmqtool.errors import Trouble, UnreadablePath
 from rmqtool.store.entry import Entry, EntryKind, printable
-from rmqtool.store.place import OpenFile, Place, count_read, note_refused
+from rmqtool.store.place import OpenFile, Place, count_read
+from rmqtool.store.refused import note_refused
 from rmqtool.store.remote_listing import NO_NAMES, Listing, known
 
 if TYPE_CHECKING:

@@ -6,13 +6,14 @@ import enum
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Annotated, Final
 
-from rmqtool.cli.choosing import Bodies, Choosing, Fillers, Hex
+from rmqtool.cli.choosing import Choosing
 from rmqtool.cli.completion.values import kinds
 from rmqtool.cli.declaration import Command, Only, Option, options_of
 from rmqtool.cli.delivery import Delivery
 from rmqtool.cli.engines import EngineChoice, decide
 from rmqtool.cli.exits import DONE, IN_PART, NO, NOT_DONE, say
 from rmqtool.cli.options import BrokerConf, Jobs, StorePaths, UnpackLimit
+from rmqtool.cli.showing import Bodies, Fillers, Hex
 from rmqtool.errors import UsageError
 from rmqtool.render.look import Format
 

@@ -5,12 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Annotated
 
-from rmqtool.cli.choosing import Bodies, Choosing, Fillers
+from rmqtool.cli.choosing import Choosing
 from rmqtool.cli.declaration import Command, Only, Option
 from rmqtool.cli.delivery import Delivery
 from rmqtool.cli.engines import EngineChoice, EngineName, decide, everywhere, stores_of
 from rmqtool.cli.exits import DONE, IN_PART, NO
 from rmqtool.cli.options import BrokerConf, Jobs, StorePath, StoresFile, UnpackLimit
+from rmqtool.cli.showing import Bodies, Fillers
 from rmqtool.engine import LocalEngine
 from rmqtool.spark.export_options import ExportFormat, ExportOptions
 from rmqtool.spark.options import SourceOptions, TableName

@@ -6,13 +6,13 @@ import sys
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Final
 
-from rmqtool.cli.choosing import TIMES, Bodies, Hex
 from rmqtool.cli.completion.values import broker_versions, groups, queues, topics
 from rmqtool.cli.declaration import Argument, Command, Option
 from rmqtool.cli.delivery import Delivery
 from rmqtool.cli.engines import EngineChoice
 from rmqtool.cli.exits import DONE, NO
 from rmqtool.cli.options import BrokerConf, Jobs, StorePath, UnpackLimit
+from rmqtool.cli.showing import TIMES, Bodies, Hex
 from rmqtool.errors import UsageError
 from rmqtool.ranges import Boundary
 from rmqtool.render.look import Format
