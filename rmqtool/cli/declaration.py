@@ -27,24 +27,21 @@ from dataclasses import MISSING, fields, is_dataclass, replace
 from functools import cache
 from types import UnionType
 from typing import (
-    TYPE_CHECKING,
     Any,
     ClassVar,
     Final,
     NamedTuple,
     TypeAlias,
     TypeVar,
+    cast,
     get_args,
     get_type_hints,
 )
 
 from rmqtool.errors import UsageError
 
-if TYPE_CHECKING:
-    from _typeshed import DataclassInstance
-
 C = TypeVar("C", bound="Command")
-T = TypeVar("T", bound="DataclassInstance")
+T = TypeVar("T")
 Raw: TypeAlias = str | bool | list[str]  # as typed: a text, a flag, texts
 Word: TypeAlias = tuple[str, str]  # what may be typed, and what it is
 NOT: Final = "/"  # in the name of a flag, before what switches it off
@@ -290,7 +287,7 @@ def options_of(kind: type[T], *holders: object, **given: object) -> T:
         holders: the command, or groups of its options.
         given: what has another name or another type in the command, or is not in it.
     """
-    names = [field.name for field in fields(kind)]
+    names = [field.name for field in fields(cast("Any", kind))]
     own = {
         name: getattr(holder, name) for holder in holders for name in names if hasattr(holder, name)
     }
