@@ -40,8 +40,7 @@ LMQ_PREFIX: Final = Name("%LMQ%")
 LITE_PREFIX: Final = Name("%LMQ%$")  # light queues of lite topics, 5.5.0+: parent, `$`, child
 LMQ_QUEUE_ID: Final = 0
 
-_MESSAGE_TYPE, _LITE = "message.type", "LITE"  # attributes of a parent topic
-_LITE_EXPIRATION: Final = "lite.topic.expiration"  # minutes
+_LITE_EXPIRATION: Final = "lite.topic.expiration"  # attribute of a parent topic, minutes
 
 HALF_TOPICS: Final = frozenset({HALF_TOPIC, ROCKSDB_HALF_TOPIC})
 OP_TOPICS: Final = frozenset({OP_TOPIC, ROCKSDB_OP_TOPIC})
@@ -115,6 +114,13 @@ def further_queue_id(topic: str, queue_id: int, *, has_lmq: bool) -> int:
     return LMQ_QUEUE_ID if has_lmq and topic.startswith(LMQ_PREFIX) else queue_id
 
 
+def lite_parent(topic: str) -> str:
+    """Give the topic whose messages a light queue gets; empty for other queues. 5.5.0+."""
+    return (
+        topic.removeprefix(LITE_PREFIX).partition("$")[0] if topic.startswith(LITE_PREFIX) else ""
+    )
+
+
 def is_deleted_when_idle(light_queue: str, configuration: Document | None) -> bool:
     """Tell whether brokers may have deleted a light queue that is not there.
 
@@ -126,14 +132,14 @@ def is_deleted_when_idle(light_queue: str, configuration: Document | None) -> bo
         light_queue: its name.
         configuration: what `topics.json` holds; None or empty when nothing tells.
     """
-    if not light_queue.startswith(LITE_PREFIX):
+    parent = lite_parent(light_queue)
+    if not parent:
         return False
     from rmqtool.formats.config_shapes import topics
 
-    parent = light_queue.removeprefix(LITE_PREFIX).partition("$")[0]
     found = [topic for topic in topics(configuration or {}) if topic.topic == parent]
     if not found:
         return True
     expiration = found[0].attributes.get(_LITE_EXPIRATION, "")
     is_positive = expiration.isdecimal() and any(digit != "0" for digit in expiration)
-    return is_positive and found[0].attributes.get(_MESSAGE_TYPE) == _LITE
+    return is_positive and found[0].is_lite

@@ -145,14 +145,29 @@ class Rules:
         "RemotingSerializable#fromJson",
         "white space in place of JSON is an error (fastjson2)",
     )
+    has_metadata_families = _since(
+        "5.3.1",
+        "ConfigRocksDBStorage#postLoad",
+        "databases of topics, groups and offsets have more families than the default one; before, "
+        "RocksDB does not open such a database",
+    )
     refuses_damaged_metadata = _since(
         "5.3.4",
         "RocksDBConfigManager#loadData",
         "rows of topics, groups or offsets in RocksDB that cannot be read stop the broker; before, "
         "it starts without them",
     )
+    has_queues_in_rocksdb = _since(
+        "5.2.0",
+        "RocksDBMessageStore",
+        "storeType=defaultRocksDB puts queues into RocksDB; before, topics, groups and offsets",
+    )
     has_timer = _since(
         "5.0.0", "TimerMessageStore", "there is a timer wheel, which must have its length"
+    )
+    has_pop = _since("5.0.0", "PopMessageProcessor", "consumers may pop messages")
+    has_lite_topics = _since(
+        "5.5.0", "LiteLifecycleManager", "topics may be lite: message.type=LITE"
     )
     has_state_version = _since(
         "5.0.0", "DataVersion, TopicConfig", "JSON has stateVersion and attributes"

@@ -16,7 +16,7 @@ from rmqtool.repair.remedies import DLEDGER, renames
 from rmqtool.repair.state.absent import RESET
 from rmqtool.rows import sentences
 from rmqtool.startup import report as startup
-from rmqtool.startup.report import outcome, verdict
+from rmqtool.startup.report import not_read, outcome, verdict
 from rmqtool.table import Column, Table, Type
 from rmqtool.tables.lost_messages import LOST_MESSAGES
 from rmqtool.times import iso_time
@@ -240,7 +240,7 @@ def _cost(prediction: Prediction) -> str:
         parts.append(f"{numbered(count, 'message')} missing in light queues")
     if count := prediction.timers_lost:
         parts.append(f"{numbered(count, 'timer message')} never delivered")
-    parts += [step.message for step in prediction.further]
+    parts += [step.message for step in prediction.further] + not_read(prediction)
     return "; ".join(parts) or "nothing"
 
 
@@ -534,7 +534,7 @@ def _consequence(seen: Examination) -> str:
             (segments, "commitlog file", "deleted"),
         ]
         costs = [f"{numbered(count, what)} {how}" for count, what, how in parts if count]
-        costs += [step.message for step in prediction.further]
+        costs += [step.message for step in prediction.further] + not_read(prediction)
         now = "" if seen.is_live else " now"
         return f"starting it{now} costs: {', '.join(costs)}"
     if worst := _damage(seen):

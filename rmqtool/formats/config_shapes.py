@@ -66,6 +66,11 @@ class TopicConfig:
         return self.attributes.get("queue.type") == "BatchCQ"
 
     @property
+    def is_lite(self) -> bool:
+        """Whether its messages go to light queues of its own, 5.5.0+."""
+        return self.attributes.get("message.type") == "LITE"
+
+    @property
     def is_compaction(self) -> bool:
         """Whether its messages are kept by key."""
         return self.attributes.get("cleanup.policy") == "COMPACTION"

@@ -98,6 +98,17 @@ class FurtherStep:
 
 
 @dataclass(frozen=True, slots=True)
+class Unread:
+    """A part of a store that a start does not read, or not in full."""
+
+    part: str  # what it is, a noun; `not known` where nothing says whether it is read
+    path: str  # where it is, relative to the store root
+    count: int | None  # messages, topics or rows; None where they are not counted
+    message: str  # what stays unread and what follows, in a sentence
+    before: str  # what to do before, while the release that wrote it runs; empty for nothing
+
+
+@dataclass(frozen=True, slots=True)
 class Prediction:
     """What the broker of a version would do if it were started on a store now."""
 
@@ -153,6 +164,7 @@ class Prediction:
     further: tuple[FurtherStep, ...] = ()
     # parts of the store that a broker also starts from and this does not look at
     not_modelled: tuple[str, ...] = ()
+    unread: tuple[Unread, ...] = ()  # what it does not read of the store
     # lines of its broker.conf that the broker passes over without a word
     ignored: tuple[str, ...] = ()
 
@@ -175,7 +187,7 @@ class Prediction:
     @property
     def costs(self) -> bool:
         """Whether the start costs anything: messages, a route to them, or what comes twice."""
-        return self.loses or bool(self.unrouted.messages or self.further)
+        return self.loses or bool(self.unrouted.messages or self.further or self.unread)
 
     @property
     def lacks_configuration(self) -> bool:

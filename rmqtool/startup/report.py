@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from typing import TYPE_CHECKING, Final
 
 from rmqtool.plural import counted
@@ -120,7 +121,20 @@ QUEUES: Final = Table(
         "queue_kind",
     ),
 )
-TABLES: Final = (VERDICT, LOSSES, STEPS, QUEUES)
+UNREAD: Final = Table(
+    "unread",
+    "a part of the store that this release does not read",
+    (
+        Column("part", Type.TEXT, "what it is; 'not known' where nothing says whether it is read"),
+        Column("path", Type.TEXT, "file or directory, relative to the store root"),
+        Column("count", Type.INT64, "messages, topics or rows that it has; null: not counted"),
+        Column("message", Type.TEXT, "what stays unread, and what follows"),
+        Column("before", Type.TEXT, "what to do first, while the release that wrote it runs"),
+    ),
+    shown=("part", "path", "count", "message", "before"),
+    below=("message", "before"),
+)
+TABLES: Final = (VERDICT, LOSSES, UNREAD, STEPS, QUEUES)
 SECTIONS: Final = tuple(table.name for table in TABLES)
 
 
@@ -135,6 +149,7 @@ def report(prediction: Prediction, *, all_queues: bool = False) -> list[Rows]:
     sections = [
         VERDICT.rows([[_verdict(prediction)]]),
         LOSSES.rows([list(_losses(prediction))]),
+        UNREAD.rows([[dataclasses.asdict(one) for one in prediction.unread]]),
         STEPS.rows([list(steps(prediction))]),
         QUEUES.rows([[_queue(queue) for queue in queues]]),
     ]
@@ -345,6 +360,7 @@ def _cost(prediction: Prediction, *, is_validated: bool) -> str:
     if prediction.has_no_log and prediction.queues:
         parts.append("there is no commitlog, so every queue would be deleted")
     parts += [step.message for step in prediction.further]
+    parts += not_read(prediction)
     if missing := prediction.missing.messages:
         if not parts:
             parts.insert(0, "starting it loses nothing more")
@@ -354,6 +370,12 @@ def _cost(prediction: Prediction, *, is_validated: bool) -> str:
         is_whole = is_validated or not prediction.files_unread
         parts.insert(0, "no message lost" if is_whole else "this start loses no message")
     return ", ".join(parts)
+
+
+def not_read(prediction: Prediction) -> list[str]:
+    """Say in a phrase which parts stay unread; empty where all are read."""
+    names = dict.fromkeys(one.part for one in prediction.unread)
+    return [f"not read: {', '.join(names)}"] if names else []
 
 
 def _loss_parts(prediction: Prediction) -> list[str]:

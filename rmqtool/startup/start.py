@@ -43,6 +43,7 @@ from rmqtool.startup.losses import LossCount, Losses
 from rmqtool.startup.model import Model
 from rmqtool.startup.outcomes import Before, index_outcome, queue_outcomes
 from rmqtool.startup.prediction import FurtherStep, Loss, Prediction, TopicLoss
+from rmqtool.startup.preflight import unread_parts
 from rmqtool.startup.queues import ConsumeQueue, EmptyLastFile
 from rmqtool.startup.settings import Settings, lengths_of, settings_of
 from rmqtool.startup.timers import timers, timers_delivered
@@ -56,6 +57,7 @@ from rmqtool.store.config_sources import (
     TOPICS,
     ConfigPresence,
 )
+from rmqtool.store.read_by import as_read_by
 from rmqtool.store.release import written_by
 
 if TYPE_CHECKING:
@@ -110,6 +112,7 @@ def _predict(
     store: Store, rules: Rules, settings: Settings, by_kernels: bool | None, as_user: str | None
 ) -> Prediction:
     loader = Loader(rules)
+    whole, store = store, as_read_by(store, rules.version)
     model = _load(store, rules, settings, loader)
     model.is_live, model.by_kernels = bool(store.lock_held()), by_kernels
     stages = _rocks_stages(store, model)
@@ -128,7 +131,8 @@ def _predict(
         run.load_index(store, stopped_cleanly=True)  # it stays as it is
     else:
         run.start(store)
-    return _prediction(store, model, before, run)
+    unread = tuple(unread_parts(whole, store, model, run.recovered))
+    return replace(_prediction(whole, store, model, before, run), unread=unread)
 
 
 def _settings(store: Store, rules: Rules) -> Settings:
@@ -267,7 +271,7 @@ def _load_queues(store: Store, model: Model, *, is_batch: bool) -> None:
             model.queues[topic, queue_id] = ConsumeQueue(topic, queue_id, files)
 
 
-def _prediction(store: Store, model: Model, before: Before, run: _Run) -> Prediction:
+def _prediction(whole: Store, store: Store, model: Model, before: Before, run: _Run) -> Prediction:
     """Join what the stages left into one answer."""
     log = model.commitlog
     fates = tuple(run.stages.fates() if run.stages else queue_outcomes(model, before))
@@ -278,11 +282,11 @@ def _prediction(store: Store, model: Model, before: Before, run: _Run) -> Predic
         losses = Losses()
     else:
         losses = LossCount(model, before.coverage, run.recovered, known).count(before.log)
-    timer = timers(store, model)
+    timer = timers(store if model.rules.has_timer else whole, model)
     further = [*run.stages.further(run.recovered, fates)] if run.stages else []
     unrouted = Loss()
     if run.recovered is not None and not model.loader.refusals:
-        absent = AbsentConfig(store, model, fates)
+        absent = AbsentConfig(whole, store, model, fates)
         unrouted = absent.unrouted()
         further += absent.steps()
     return Prediction(
@@ -455,7 +459,8 @@ class AbsentConfig:
     """What a start does without configuration that there ought to be.
 
     Args:
-        store: the store.
+        whole: the store.
+        store: the same as the release sees it.
         model: after the start.
         fates: of its queues.
 
@@ -463,8 +468,10 @@ class AbsentConfig:
         UnreadablePath: a directory may not be listed.
     """
 
-    def __init__(self, store: Store, model: Model, fates: Iterable[QueueOutcome]) -> None:
-        self._store, self._model = store, model
+    def __init__(
+        self, whole: Store, store: Store, model: Model, fates: Iterable[QueueOutcome]
+    ) -> None:
+        self._whole, self._store, self._model = whole, store, model
         self._presence = ConfigPresence(store, model.rules.version)
         self._fates = [fate for fate in fates if fate.readable]
 
@@ -489,8 +496,8 @@ class AbsentConfig:
 
     def _has_own(self, topic: str) -> bool:
         """Tell whether the queues of a topic are not only further queues of other messages."""
-        with Queues(self._store) as queues:
-            return have_messages(self._store, queues.queues_of(topic))
+        with Queues(self._whole) as queues:
+            return have_messages(self._whole, queues.queues_of(topic))
 
     def steps(self) -> Iterator[FurtherStep]:
         """Yield what would come for the second time, and who would start over."""

@@ -17,8 +17,10 @@ from rmqtool.errors import DecodeError
 from rmqtool.formats.properties import UNIQ_KEY
 from rmqtool.startup.census import whole_records
 from rmqtool.startup.records import RecordCheck
+from rmqtool.tables.pending import pending_timers
 
 if TYPE_CHECKING:
+    from rmqtool.rows import Row
     from rmqtool.startup.model import Model
     from rmqtool.startup.records import DispatchRequest
     from rmqtool.store.tree import Store
@@ -51,13 +53,17 @@ class TimerCopies:
             self.delivered.add(key)
 
 
-def timers_delivered(model: Model) -> int:
+def timers_delivered(model: Model, scanned: int = 0) -> int:
     """Count the timer messages that would be delivered again if the timer began anew.
+
+    Args:
+        model: the store.
+        scanned: queue offset of the timer's topic that it begins with.
 
     Raises:
         UnreadablePath: a file of the log may not be read.
     """
-    copies = TimerCopies()
+    copies = TimerCopies(scanned)
     check = RecordCheck(model.rules, model.settings, reads_v2=True)
     for file in model.commitlog.files:
         with file.open() as reader:
@@ -66,12 +72,29 @@ def timers_delivered(model: Model) -> int:
     return len(copies.delivered)
 
 
+def waiting_timers(store: Store) -> list[Row]:
+    """Give the timer messages that wait, in files, in RocksDB, or for the timer to read them.
+
+    Raises:
+        UnreadablePath: a file or a database cannot be read to its end.
+    """
+    rows = pending_timers(store)
+    return [row for row in rows if row["waits_in"] != "delay-level" and not row.get("extent")]
+
+
 def timers(store: Store, model: Model) -> Timers:
     """Count the timer messages that wait; none where no checkpoint of the timer says so.
+
+    Args:
+        store: as the release sees it.
+        model: of the start.
 
     Raises:
         UnreadablePath: a file of the timer cannot be read.
     """
+    if not model.rules.has_timer:
+        count = len(waiting_timers(store))
+        return Timers(count, count)
     try:
         values = store.timer_check()
     except DecodeError:
@@ -86,6 +109,4 @@ def timers(store: Store, model: Model) -> Timers:
     passed = None if log.starts.size else out_of_reach(store, values)
     lost = passed.timers if passed else 0
     total = sum(slot.timers for slot in slots) + unread + lost
-    if not model.rules.has_timer:
-        return Timers(total, total)
     return Timers(total, lost + sum(slot.timers for slot in slots if slot.is_lost))

@@ -113,6 +113,12 @@ def _read_config(place: Place, path: str) -> ConfigDocument:
     return ConfigDocument(place.name, "", {}, False, (*problems,))
 
 
+def is_known_config(name: str) -> bool:
+    """Tell whether a file in `config` is one whose readers are known, or no JSON at all."""
+    plain = name.removesuffix(BACKUP).removesuffix(TEMPORARY)
+    return not is_json(name) or plain in {*CONFIG_NAMES, *METRICS}
+
+
 def is_json(name: str) -> bool:
     """Tell by its name whether a file in `config` holds JSON."""
     name = name.removesuffix(BACKUP).removesuffix(TEMPORARY)

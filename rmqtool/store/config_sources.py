@@ -12,13 +12,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from rmqtool.broker import conf
+from rmqtool.broker.release import Version
 from rmqtool.broker.rules import Rules
 from rmqtool.formats.rocksdb_databases import MANAGERS, ONE, VERSION_2
 from rmqtool.store.artefact import TIMER_CHECK, ArtefactKind, FamilyDepth
 from rmqtool.store.config_files import BACKUP, CONFIG_NAMES, LIGHT_OFFSETS
 
 if TYPE_CHECKING:
-    from rmqtool.broker.release import Version
     from rmqtool.store.tree import Store
 
 CONFIG: Final = "config"
@@ -26,8 +26,8 @@ TOPICS: Final = "topics.json"
 GROUPS: Final = "subscriptionGroup.json"
 CONSUMER_OFFSETS: Final = "consumerOffset.json"
 DELAY_OFFSETS: Final = "delayOffset.json"
-_SEPARATE: Final = frozenset(manager.path for manager in MANAGERS.values())
-DATABASES: Final = _SEPARATE | {VERSION_2, ONE}
+SEPARATE: Final = frozenset(manager.path for manager in MANAGERS.values())
+DATABASES: Final = SEPARATE | {VERSION_2, ONE}
 
 
 class ConfigSources(NamedTuple):
@@ -45,7 +45,9 @@ def sources_of(store: Store, version: Version) -> ConfigSources:
     """
     broker_conf = store.broker_conf
     if broker_conf is None:
-        there = DATABASES.intersection(one.path for one in store.rocksdb())
+        there = DATABASES.intersection(
+            one.path for one in store.rocksdb() if Version.known(one.since) <= version
+        )
         return ConfigSources(VERSION_2 not in there, there)
     if conf.CONFIG_MANAGER.of(broker_conf, version) == conf.SECOND_CONFIG_MANAGER:
         return ConfigSources(False, frozenset({VERSION_2}))
@@ -53,7 +55,7 @@ def sources_of(store: Store, version: Version) -> ConfigSources:
         return ConfigSources(True, frozenset())
     if conf.ONE_CONFIG_DATABASE.of(broker_conf, version):
         return ConfigSources(True, frozenset({ONE}))
-    return ConfigSources(True, _SEPARATE)
+    return ConfigSources(True, SEPARATE)
 
 
 class ConfigPresence:
@@ -72,7 +74,7 @@ class ConfigPresence:
         self.sources = sources_of(store, version)
         read = self.sources.databases
         if ONE in read:  # a start takes along what it finds in those of before
-            read |= _SEPARATE
+            read |= SEPARATE
         self._databases = {one.path for one in store.rocksdb()} & read
         self._files = _files(store)
         self._is_light = conf.LMQ.of(store.broker_conf, version)

@@ -69,6 +69,7 @@ class Store:
     broker_conf: BrokerConf | None = field(default=None, repr=False)
     oddities: tuple[Oddity, ...] = ()  # what is in the way of an artefact in the root
     follows_conf: bool = False  # configured lengths count even where files that agree have others
+    hidden: frozenset[str] = frozenset()  # paths of databases that nobody looks at
 
     def branches_of(self, *kinds: ArtefactKind) -> list[Artefact]:
         """Give the branches of some kinds, in order of their paths."""
@@ -305,7 +306,9 @@ class Store:
         """
         if self.asked.kind is ArtefactKind.ROCKSDB:
             return [rocksdb(self.asked.place, self.asked.path)]
-        return [] if self.asked.kind is not ArtefactKind.STORE else list(rocksdb_stores(self.root))
+        if self.asked.kind is not ArtefactKind.STORE:
+            return []
+        return [one for one in rocksdb_stores(self.root) if one.path not in self.hidden]
 
     def queue_database(self) -> RocksDb | None:
         """Give the database that the store's queues lie in; None without one.

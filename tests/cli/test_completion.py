@@ -86,7 +86,7 @@ def test_codes() -> None:
     assert "commitlog" in offers("validate", "--only", "")
     assert list(CODES) == offers("validate", "--ignore", "")
     assert ["CL-MAGIC"] == offers("help", "CL-MA")
-    assert ["verdict", "losses", "steps", "queues"] == offers("startup", "--section", "")
+    assert ["verdict", "losses", "unread", "steps", "queues"] == offers("startup", "--section", "")
     assert ["quick", "full", "deep"] == offers("validate", "--level", "")
     assert ["json", "jsonl", "json-schema"] == offers("info", "--format", "j")
 

@@ -19,12 +19,17 @@ class Startup(Command):
     of reach. It says where dispatch goes on, and gives the next offset of each queue. Nothing is
     written. The exit code is 1 when a start costs messages, delivers some twice, or fails.
 
-    Sections: verdict, losses, steps, queues. Losses are of eight kinds. 'lost': cut off the log for
-    good. 'cut': still in the log, but its queue no longer leads to it. 'unlisted': in the log, and
-    its own topic and queue do not lead to it. 'misdelivered': another topic or queue leads to it.
-    'unrouted': in reach, but its topic is not configured, so that no client finds a route. 'light':
-    in the log, and a light queue that it names does not get it. 'compacted': in the log, and
-    compaction/ does not get it, which consumers of its topic read. 'deleted-topic', for
+    It is the preflight of an upgrade or a downgrade, too: with --broker-version, the release that
+    will run, and --broker-conf, its file. Section 'unread' names each part that this release does
+    not read, what follows, and what to do before; what is not known is named, too. The exit code is
+    then 1.
+
+    Sections: verdict, losses, unread, steps, queues. Losses are of eight kinds. 'lost': cut off the
+    log for good. 'cut': still in the log, but its queue no longer leads to it. 'unlisted': in the
+    log, and its own topic and queue do not lead to it. 'misdelivered': another topic or queue leads
+    to it. 'unrouted': in reach, but its topic is not configured, so that no client finds a route.
+    'light': in the log, and a light queue that it names does not get it. 'compacted': in the log,
+    and compaction/ does not get it, which consumers of its topic read. 'deleted-topic', for
     information: as 'unlisted', in topics that are configured no more. Timer messages that wait are
     a step, with those that the broker would never deliver: a release before 5.0.0 delivers none.
     Steps, too, are what missing offsets cost: 'repeat', 'start_over'.
@@ -110,6 +115,11 @@ class Startup(Command):
                 "correct storePathCommitLog"
             )
             return NO
+        if prediction.unread:
+            self.delivery.note(
+                "next, while the release that wrote the store still runs: see `before` in section "
+                "unread, then ask again"
+            )
         reset = " --reset-config" if prediction.lacks_configuration else ""
         repair = f"rmqtool repair {shlex.quote(self.store)}{reset} --dry-run"
         self.delivery.note(f"next, before any broker is started: {repair}")

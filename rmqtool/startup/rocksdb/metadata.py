@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from rmqtool.broker.conf import POP_DATABASE
 from rmqtool.errors import DamagedDatabase
 from rmqtool.formats.rocksdb_databases import (
+    DEFAULT,
     FORBIDDEN,
     MANAGERS,
     POP_STORE,
@@ -43,11 +44,19 @@ def refuse_metadata(store: Store, rules: Rules, loader: Loader) -> None:
         database = open_database(store, path, loader)
         if database is not None:
             with database:
+                _refuse_families(database, rules, loader)
                 _refuse_rows(database, rules, loader)
     if store.broker_conf is None or POP_DATABASE.of(store.broker_conf, rules.version):
         database = open_database(store, POP_STORE, loader)
         if database is not None:
             database.close()
+
+
+def _refuse_families(database: Database, rules: Rules, loader: Loader) -> None:
+    """Note a database with families that the release does not open: RocksDB then opens none."""
+    others = sorted(set(database.families) - {DEFAULT})
+    if others and not rules.has_metadata_families:
+        loader.refuse(database.path, f"{rules.version} does not know its family {others[0]}")
 
 
 def _refuse_rows(database: Database, rules: Rules, loader: Loader) -> None:

@@ -14,11 +14,12 @@ import numpy as np
 from rmqtool.broker import conf
 from rmqtool.broker.dispatch import QUEUED_TYPES, TRANSACTION, DispatchThrows
 from rmqtool.broker.names import LMQ_PREFIX
-from rmqtool.formats.rocksdb_databases import QUEUES, SEPARATE_QUEUES
+from rmqtool.formats.rocksdb_databases import QUEUES
 from rmqtool.startup.load import queue_directories
 from rmqtool.startup.model import Int64s, Model, QueueKey
 from rmqtool.startup.rocksdb.keyed_queue import KeyedQueue
-from rmqtool.store.rocksdb import is_rocksdb
+from rmqtool.store.read_by import has_queues_in_rocksdb_alone, queue_database_of
+from rmqtool.store.rocksdb import is_queue_database
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -189,18 +190,17 @@ class RocksSettings:
 def rocks_settings(store: Store, rules: Rules) -> RocksSettings | None:
     """Say what of a store is in RocksDB; None where queues are in files alone."""
     if store.broker_conf is None:
-        return _shown_by_files(store)
+        return _shown_by_files(store, rules)
     broker_conf, version = store.broker_conf, rules.version
     has_index = conf.INDEX_IN_ROCKSDB.of(broker_conf, version)
     has_timers = conf.TIMER_IN_ROCKSDB.of(broker_conf, version)
     has_halves = conf.HALVES_IN_ROCKSDB.of(broker_conf, version)
-    is_alone = conf.STORE_TYPE.of(broker_conf, version) == conf.ROCKSDB_STORE
+    is_alone = has_queues_in_rocksdb_alone(broker_conf, version)
     is_double = not is_alone and conf.DOUBLE_WRITE.of(broker_conf, version)
     if not (is_alone or is_double or has_index or has_timers or has_halves):
         return None
-    path = SEPARATE_QUEUES if conf.SEPARATE_DATABASE.of(broker_conf, version) else QUEUES
     return RocksSettings(
-        path if is_alone or is_double else "",
+        queue_database_of(broker_conf, version),
         has_files=not is_alone,
         rocksdb_leads=is_alone
         or (is_double and conf.OFFSETS_BY.of(broker_conf, version) == conf.ROCKSDB_STORE),
@@ -214,9 +214,9 @@ def rocks_settings(store: Store, rules: Rules) -> RocksSettings | None:
     )
 
 
-def _shown_by_files(store: Store) -> RocksSettings | None:
+def _shown_by_files(store: Store, rules: Rules) -> RocksSettings | None:
     """Take what lies there for what is configured."""
-    there = [path for path in (QUEUES, SEPARATE_QUEUES) if is_rocksdb(store.root.child(path))]
+    there = [one.path for one in store.rocksdb() if is_queue_database(one.path)]
     if not there:
         return None
     topics = {topic for topic, *_ in queue_directories(store.root.child(QUEUES))}
@@ -226,5 +226,5 @@ def _shown_by_files(store: Store) -> RocksSettings | None:
         has_files=bool(topics),
         rocksdb_leads=not topics,
         rocksdb_is_read=not topics,
-        has_light_alone=bool(topics) and not has_light,
+        has_light_alone=(bool(topics) and not has_light and rules.may_keep_light_queues_in_rocksdb),
     )
