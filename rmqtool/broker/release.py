@@ -33,6 +33,18 @@ class Version(NamedTuple):
         """The first two numbers, such as `5.3`."""
         return f"{self.major}.{self.minor}"
 
+    @property
+    def rules_of(self) -> Version:
+        """The release whose rules count: itself, or the newest known one before it."""
+        return self if self in RELEASES else max(one for one in RELEASES if one <= self)
+
+    @property
+    def doubt(self) -> str:
+        """What to say of a release that is not known; empty for others."""
+        if self in RELEASES:
+            return ""
+        return f"{self} is not known here: the rules of {self.rules_of} are applied, unproven"
+
     @classmethod
     def known(cls, text: str) -> Version:
         """Give the release that the code itself names by its three numbers, such as `5.3.3`."""
@@ -60,7 +72,11 @@ class Version(NamedTuple):
         major, minor, patch = match.groups()
         line = f"{int(major)}.{int(minor)}"
         if line not in LINES:
-            raise UsageError(option=option, reason=f"the rules of {text} are not known; {known}")
+            reason = f"the rules of {text} are not known; {known}"
+            if (int(major), int(minor)) > RELEASES[-1][:2]:
+                newest = RELEASES[-1]
+                reason += f"; {newest} has the newest rules, in startup: --rules-of {newest}"
+            raise UsageError(option=option, reason=reason)
         return LINES[line] if patch is None else cls(int(major), int(minor), int(patch))
 
 

@@ -35,6 +35,7 @@ def run(command: Command) -> int:
     """
     if not command.is_declared:
         return command.run()
+    _doubt_release(command)
     if _value(command, "format") == Format.JSON_SCHEMA:
         return command.describe()
     places = {
@@ -55,6 +56,20 @@ def run(command: Command) -> int:
                 say(sentence)
         code = replace(command, **_replaced(command, places, meant)).run()  # type: ignore[type-var]
         return IN_PART if not opened.is_whole and code in {DONE, NO} else code
+
+
+def _doubt_release(command: Command) -> None:
+    """Say that a release of a known line is not known itself.
+
+    Raises:
+        UsageError: it is no version, or its rules are not known.
+    """
+    version = _value(command, "broker_version")
+    if isinstance(version, str) and not _value(command, "rules_of"):
+        from rmqtool.broker.release import Version
+
+        if (doubt := Version.parse(version).doubt) and not _value(command, "quiet"):
+            say(doubt)
 
 
 def is_plain(path: str) -> bool:

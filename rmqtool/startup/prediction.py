@@ -113,6 +113,7 @@ class Prediction:
     """What the broker of a version would do if it were started on a store now."""
 
     version: str  # the release
+    rules_of: str  # the release whose rules were applied; another where that one is not known
     is_proven: bool  # whether the tests compare this very release with the real broker
     refusals: tuple[Refusal, ...]  # why it would not start; empty when it would
     stopped_cleanly: bool  # whether it recovers normally; there is an `abort` otherwise

@@ -331,7 +331,12 @@ def verdict(prediction: Prediction, *, is_validated: bool = False) -> str:
 def outcome(prediction: Prediction) -> str:
     """Say whether the broker would come up, and how, without what it costs."""
     when = "if its broker died now, " if prediction.is_live else ""
-    return f"{when}a {prediction.version} broker would {_outcome(prediction)}"
+    doubt = ""
+    if prediction.rules_of != prediction.version:
+        doubt = f" (unproven: by the rules of {prediction.rules_of})"
+    elif not prediction.is_proven:
+        doubt = " (unproven: by its source)"
+    return f"{when}a {prediction.version} broker{doubt} would {_outcome(prediction)}"
 
 
 def _outcome(prediction: Prediction) -> str:

@@ -291,6 +291,7 @@ def _prediction(whole: Store, store: Store, model: Model, before: Before, run: _
         further += absent.steps()
     return Prediction(
         version=str(model.rules.version),
+        rules_of=str(model.rules.version.rules_of),
         is_proven=model.rules.is_proven,
         refusals=tuple(model.loader.refusals),
         stopped_cleanly=model.stopped_cleanly,

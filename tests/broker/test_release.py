@@ -18,6 +18,7 @@ from rmqtool.rebuild.options import RebuildOptions
 from rmqtool.repair.options import RepairOptions
 from rmqtool.report.gather import gather
 from rmqtool.startup import predict
+from rmqtool.startup.report import verdict
 from rmqtool.store.tree import open_store
 from tests.stores import broker_conf, fixture_names, fixture_store, manifest
 
@@ -77,6 +78,25 @@ def test_taken_everywhere(text: str) -> None:
     """A release may be named as people, files and RocketMQ itself name it."""
     assert TAKEN[text] == Version.parse(text)
     assert all(ask(text) for ask in ASK.values())
+
+
+@pytest.mark.parametrize(("text", "rules"), {"5.5.7": "5.5.1", "5.3.99": "5.3.4"}.items())
+def test_unknown_patch(text: str, rules: str, tmp_path: Path) -> None:
+    """A release that is not known does not pass for a known one: the answer says whose rules."""
+    version = Version.parse(text)
+    assert str(version.rules_of) == rules
+    assert version.doubt.startswith(f"{text} is not known here: the rules of {rules}")
+    assert not Version.parse(rules).doubt
+    prediction = predict(open_store(fixture_store("rocketmq-4.9.3-traffic", tmp_path)), text)
+    assert f"a {text} broker (unproven: by the rules of {rules}) would" in verdict(prediction)
+    assert not prediction.is_proven
+
+
+def test_known_but_unproven(tmp_path: Path) -> None:
+    """What was never compared with a broker of that release is said to be so."""
+    store = open_store(fixture_store("rocketmq-4.9.3-traffic", tmp_path))
+    assert "a 5.4.0 broker (unproven: by its source) would" in verdict(predict(store, "5.4.0"))
+    assert "unproven" not in verdict(predict(store, "5.5.1"))
 
 
 def test_order() -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Annotated
 
 from rmqtool.cli.completion.values import broker_versions, startup_sections
@@ -10,6 +10,7 @@ from rmqtool.cli.declaration import Command, Option
 from rmqtool.cli.delivery import Delivery
 from rmqtool.cli.exits import DONE, NO
 from rmqtool.cli.options import SECTION, AsUser, BrokerConf, StorePath, UnpackLimit, sections
+from rmqtool.errors import UsageError
 
 
 @dataclass(frozen=True)
@@ -64,6 +65,16 @@ class Startup(Command):
             completes=broker_versions,
         ),
     ] = None
+    rules_of: Annotated[
+        str | None,
+        Option(
+            "--rules-of",
+            "Predict a release that is not known, such as 6.0.0, by the rules of this one. The "
+            "answer says that it is unproven.",
+            "V",
+            completes=broker_versions,
+        ),
+    ] = None
     section: Annotated[tuple[str, ...], SECTION._replace(completes=startup_sections)] = ()
     all_queues: Annotated[
         bool, Option("--all-queues", "Show queues that nothing happens to, too.")
@@ -72,6 +83,11 @@ class Startup(Command):
     unpack_limit: UnpackLimit = None
     as_user: AsUser = None
     delivery: Delivery = Delivery()
+
+    def __post_init__(self) -> None:
+        if self.rules_of and not self.broker_version:
+            reason = "it needs --broker-version, the release that is predicted"
+            raise UsageError(option="--rules-of", reason=reason)
 
     def describe(self) -> int:
         """Write what the rows of the sections are."""
@@ -92,7 +108,9 @@ class Startup(Command):
         self.delivery.keep_out_of(self.store)
         wanted = sections(self.section, SECTIONS)
         store = open_store(self.store, self.broker_conf)
-        prediction = predict(store, self.broker_version, as_user=self.as_user)
+        prediction = predict(store, self.rules_of or self.broker_version, as_user=self.as_user)
+        if self.rules_of and self.broker_version:
+            prediction = replace(prediction, version=self.broker_version, is_proven=False)
         reported = report(prediction, all_queues=self.all_queues)
         found = [rows for rows in reported if rows.name in wanted]
         if len(found) == 1:
