@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from rmqtool.cli.main import main
-from rmqtool.store import fleet as below
+from rmqtool.store import root
 from rmqtool.store.config_files import CONFIG_NAMES
 from tests.hostile.stranger import NOBODY, SEGMENT, Scene, give
 
@@ -71,7 +71,7 @@ def test_many(
     for number in range(9):
         make_store(tmp_path / str(number))
     assert main(["validate", str(tmp_path), "--recursive", "--quiet"]) == 0
-    monkeypatch.setattr(below, "MOST_LISTED", 5)
+    monkeypatch.setattr(root, "MOST_LISTED", 5)
     capfd.readouterr()
     assert main(["validate", str(tmp_path), "--recursive", "--quiet"]) == 3
     *stores, last = [json.loads(line) for line in capfd.readouterr().out.splitlines()]
