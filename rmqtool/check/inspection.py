@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar
 
 from rmqtool.broker.release import COMMONEST
 from rmqtool.broker.rules import Rules
+from rmqtool.derive.placement import ALL_IN_BOTH, QueuePlacement
 from rmqtool.errors import DamagedDatabase, UnreadablePath
 from rmqtool.findings.finding import At, finding
 from rmqtool.findings.registry_layout import FS_READ
@@ -60,7 +61,7 @@ class CheckScope:
     compares_index: bool = False  # whether the index is compared with the log
     has_rocksdb_queues: bool = False  # whether queues lie in RocksDB
     compares_rocksdb: bool = False  # whether they are compared with the log
-    light_in_rocksdb: bool = False  # light queues lie in RocksDB and nowhere else
+    placement: QueuePlacement = ALL_IN_BOTH  # which queues are in files, and which in RocksDB
     has_metadata_2: bool = False  # whether topics, groups and offsets lie in RocksDB, of version 2
     taken_over: frozenset[str] = frozenset()  # paths of the segments that are not read again
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import time
 from contextlib import suppress
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from rmqtool.broker.conf import DOUBLE_WRITE, ROCKSDB_KEYS
@@ -36,8 +37,8 @@ from rmqtool.check.state import (
     timer,
 )
 from rmqtool.check.state.absent import MissingConfig
-from rmqtool.derive.settings import light_queues_in_rocksdb_only
-from rmqtool.errors import UnreadablePath
+from rmqtool.derive.placement import ALL_IN_BOTH, QueuePlacement, placement_of
+from rmqtool.errors import EngineMissing, UnreadablePath
 from rmqtool.findings.catalogue import Severity
 from rmqtool.findings.finding import At, finding
 from rmqtool.findings.registry_layout import FS_OWNER
@@ -431,10 +432,22 @@ def _scope(
         compares_index=reads and has_index and options.wants("index"),
         has_rocksdb_queues=in_rocksdb,
         compares_rocksdb=in_rocksdb and can_read and reads and options.wants("consumequeue"),
-        light_in_rocksdb=in_rocksdb and light_queues_in_rocksdb_only(store, Rules(version), topics),
+        placement=_placement(inspection, Rules(version), topics) if in_rocksdb else ALL_IN_BOTH,
         has_metadata_2=rocksdb is not None and rocksdb.has_metadata_2,
         taken_over=taken_over,
     )
+
+
+def _placement(inspection: Inspection, release: Rules, in_files: list[str]) -> QueuePlacement:
+    names = partial(_names_in_rocksdb, inspection)
+    return placement_of(inspection.store, release, in_files, names)
+
+
+def _names_in_rocksdb(inspection: Inspection) -> list[tuple[bytes, int]]:
+    with suppress(UnreadablePath, EngineMissing):  # the check of the queues says so
+        if (source := inspection.queues.database.source) is not None:
+            return source.names
+    return []
 
 
 def _rocksdb(inspection: Inspection) -> RocksChecks | None:

@@ -11,6 +11,7 @@ from rmqtool.broker.dispatch import DispatchRules, parse_delay_levels
 from rmqtool.broker.names import LMQ_PREFIX, SCHEDULE_TOPIC
 from rmqtool.broker.rules import Rules
 from rmqtool.derive.delays import SAMPLED_UNITS, observed_delays
+from rmqtool.derive.placement import placement_of
 from rmqtool.errors import UnreadablePath
 from rmqtool.formats import config_shapes
 from rmqtool.formats.consume_queue import CQ_UNIT_SIZE
@@ -19,8 +20,6 @@ from rmqtool.queues.discovery import Queues
 from rmqtool.store.rocksdb import is_queue_database
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
     from rmqtool.broker.release import Version
     from rmqtool.queues.rocks import RocksQueues
     from rmqtool.store.tree import Store
@@ -42,7 +41,7 @@ def rules_of(store: Store, version: Version) -> DispatchRules:
     if broker_conf is None:
         multi_dispatch = lmq = has_lmq_queues(store)
     else:
-        in_rocksdb = light_queues_in_rocksdb_only(store, release, ())
+        in_rocksdb = placement_of(store, release, (), tuple).light_only
         multi_dispatch = conf.MULTI_DISPATCH.of(broker_conf) and not in_rocksdb
         lmq = conf.LMQ.of(broker_conf)
     return DispatchRules(
@@ -114,25 +113,6 @@ def _stored_delays(queues: RocksQueues, levels: tuple[int, ...]) -> tuple[int, .
         if delays:
             found[queue_id] = delays.most_common(1)[0][0]
     return tuple(found)
-
-
-def light_queues_in_rocksdb_only(store: Store, release: Rules, topics: Iterable[str]) -> bool:
-    """Tell whether a store with queues in files and in RocksDB keeps light queues in RocksDB alone.
-
-    The configuration decides; without one, that no light queue is in files.
-
-    Args:
-        store: one that has queues in RocksDB, or is to have them.
-        release: of the broker.
-        topics: those with queues in files.
-    """
-    if store.broker_conf is None:
-        return not any(topic.startswith(LMQ_PREFIX) for topic in topics)
-    return (
-        release.may_keep_light_queues_in_rocksdb
-        and conf.DOUBLE_WRITE.of(store.broker_conf)
-        and conf.LIGHT_QUEUES_IN_ROCKSDB.of(store.broker_conf)
-    )
 
 
 def run_units(store: Store) -> int:

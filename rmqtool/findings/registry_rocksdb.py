@@ -201,6 +201,17 @@ RQ_PAIR: Final = Code(
     remedy="make both equal before any start: rebuild the one that is wrong",
     command=REBUILD_CQ,
 )
+RQ_LIGHT: Final = Code(
+    "RQ-LIGHT",
+    DAMAGE,
+    Owner.PERSON,
+    meaning="messages of a light queue are in neither store: light queues are in RocksDB alone, "
+    "and rocksdbCQSelectiveDoubleWriteEnable writes only those of lite topics there",
+    consequence="consumers of the light queue do not get these messages; the log has them",
+    remedy="set message.type=LITE for the topic, or rocksdbCQSelectiveDoubleWriteEnable=false, and "
+    "rebuild the queues",
+    command=REBUILD_CQ,
+)
 RI_ENTRY: Final = Code(
     "RI-ENTRY",
     DAMAGE,

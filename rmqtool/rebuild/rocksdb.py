@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final, Generic, Self, TypeVar
 
 import numpy as np
 
-from rmqtool.broker.names import LMQ_PREFIX, topic_text
+from rmqtool.broker.names import topic_text
 from rmqtool.derive.queue_runs import QueueKind
 from rmqtool.errors import UnreadablePath
 from rmqtool.formats.consume_queue import CQ_UNIT, CQ_UNIT_SIZE
@@ -36,6 +36,7 @@ if TYPE_CHECKING:
 
     import numpy.typing as npt
 
+    from rmqtool.derive.placement import QueuePlacement
     from rmqtool.queues.rocks import RocksQueues
     from rmqtool.rebuild.comparing import ComparingSink
     from rmqtool.rebuild.consume_queue import QueueFileBytes
@@ -54,13 +55,13 @@ class _Beside(Generic[Files]):
 
     Args:
         files: takes the index, and queues in files.
-        light_only: light queues lie in RocksDB alone.
+        placement: which queues are in files, and which are in RocksDB.
         has_files: queues lie in files, too.
     """
 
-    def __init__(self, files: Files, *, light_only: bool, has_files: bool) -> None:
+    def __init__(self, files: Files, placement: QueuePlacement, *, has_files: bool) -> None:
         self._files: Files = files
-        self._has_files, self._light = has_files, light_only
+        self._has_files, self._placement = has_files, placement
 
     def _take(self, piece: QueueFileBytes) -> None:
         raise NotImplementedError
@@ -71,11 +72,11 @@ class _Beside(Generic[Files]):
         Raises:
             DamagedDatabase: a database that is compared cannot be read.
         """
-        for piece in pieces:
+        topic = pieces[0].topic
+        for piece in pieces if self._placement.in_rocksdb(topic) else ():
             if piece.kind is QueueKind.CONSUME_QUEUE and not piece.is_filler:
                 self._take(piece)
-        is_light = pieces[0].topic.startswith(LMQ_PREFIX)
-        if self._has_files and not (self._light and is_light):
+        if self._has_files and self._placement.in_files(topic):
             self._files.put(pieces)
 
     def put_entries(self, built: BuiltEntries) -> None:
@@ -96,14 +97,20 @@ class RocksSink(_Beside["WritingSink"]):
         store: whose log tells the store times of records.
         path: of the database.
         files: takes the index, and queues in files.
-        light_only: light queues lie in RocksDB alone.
+        placement: which queues are in files, and which are in RocksDB.
         has_files: queues are written in files, too.
     """
 
     def __init__(
-        self, store: Store, path: str, files: WritingSink, *, light_only: bool, has_files: bool
+        self,
+        store: Store,
+        path: str,
+        files: WritingSink,
+        placement: QueuePlacement,
+        *,
+        has_files: bool,
     ) -> None:
-        super().__init__(files, light_only=light_only, has_files=has_files)
+        super().__init__(files, placement, has_files=has_files)
         self._writer = DatabaseWriter(files.tree(path), FAMILIES)
         self._log = LogReader(store.old_commitlog, store.commitlog)
         self._last: dict[tuple[bytes, int], tuple[int, int, int]] = {}
@@ -215,13 +222,18 @@ class RocksComparingSink(_Beside["ComparingSink"]):
         queues: in the database.
         files: compares the index, and queues in files.
         has_files: queues lie in files, too.
-        light_only: light queues lie in RocksDB alone.
+        placement: which queues are in files, and which are in RocksDB.
     """
 
     def __init__(
-        self, queues: RocksQueues, files: ComparingSink, *, light_only: bool, has_files: bool
+        self,
+        queues: RocksQueues,
+        files: ComparingSink,
+        placement: QueuePlacement,
+        *,
+        has_files: bool,
     ) -> None:
-        super().__init__(files, light_only=light_only, has_files=has_files)
+        super().__init__(files, placement, has_files=has_files)
         self._queues = queues
         self._next: dict[tuple[str, int], int] = {}
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 from rmqtool.broker import conf
 from rmqtool.broker.release import Version
 from rmqtool.broker.rules import Rules
-from rmqtool.derive.settings import light_queues_in_rocksdb_only, rocksdb_rules, rules_of
+from rmqtool.derive.placement import QueuePlacement, placement_of
+from rmqtool.derive.settings import rocksdb_rules, rules_of
 from rmqtool.errors import UnreadablePath
 from rmqtool.formats.rocksdb_databases import QUEUES, SEPARATE_QUEUES
 from rmqtool.queues.discovery import Queues
@@ -87,10 +89,19 @@ def _topics_in_files(store: Store) -> list[str]:
         return []
 
 
-def is_light_only(store: Store) -> bool:
-    """Tell whether a combined store keeps light queues in RocksDB alone."""
+def placement(store: Store) -> QueuePlacement:
+    """Say which queues of a store are in files, and which are in RocksDB."""
     release = Rules(written_by(store).version)
-    return light_queues_in_rocksdb_only(store, release, _topics_in_files(store))
+    return placement_of(store, release, _topics_in_files(store), partial(_names_in_rocksdb, store))
+
+
+def _names_in_rocksdb(store: Store) -> list[tuple[bytes, int]]:
+    try:
+        with Queues(store) as queues:
+            source = queues.database.source
+            return [] if source is None else source.names
+    except UnreadablePath:  # which is why it is rebuilt
+        return []
 
 
 def rules_for(store: Store, options: RebuildOptions) -> tuple[DispatchRules, str]:

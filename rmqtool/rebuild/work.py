@@ -36,8 +36,8 @@ from rmqtool.rebuild.sinks import CountingSink, WritingSink
 from rmqtool.rebuild.store_type import (
     database_of,
     index_types,
-    is_light_only,
     missing_database,
+    placement,
     rules_for,
     store_types,
 )
@@ -189,8 +189,8 @@ def _run_writing_queues(
 
     path = database.path if database else missing_database(store) or QueueKind.CONSUME_QUEUE
     has_files = StoreType.FILES in types
-    light_only = is_light_only(store)
-    with RocksSink(store, path, files, light_only=light_only, has_files=has_files) as sink:
+    where = placement(store)
+    with RocksSink(store, path, files, where, has_files=has_files) as sink:
         result = run(store, options, sink, advance)
         sink.finish()
     return result
@@ -225,7 +225,7 @@ def _run_comparing_queues(
         sink = RocksComparingSink(
             queues.database.source,
             files,
-            light_only=is_light_only(store),
+            placement(store),
             has_files=StoreType.FILES in types,
         )
         result = run(store, options, sink, advance, files.cut)

@@ -44,7 +44,7 @@ def missing(model: Model, coverage: UnitCoverage, configuration: Document | None
     Raises:
         UnreadablePath: a file of the log may not be read.
     """
-    if not model.dispatch_rules.multi_dispatch:
+    if not model.light_rules.multi_dispatch:
         return Loss()
     found: dict[str, list[int]] = {}
     check = RecordCheck(model.rules, model.settings, reads_v2=True)
@@ -67,7 +67,7 @@ def missing(model: Model, coverage: UnitCoverage, configuration: Document | None
 
 def _lacking(model: Model, record: DispatchRequest, leads: Callable[[QueueKey], bool]) -> list[str]:
     """Give the light queues that a record names and that do not lead to it."""
-    if not model.dispatch_rules.multi_dispatches(record.topic):
+    if not model.light_rules.multi_dispatches(record.topic):
         return []
     lacking = []
     for topic, text in zip(*light_queues(record.properties), strict=True):

@@ -88,6 +88,11 @@ class Model:
         """Topics that have a queue."""
         return frozenset(topic for topic, _ in (*self.queues, *self.batch_queues))
 
+    @property
+    def light_rules(self) -> DispatchRules:
+        """By which records are to be in light queues."""
+        return self.dispatch_rules
+
     def extent(self, topic: str, queue_id: int) -> tuple[int, int] | None:
         """Give the smallest and the next offset of a consume queue; None without it."""
         queue = self.queues.get((topic, queue_id))

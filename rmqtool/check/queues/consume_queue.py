@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from rmqtool.broker.names import LMQ_PREFIX, topic_text
+from rmqtool.broker.names import topic_text
 from rmqtool.check.observer import NONE_PROVEN
 from rmqtool.check.queues.consume_queue_ext import ExtUnits
 from rmqtool.check.queues.grouping import grouped
@@ -89,7 +89,7 @@ class QueueComparer:
         for run in runs:
             if len(lost) and _is_within(lost, run):
                 continue  # of records that a gap has taken with it
-            if self._inspection.scope.light_in_rocksdb and run.topic.startswith(LMQ_PREFIX.raw):
+            if not self._inspection.scope.placement.in_files(topic_text(run.topic)):
                 continue
             state = self._states.get((run.topic, run.queue_id)) or self._new_state(run)
             if topic is not None and state.topic != topic:

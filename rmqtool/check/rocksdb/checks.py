@@ -17,6 +17,7 @@ from rmqtool.broker.conf import (
     READ_FROM,
     RECOVERED_FILES,
     ROCKSDB_STORE,
+    SELECTIVE,
     STORE_TYPE,
 )
 from rmqtool.broker.names import (
@@ -43,6 +44,7 @@ from rmqtool.findings.registry_rocksdb import (
     RQ_CKPT,
     RQ_EMPTIED,
     RQ_EXPIRED,
+    RQ_LIGHT,
     RQ_MAX,
     RQ_MIN,
     RQ_PAIR,
@@ -55,6 +57,7 @@ from rmqtool.queues.rocks import RocksQueues
 from rmqtool.store.config_files import read_config
 from rmqtool.store.record_heads import LogReader
 from rmqtool.store.rocksdb import is_queue_database
+from rmqtool.words import counted
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -242,6 +245,7 @@ class EndJudge:
         comparer, topic = self._comparer, self._inspection.options.topic
         try:
             names = {*comparer.source.names, *comparer.seen}
+            names = {name for name in names if comparer.keeps(name[0])}
             for name in sorted(names):
                 seen = comparer.queue_of(*name)
                 if topic in {None, seen.queue.topic}:
@@ -428,6 +432,8 @@ class EndJudge:
             name = topic_text(topic)
             if topic.startswith(LMQ_PREFIX.raw) or ends.maximum is None:
                 continue
+            if not self._comparer.keeps(topic):
+                continue
             queue = self._inspection.units("queues").get((name, queue_id))
             if queue is None or any(queue.unread()):
                 continue
@@ -481,6 +487,10 @@ def finish_rocks(
 ) -> Iterator[Finding]:
     """Judge the queues in RocksDB when the log was read to its end."""
     yield from comparer.rest()
+    for topic, count in sorted(comparer.nowhere.items()):
+        message = f"light queue {topic}: {counted(count, 'message')} in no queue: "
+        message += f"{SELECTIVE.name} leaves out topics that are not lite"
+        yield finding(RQ_LIGHT, At(comparer.source.path), message, expected=count, actual=0)
     if facts.is_known:
         judge = EndJudge(inspection, facts, comparer)
         yield from judge.check()

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple, Self
 
 import numpy as np
 
-from rmqtool.broker.names import is_deleted
+from rmqtool.broker.names import is_deleted, topic_text
 from rmqtool.check.rocksdb.kernels_units import DOUBT, LARGEST_KEY, confirm, extent
 from rmqtool.derive.run_pool import RunPool
 from rmqtool.errors import DamagedDatabase, DecodeError, UnreadablePath
@@ -106,6 +106,7 @@ class RocksComparer:
         seen: what was found of each queue.
         dispatch: how far the log and the database go.
         databases: says what cannot be read.
+        nowhere: units of light queues that neither store keeps, by queue.
     """
 
     def __init__(
@@ -122,6 +123,7 @@ class RocksComparer:
         self._pool = RunPool(0, SHORT_RUN)
         self._tables = UnitTables.of(source.database)
         self._odd: list[tuple[bytes, bytes]] = []
+        self.nowhere: dict[str, int] = {}
         self._left: frozenset[str] | None = None  # topics that have a queue here
 
     def take(self, runs: QueueRuns) -> Iterator[Finding]:
@@ -152,18 +154,42 @@ class RocksComparer:
         units = runs.units.reshape(-1).view(CQ_UNIT.dtype)
         offsets = units["physical_offset"].astype(np.int64)
         ends = offsets + units["size"]
-        dispatch = self.dispatch
-        dispatch.end = max(dispatch.end, int(ends.max(initial=0)))
+        dispatch, kept = self.dispatch, self._kept(runs)
+        kept_ends = ends[np.repeat(kept, runs.count)]
+        dispatch.end = max(dispatch.end, int(kept_ends.max(initial=0)))
         dispatch.is_record_end |= bool((ends == dispatch.checkpoint).any())
         dispatched = np.append(0, np.cumsum(offsets < dispatch.checkpoint))
         dues = (dispatched[runs.first + runs.count] - dispatched[runs.first]).tolist()
-        for run, due, first in zip(runs, dues, runs.first.tolist(), strict=True):
+        for run, due, first, is_kept in zip(
+            runs, dues, runs.first.tolist(), kept.tolist(), strict=True
+        ):
+            if not is_kept:
+                self._leave_out(run)
+                continue
             seen = self.queue_of(run.topic, run.queue_id)
             if topic in {None, seen.queue.topic}:
                 try:
                     yield from self._run(seen, run, offsets[first : first + due])
                 except DamagedDatabase as error:
                     yield from self.databases.cannot_read(self.source.path, error)
+
+    def keeps(self, topic: bytes) -> bool:
+        """Tell whether the queues of a topic are to be in the database."""
+        return self._inspection.scope.placement.in_rocksdb(topic_text(topic))
+
+    def _kept(self, runs: QueueRuns) -> Mask:
+        """Tell of each run whether it is to be in the database."""
+        kept = np.array([self.keeps(topic) for topic, _ in runs.queues], np.bool_)
+        return kept[runs.queue] if len(runs) else np.zeros(0, np.bool_)
+
+    def _leave_out(self, run: QueueRun) -> None:
+        """Count the units of a light queue that is to be in neither store."""
+        topic = topic_text(run.topic)
+        if self._inspection.scope.placement.nowhere(topic):
+            ends = self.source.ends.get((run.topic, run.queue_id), QueueEnds())
+            lacking = run.queue_offset + run.count - max(ends.next_offset, run.queue_offset)
+            if lacking > 0:
+                self.nowhere[topic] = self.nowhere.get(topic, 0) + lacking
 
     def _run(self, seen: QueueSeen, run: QueueRun, offsets: Int64s) -> Iterator[Finding]:
         due = len(offsets)  # they ascend: those are the first ones

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from rmqtool.broker.names import LMQ_PREFIX, topic_raw, topic_text
+from rmqtool.broker.names import topic_raw, topic_text
 from rmqtool.check.queues.consume_queue_ext import ExtUnits
 from rmqtool.check.queues.consume_queue_ext import is_whole as ext_file_is_whole
 from rmqtool.check.queues.queue_state import UNIT
@@ -207,7 +207,7 @@ class QueueRepair:
         )
 
     def _is_in_files(self, topic: bytes) -> bool:
-        return not (self._inspection.scope.light_in_rocksdb and topic.startswith(LMQ_PREFIX.raw))
+        return self._inspection.scope.placement.in_files(topic_text(topic))
 
     def _finish_placements(self) -> None:
         for queue in self.queues.values():

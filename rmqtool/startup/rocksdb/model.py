@@ -14,6 +14,7 @@ import numpy as np
 from rmqtool.broker import conf
 from rmqtool.broker.dispatch import QUEUED_TYPES, TRANSACTION, DispatchThrows
 from rmqtool.broker.names import LMQ_PREFIX
+from rmqtool.derive.placement import ALL_IN_BOTH, QueuePlacement
 from rmqtool.formats.rocksdb_databases import QUEUES
 from rmqtool.startup.load import queue_directories
 from rmqtool.startup.model import Int64s, Model, QueueKey
@@ -42,6 +43,7 @@ class RocksModel(Model):
     # queues in RocksDB by topic and number
     keyed: dict[QueueKey, KeyedQueue] = field(default_factory=dict)
     dispatched_end: int = 0  # end of dispatch, as the row CHECKPOINT says; 0 without it
+    placement: QueuePlacement = ALL_IN_BOTH  # which queues are in files, and which in RocksDB
     # `lastOffsetPy` of the index and of transactions, where these are in RocksDB and dispatched to;
     # 0 without the row
     further_offsets: tuple[int, ...] = ()
@@ -57,6 +59,11 @@ class RocksModel(Model):
     def topics(self) -> frozenset[str]:
         """Topics that have a queue."""
         return frozenset(topic for topic, _ in (*self.queues, *self.batch_queues, *self.keyed))
+
+    @property
+    def light_rules(self) -> DispatchRules:
+        """By which records are to be in light queues, wherever these are."""
+        return self.keyed_rules if self.placement.lite is not None else self.dispatch_rules
 
     def extent(self, topic: str, queue_id: int) -> tuple[int, int] | None:
         """Give the smallest and the next offset of a queue; None without it."""
@@ -99,6 +106,8 @@ class RocksModel(Model):
             Model.queue(self, record)
         if not self.rocksdb_settings.path or record.sys_flag & TRANSACTION not in QUEUED_TYPES:
             return
+        if not self.placement.in_rocksdb(record.topic):  # its light queues go with it
+            return
         self.dispatched_end = record.physical_offset + record.size
         try:
             for place in self.keyed_rules.places(record):
@@ -113,7 +122,7 @@ class RocksModel(Model):
         """Hand records of one queue to it, in the order of the log."""
         if self.rocksdb_settings.has_files:
             Model.put_many(self, key, offsets, sizes, queue_offsets)
-        if not self.rocksdb_settings.path:
+        if not self.rocksdb_settings.path or not self.placement.in_rocksdb(key[0]):
             return
         self.dispatched_end = max(self.dispatched_end, int(offsets[-1] + sizes[-1]))
         self._put(key, queue_offsets, offsets, sizes)
@@ -122,9 +131,11 @@ class RocksModel(Model):
         """Hand the chosen records of a block on; CHECKPOINT moves, back as well as on."""
         kinds = block.sys_flags & TRANSACTION
         queued = np.flatnonzero(chosen & np.isin(kinds, list(QUEUED_TYPES)))
+        before = self.dispatched_end
         if queued.size and self.rocksdb_settings.path:
             self.dispatched_end = 0
         Model.dispatch_block(self, block, chosen)
+        self.dispatched_end = self.dispatched_end or before  # no topic of it is in RocksDB
 
     def _put(self, key: QueueKey, numbers: object, offsets: object, sizes: object) -> None:
         if key not in self.keyed:
@@ -149,6 +160,8 @@ class RocksModel(Model):
                 yield from _differing(key, queue.next_offset, beside.maximum if beside else 0)
             return
         for key, file_queue in self.queues.items():
+            if not self.placement.in_rocksdb(key[0]):
+                continue
             keyed = self.keyed.get(key)
             yield from _differing(key, file_queue.maximum, keyed.next_offset if keyed else 0)
 

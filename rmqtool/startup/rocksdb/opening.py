@@ -7,11 +7,13 @@ and 5.5.0.
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import fields
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from rmqtool.derive.placement import placement_of
 from rmqtool.derive.settings import rocksdb_rules
 from rmqtool.errors import DamagedDatabase, UnreadablePath
 from rmqtool.formats.consume_queue import CQ_UNIT, CQ_UNIT_SIZE
@@ -66,6 +68,9 @@ def with_database(store: Store, plain: Model, rocksdb_settings: RocksSettings) -
         model.keyed_rules = rocksdb_rules(store, rules, None, has_files=False)
         return model
     with source.database:
+        with suppress(DamagedDatabase):  # which is a refusal, below
+            version = plain.rules.version
+            model.placement = placement_of(store, plain.rules, (), lambda: source.ends, version)
         try:
             model.dispatched_end = source.dispatched or 0
             names = list(source.ends)

@@ -111,6 +111,7 @@ def test_every_row() -> None:
         if code[0] in "RM"
     }
     produced.add(("RQ-BEHIND", NOTE))  # beside a running broker, below
+    produced.add(("RQ-LIGHT", CODES["RQ-LIGHT"].severity))  # test_selective: a broker.conf does it
     wanted = {
         (code.name, severity)
         for code in vars(registry_rocksdb).values()
