@@ -46,6 +46,8 @@ CONFIG_KEYS: Final = {
     STATE_VERSION: FIRST_OF_5,
     "attributes": FIRST_OF_5,
 }
+# Keys that a later release no longer writes: 5.5.1 made the field transient.
+CONFIG_KEYS_UNTIL: Final = {"pullOffsetTable": Version(5, 5, 1)}
 CONFIG_FILES: Final = (
     "topics.json",
     "subscriptionGroup.json",

@@ -124,7 +124,8 @@ def _config_files(store: Store) -> Iterator[Trace]:
     for name, raw in _samples(store, traces.CONFIG_FILES):
         for key, release in traces.CONFIG_KEYS.items():
             if f'"{key}"'.encode() in raw:
-                yield Trace(f"config/{name}", f"it has the key {key}", release)
+                until = traces.CONFIG_KEYS_UNTIL.get(key)
+                yield Trace(f"config/{name}", f"it has the key {key}", release, until)
                 has_state_version |= key == traces.STATE_VERSION
         if b'"dataVersion"' in raw:
             sampled = name

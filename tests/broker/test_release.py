@@ -19,6 +19,7 @@ from rmqtool.repair.options import RepairOptions
 from rmqtool.report.gather import gather
 from rmqtool.startup import predict
 from rmqtool.startup.report import verdict
+from rmqtool.store.release import written_by
 from rmqtool.store.tree import open_store
 from tests.stores import broker_conf, fixture_names, fixture_store, manifest
 
@@ -130,6 +131,16 @@ def test_range(at_least: str | None, below: str | None, expected: str) -> None:
 def test_commonest_without_traces() -> None:
     """Where nothing tells, the commonest release is taken, and nothing is claimed."""
     assert (COMMONEST, "unknown") == (WrittenBy.of([]).version, str(WrittenBy.of([])))
+
+
+def test_pull_offsets_tell_before_5_5_1(tmp_path: Path) -> None:
+    """5.5.0 alone writes pullOffsetTable; a store without it may be of a later release."""
+    root = fixture_store("rocketmq-5.5.0-traffic", tmp_path)
+    wrote = written_by(open_store(root))
+    assert (wrote.at_least, wrote.below) == (Version(5, 5, 0), Version(5, 5, 1))
+    path = root / "config" / "consumerOffset.json"
+    path.write_text(path.read_text().replace('"pullOffsetTable"', '"other"'))
+    assert written_by(open_store(root)).below is None
 
 
 @pytest.mark.parametrize("name", fixture_names())
