@@ -53,11 +53,11 @@ from rmqtool.findings.registry_rocksdb import (
 )
 from rmqtool.formats import config, config_shapes, java
 from rmqtool.formats.rocksdb_databases import MANAGERS, ONE, VERSION_2
+from rmqtool.plural import counted
 from rmqtool.queues.rocks import RocksQueues
 from rmqtool.store.config_files import read_config
 from rmqtool.store.record_heads import LogReader
 from rmqtool.store.rocksdb import is_queue_database
-from rmqtool.words import counted
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
