@@ -129,6 +129,12 @@ def _text(text: str) -> str | None:
     return text.strip() or None
 
 
+def _store_type(text: str) -> str | None:
+    """Read a kind of queues, whatever its case. Source: StoreType, MessageStoreConfig, 5.3.3+."""
+    kind = _text(text)
+    return ROCKSDB_STORE if (kind or "").lower() == ROCKSDB_STORE.lower() else kind
+
+
 def _flag(name: str, since: str = "", *, default: bool = False) -> Key[bool]:
     return Key(name, default, _boolean, "true or false", Version.known(since) if since else None)
 
@@ -140,6 +146,10 @@ def _number(name: str, default: int, since: str = "") -> Key[int]:
 
 def _word(name: str, default: str = "", since: str = "") -> Key[str]:
     return Key(name, default, _text, "a text", Version.known(since) if since else None)
+
+
+def _kind(name: str, since: str) -> Key[str]:
+    return Key(name, "default", _store_type, "a text", Version.known(since))
 
 
 # Lengths of files, bytes; of the index in items.
@@ -196,11 +206,11 @@ CLEANS_FORCIBLY: Final = _flag("cleanFileForciblyEnable", default=True)
 
 # What keeps queues or offsets elsewhere.
 ROCKSDB_STORE: Final = "defaultRocksDB"
-STORE_TYPE: Final = _word("storeType", "default", "5.1.4")
+STORE_TYPE: Final = _kind("storeType", "5.1.4")
 DOUBLE_WRITE: Final = _flag("rocksdbCQDoubleWriteEnable", "5.3.1")
 LOADED: Final = _word("combineCQLoadingCQTypes", "default;defaultRocksDB", "5.3.4")
-OFFSETS_BY: Final = _word("combineAssignOffsetCQType", "default", "5.3.4")
-READ_FROM: Final = _word("combineCQPreferCQType", "default", "5.3.4")
+OFFSETS_BY: Final = _kind("combineAssignOffsetCQType", "5.3.4")
+READ_FROM: Final = _kind("combineCQPreferCQType", "5.3.4")
 FURTHER_FILES: Final = _number("combineCQMaxExtraSearchCommitLogFiles", 3, "5.3.4")
 SEPARATE_DATABASE: Final = _flag("useSeparateStorePathForRocksdbCQ", "5.5.0")
 INDEX_IN_ROCKSDB: Final = _flag("indexRocksDBEnable", "5.4.0")

@@ -80,6 +80,15 @@ def test_flags(text: str) -> None:
     assert conf.INDEX.of(None)
 
 
+def test_kind_of_queues() -> None:
+    """Brokers take the name of a kind in any case."""
+    for text in ("defaultRocksDB", "defaultrocksdb", "DEFAULTROCKSDB"):
+        given = conf.BrokerConf("broker.conf", {"storeType": text})
+        assert conf.STORE_TYPE.of(given) == conf.ROCKSDB_STORE
+    other = conf.BrokerConf("broker.conf", {"storeType": "rocks"})
+    assert conf.STORE_TYPE.of(other) == "rocks"
+
+
 def test_key_of_a_newer_release() -> None:
     """A release does not know what a later one brought."""
     given = told("commitLogRecoverMaxNum=3")
