@@ -52,6 +52,7 @@ LOOK: Final = (
     ("query", "--id", "7F00000100002A9F0000000000000000"), ("query", "--around", "2026-11-21"),
     ("startup", "--broker-version", "5.3.3"), ("startup", "--broker-version", "4.9.3"),
     ("startup", "--broker-version", "5.5.0", "--all-queues", "--as-user", "nobody"),
+    ("startup", "--broker-version", "6.0.0", "--rules-of", "5.5.0"),
     ("startup", "--section", "verdict", "--format", "json", "--output", "{work}/startup"),
     ("diff", "{sound}"), ("diff", "{same}", "--format", "jsonl"), ("diff", ARCHIVE, "{sound}"),
     ("diff", "{manifest}"), ("diff", "{replica}", "--section", "messages"),

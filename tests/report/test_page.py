@@ -16,9 +16,9 @@ from rmqtool.findings.registry_commitlog import CL_CRC
 from rmqtool.report.facts import Facts, QueueCoverage, SegmentTiling
 from rmqtool.report.html import shown
 from rmqtool.report.page import (
+    MAP_WIDTH,
     MOST_SEGMENTS,
     OTHER_TOPICS,
-    WIDTH,
     columns_for,
     page,
     scale,
@@ -183,7 +183,7 @@ def test_gap_is_seen() -> None:
     segment = SegmentTiling("commitlog/0", 0, 1 << 30, 1, [("gap", 1 << 29, 1)])
     drawn = ET.fromstring(segment_bar(segment, [], columns_for(1)))  # noqa: S314 - our own
     (gap,) = [one for one in drawn.iter() if one.get("class") == "gap"]
-    assert (WIDTH / 2, 1) == (float(gap.get("x", "")), float(gap.get("width", "")))
+    assert (MAP_WIDTH / 2, 1) == (float(gap.get("x", "")), float(gap.get("width", "")))
 
 
 def test_bar_to_scale() -> None:
@@ -194,7 +194,7 @@ def test_bar_to_scale() -> None:
     widths = {
         one.get("class"): float(one.get("width", "")) for one in drawn.iter() if one.get("class")
     }
-    step = WIDTH / 100
+    step = MAP_WIDTH / 100
     assert 60 * step == pytest.approx(widths["record"], abs=2 * step)
     assert 20 * step == pytest.approx(widths["filler"], abs=2 * step)
     assert 20 * step == pytest.approx(widths["unused"], abs=2 * step)
