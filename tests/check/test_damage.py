@@ -38,6 +38,7 @@ ELSEWHERE: Final = {
     "CC-UNIT": "tests/check/test_compaction.py",
     "CC-BASE": "tests/check/test_compaction.py",
     "CC-BEHIND": "tests/check/test_compaction.py",
+    "RQ-LIGHT": "tests/check/rocksdb/test_selective.py",
 }
 QUEUES: Final = frozenset(
     {"consumequeue", "consumequeue_ext", "batchconsumequeue", "compactionLog", "compactionCq"}
