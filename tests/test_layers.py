@@ -23,6 +23,7 @@ FLOORS = (
     {"scan", "info"},
     {"judge"},
     {"derive", "tables"},
+    {"ledger"},
     {"check"},
     {"rebuild", "query"},
     {"startup"},

@@ -10,9 +10,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from rmqtool import __version__
+from rmqtool.check.options import CheckLevel
 from rmqtool.check.report import row_of, sentences
 from rmqtool.errors import UsageError
 from rmqtool.findings.finding import FINDINGS
+from rmqtool.ledger.account import may_have_lost
 from rmqtool.render.look import Format
 from rmqtool.render.progress import progress
 from rmqtool.rows import Rows
@@ -131,8 +133,24 @@ class Validation:
         for number, run in enumerate(self._runs):
             prefix = self._prefix(number).rstrip("/")
             changes = run.ledger.sentences() if run.ledger else ()
-            for sentence in (*sentences(run.summary), *changes):
+            lost = self._lost(number)
+            for sentence in (*sentences(run.summary), *lost, *changes):
                 delivery.note(f"{prefix}: {sentence}" if prefix else sentence)
+
+    def _lost(self, number: int) -> Iterator[str]:
+        """Say how many messages a store has lost, where all of it was looked at."""
+        options, summary = self._options[number], self._runs[number].summary
+        is_part = bool(options.only or options.topic) or options.level is CheckLevel.QUICK
+        if is_part or not summary.is_finished or not may_have_lost(summary.codes):
+            return
+        from rmqtool.startup.account import account_of  # most stores have lost nothing
+        from rmqtool.store.tree import open_store
+
+        store = open_store(options.store, options.broker_conf)
+        account = account_of(store, summary.codes, options.broker_version)
+        if account is not None and account.messages:
+            command = shlex.join(["rmqtool", "doctor", os.fspath(options.store)])
+            yield f"{account.sentence()}: {command} lists them"
 
     @property
     def exit_code(self) -> int:

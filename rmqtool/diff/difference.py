@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 from rmqtool.diff import log_difference, state
 from rmqtool.diff.side import Part, Side, SideProblem, parts_of
 from rmqtool.errors import Trouble, UnreadablePath, UnsupportedStore
+from rmqtool.judge.message import BRIDGE_NOTE
 
 if TYPE_CHECKING:
     from rmqtool.diff.log_difference import LogDifference
@@ -103,7 +104,8 @@ def _note_damage(side: Side, own: log_difference.OwnMessages) -> None:
     for one in own.damage:
         other = "B" if side.name == "A" else "A"
         where = f"; {other} has the same bytes" if one.is_shared else ""
-        problem = f"{one.code.meaning.rstrip('.')}{where}"
+        what = BRIDGE_NOTE if one.is_bridge else one.code.meaning.rstrip(".")
+        problem = f"{what}{where}"
         side.note(
             SideProblem(one.path, problem, False, one.physical_offset, one.length, str(one.code))
         )

@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-import enum
 from bisect import bisect_right
 from dataclasses import dataclass, field
-from itertools import pairwise
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
+from rmqtool.diff.log_bytes import LogStretch, Relation, compare_logs, joined
 from rmqtool.engine import run
 from rmqtool.errors import UnreadablePath
-from rmqtool.findings.registry_commitlog import CL_CRC
+from rmqtool.findings.registry_commitlog import CL_CRC, CL_TRANTYPE
 from rmqtool.formats import java
 from rmqtool.formats.dledger import DLEDGER_BLANK
 from rmqtool.formats.message import BLANK
+from rmqtool.judge.message_fields import BRIDGE_TOPIC
+from rmqtool.machine.arrays import is_in
 from rmqtool.scan import columns as row
 from rmqtool.scan.batch import Batch, Extent, ScanOptions
 from rmqtool.scan.message import scan
@@ -34,145 +35,6 @@ if TYPE_CHECKING:
 
     Bools = npt.NDArray[np.bool_]
     Int64s = npt.NDArray[np.int64]
-
-
-# Compare two commitlogs byte by byte, by physical offset, whatever their files are called.
-#
-# Equal bytes are compared in large chunks and never looked at record by record.
-
-
-CHUNK: Final = 256 << 10  # bytes that are compared at once: two of them stay in the cache
-PIECE: Final = 64 << 20  # bytes that one task compares
-
-
-class Relation(enum.StrEnum):
-    """What a stretch of physical offsets is to both logs."""
-
-    SAME = "same"
-    DIFFERENT = "different"
-    ONLY_A = "only-A"  # no file of B holds it
-    ONLY_B = "only-B"
-    UNREAD_A = "unread-A"  # the file of A cannot be read
-    UNREAD_B = "unread-B"
-
-
-class LogStretch(NamedTuple):
-    """A stretch of both logs, physical offsets, half open."""
-
-    begin: int
-    end: int
-    relation: Relation
-
-
-@dataclass(frozen=True, slots=True)
-class LogPair:
-    """What one task compares: physical offsets [begin, end) of one file of each log. Picklable."""
-
-    begin: int  # first byte
-    end: int  # past the last byte
-    a: Segment | None  # the file of A; None where no file holds the bytes
-    b: Segment | None  # likewise
-
-
-class Compared(NamedTuple):
-    """What one task found."""
-
-    stretches: list[LogStretch]  # they tile the piece
-    # what could not be read of A and of B
-    unread: tuple[UnreadablePath | None, UnreadablePath | None] = (None, None)
-
-
-def compare_logs(
-    a: LogReader, b: LogReader, begin: int, ends: tuple[int, int], jobs: int | None = None
-) -> Iterator[Compared]:
-    """Compare two logs up to the end of the longer one; neighbours may have the same relation.
-
-    What a file holds past the end of its log counts as nothing: a running broker writes there.
-
-    Args:
-        a: a log; only its list of files is used.
-        b: likewise.
-        begin: first physical offset.
-        ends: past the last one of A and of B.
-        jobs: threads; None is one for each processor.
-    """
-    yield from run(compare_piece, _pieces(a, b, begin, ends), jobs=jobs)
-
-
-def _pieces(a: LogReader, b: LogReader, begin: int, ends: tuple[int, int]) -> Iterator[LogPair]:
-    end = max(ends)
-    edges = {begin, *(end for end in ends if begin < end)}
-    for reader in (a, b):
-        for segment in (one for log in reader.logs for one in log):
-            edges |= {edge for edge in (segment.start, segment.end) if begin < edge < end}
-    for low, high in pairwise(sorted(edges)):
-        files = (
-            a.segment_at(low) if low < ends[0] else None,
-            b.segment_at(low) if low < ends[1] else None,
-        )
-        if None in files:
-            yield LogPair(low, high, *files)
-            continue
-        for start in range(low, high, PIECE):
-            yield LogPair(start, min(start + PIECE, high), *files)
-
-
-def compare_piece(piece: LogPair) -> Compared:
-    """Compare a piece of two logs."""
-    begin, end = piece.begin, piece.end
-    if piece.a is None or piece.b is None:
-        if piece.a is piece.b:
-            return Compared([])
-        only = Relation.ONLY_A if piece.b is None else Relation.ONLY_B
-        return Compared([LogStretch(begin, end, only)])
-    try:
-        with piece.a.open() as a:
-            try:
-                with piece.b.open() as b:
-                    return _compare(piece, piece.a, piece.b, (a, b))
-            except UnreadablePath as error:
-                return Compared([LogStretch(begin, end, Relation.UNREAD_B)], (None, error))
-    except UnreadablePath as error:
-        return Compared([LogStretch(begin, end, Relation.UNREAD_A)], (error, None))
-
-
-def _compare(piece: LogPair, a: Segment, b: Segment, files: tuple[OpenFile, OpenFile]) -> Compared:
-    """Compare chunk by chunk; a chunk that one disk refuses does not hide the others."""
-    found: list[LogStretch] = []
-    unread: list[UnreadablePath | None] = [None, None]
-    buffers = bytearray(CHUNK), bytearray(CHUNK)
-    for start in range(piece.begin, piece.end, CHUNK):
-        length = min(CHUNK, piece.end - start)
-        if length < CHUNK:
-            buffers = bytearray(length), bytearray(length)
-        relation = Relation.SAME
-        for number, (segment, file) in enumerate(zip((a, b), files, strict=True)):
-            try:
-                count = file.read_into(buffers[number], start - segment.start)
-            except UnreadablePath as error:
-                unread[number] = error
-                relation = (Relation.UNREAD_A, Relation.UNREAD_B)[number]
-                continue
-            if count < length:  # the file was cut meanwhile
-                buffers[number][count:] = bytes(length - count)
-        if relation is Relation.SAME and buffers[0] != buffers[1]:
-            relation = Relation.DIFFERENT
-        found.append(LogStretch(start, start + length, relation))
-    return Compared(list(joined(found)), (unread[0], unread[1]))
-
-
-def joined(stretches: Iterable[LogStretch]) -> Iterator[LogStretch]:
-    """Join neighbours of one relation."""
-    last: LogStretch | None = None
-    for stretch in stretches:
-        if last and last.end == stretch.begin and last.relation is stretch.relation:
-            last = last._replace(end=stretch.end)
-            continue
-        if last:
-            yield last
-        last = stretch
-    if last:
-        yield last
 
 
 # What the bytes of a stretch are to the records of A and to those of B.
@@ -212,8 +74,13 @@ class OwnMessages:
 
     @property
     def own_damage(self) -> list[Damage]:
-        """Damage that the other log does not have."""
-        return [one for one in self.damage if not one.is_shared]
+        """Damage that the other log does not have, and that no repair has put a bridge over."""
+        return [one for one in self.damage if not (one.is_shared or one.is_bridge)]
+
+    @property
+    def own_bridges(self) -> list[Damage]:
+        """Bridges that the other log does not have."""
+        return [one for one in self.damage if one.is_bridge and not one.is_shared]
 
     def take(self, report: RecordReport) -> None:
         """Add what was found in one file."""
@@ -395,6 +262,11 @@ class Damage(NamedTuple):
     path: str  # the file
     is_shared: bool  # the other log has the same bytes there
 
+    @property
+    def is_bridge(self) -> bool:
+        """Whether a repair has put a record there that stands for lost ones."""
+        return self.code == CL_TRANTYPE
+
 
 @dataclass(frozen=True, slots=True)
 class RecordTask:
@@ -506,8 +378,19 @@ class _OwnRecords:
         for number in np.flatnonzero(damaged).tolist():
             size = int(columns[row.SIZE, number])
             self._damage(int(offsets[number]), size, CL_CRC, is_own=bool(own[number]))
+        own &= ~self._bridges(batch, own)
         if own.any():
             self._count(batch, columns[:, own])
+
+    def _bridges(self, batch: Batch, own: Bools) -> Bools:
+        """Tell which records a repair has put over damage: they stand for lost messages."""
+        columns, topics = batch.columns, batch.topics
+        numbers = [number for number in range(len(topics)) if topics[number] == BRIDGE_TOPIC]
+        found: Bools = is_in(columns[row.TOPIC_NUMBER], np.array(numbers, np.int64))
+        for one in np.flatnonzero(found).tolist():
+            offset, size = int(columns[row.PHYSICAL_OFFSET, one]), int(columns[row.SIZE, one])
+            self._damage(offset, size, CL_TRANTYPE, is_own=bool(own[one]))
+        return found
 
     def _own(self, batch: Batch, begin: int) -> Bools:
         """Say which records of a batch differ from what the other log has there."""

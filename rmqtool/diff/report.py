@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 from rmqtool.diff.log_difference import AFTER, BEFORE, SHARED
 from rmqtool.diff.side import Part
+from rmqtool.plural import counted
 from rmqtool.query.log import NoRecord
 from rmqtool.query.rows import message_row
 from rmqtool.table import Column, Table, Type
@@ -325,6 +326,8 @@ def _shared(found: StoreDifference) -> Iterator[str]:
     for name, own in zip(NAMES, log.own, strict=True):
         if count := len(own.own_damage):
             yield f"{name} is damaged in {count:,} {'place' if count == 1 else 'places'}"
+        if count := len(own.own_bridges):
+            yield f"{name} has {counted(count, 'bridge')} of a repair in place of lost messages"
 
 
 def lender(found: StoreDifference) -> int | None:
@@ -333,7 +336,7 @@ def lender(found: StoreDifference) -> int | None:
     Returns:
         0 for A, 1 for B: only the other one is damaged, and after that they are the same again.
     """
-    damaged = [bool(own.own_damage) for own in found.log.own]
+    damaged = [bool(own.own_damage or own.own_bridges) for own in found.log.own]
     if not found.log.goes_on or damaged[0] == damaged[1]:
         return None
     return damaged.index(False)

@@ -20,6 +20,7 @@ from rmqtool.info.overview import SECTIONS
 from rmqtool.info.survey import Survey
 from rmqtool.query.lost import lost_messages
 from rmqtool.repair.planning import examine
+from rmqtool.startup.account import counted_by
 from rmqtool.startup.start import predict
 from rmqtool.store.access import held, owner_name, user_named, usual_user
 from rmqtool.store.artefact import ArtefactKind
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
     from rmqtool.check.report import Summary
     from rmqtool.findings.finding import Finding
     from rmqtool.info.overview_rows import EndRow, StoreRow
+    from rmqtool.ledger.account import LossAccount
     from rmqtool.repair.options import RepairOptions
     from rmqtool.repair.plans import Plan
     from rmqtool.startup.prediction import Prediction
@@ -56,8 +58,7 @@ class Examination:
     not_predicted: str = ""  # why; empty otherwise
     plan: Plan | None = None  # of a repair; None where it cannot be made
     not_planned: str = ""  # why; empty otherwise
-    # messages that queues point to and that the log has lost, as far as the plan knows
-    lost: int = 0
+    account: LossAccount | None = None  # what is lost already; None where that cannot be counted
     lengths: list[WrongLength] = field(default_factory=list)  # that are configured wrongly
     # rows of `tables/lost_messages.py`
     lost_messages: list[dict[str, Any]] = field(default_factory=list)
@@ -65,8 +66,8 @@ class Examination:
 
     @property
     def missing(self) -> int:
-        """Messages that are lost already: a start's model does not read what queues tile."""
-        return max(self.lost, self.prediction.missing.messages if self.prediction else 0)
+        """Messages that are lost already."""
+        return self.account.messages if self.account is not None else 0
 
     @property
     def is_whole_store(self) -> bool:
@@ -103,23 +104,25 @@ def examine_store(
         end = next(iter(SECTIONS["end"](survey)), None)
         files, size = len(survey.commitlog.segments), survey.commitlog.size
         is_assumed = not (options.broker_version or survey.written_by.is_settled)
-    plan, not_planned, lost = None, "", 0
+    prediction, not_predicted = None, ""
     try:
-        examined = examine(options, watch)
+        prediction = predict(store, options.broker_version, as_user=as_user, reads_all=True)
+    except RmqtoolError as error:
+        not_predicted = getattr(error, "reason", str(error))
+    plan, not_planned = None, ""
+    account = counted_by(prediction) if prediction is not None else None
+    try:
+        examined = examine(options, watch, prediction)
     except RmqtoolError as error:
         not_planned = str(error)
         run = validate(_asked(options))
         findings = [one for one in run if one.code != FS_LOCK]
         summary = run.summary
     else:
-        plan, findings, summary, lost = examined
+        plan, findings, summary, account = examined
     for severity in Severity:  # the lock is no damage: it is told on its own
         summary.codes.pop((FS_LOCK, severity), None)
-    prediction, not_predicted = None, ""
-    try:
-        prediction = predict(store, options.broker_version, as_user=as_user)
-    except RmqtoolError as error:
-        not_predicted = getattr(error, "reason", str(error))
+    numbers = account.numbers if account is not None else ()
     return Examination(
         store=options.store,
         options=options,
@@ -134,8 +137,8 @@ def examine_store(
         not_predicted=not_predicted,
         plan=plan,
         not_planned=not_planned,
-        lost=lost,
-        lost_messages=plan.lost_messages if plan else lost_messages(store, findings),
+        account=account,
+        lost_messages=plan.lost_messages if plan else lost_messages(store, findings, numbers),
         is_release_assumed=is_assumed,
         lengths=list(wrong_lengths(store, Version.parse(options.broker_version or about.rules_of))),
     )

@@ -156,7 +156,7 @@ def exit_code(seen: Examination) -> int:
     is_bad = (
         any(finding.severity is Severity.DAMAGE for finding in seen.findings),
         prediction is not None and _is_bad(prediction),
-        bool(seen.missing),
+        bool(seen.missing) and prediction is None,
         host is not None and (host.is_read_only or host.is_full or bool(host.denied)),
         bool(seen.lengths),
     )
@@ -540,7 +540,7 @@ def _consequence(seen: Examination) -> str:
     if worst := _damage(seen):
         also = "; the start itself loses nothing" if prediction is not None else ""
         return f"{worst[0].code.consequence}{also}"
-    return "starting the broker loses nothing more"
+    return "starting the broker loses nothing"
 
 
 def _damage(seen: Examination) -> list[Finding]:

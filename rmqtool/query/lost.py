@@ -25,6 +25,7 @@ from rmqtool.findings.registry import CODES
 from rmqtool.findings.registry_commitlog import CL_TAIL
 from rmqtool.formats import java
 from rmqtool.formats.batch_queue import BATCH_CQ_UNIT
+from rmqtool.ledger.numbers import LostNumbers
 from rmqtool.query.log import LogRecord
 from rmqtool.query.lookup import Lookup
 from rmqtool.query.rows import message_row
@@ -53,6 +54,7 @@ UNLISTED: Final = "unlisted"
 UNKNOWN: Final = "unknown"
 LISTED: Final = 20_000  # places
 HASHES: Final = 64  # of one place; an index that is damaged may name it a million times
+BESIDE: Final = "queue_offset: the records of the queue on both sides"
 NEIGHBOURS: Final = 32  # records on each side whose keys are tried
 PAST_ALL: Final = 2**63 - 1
 LOG_AREAS: Final = frozenset({Area.COMMITLOG, Area.LAYOUT, Area.DLEDGER})
@@ -134,18 +136,60 @@ def _int64(offsets: list[int]) -> npt.NDArray[np.int64]:
     return np.array([min(offset, PAST_ALL) for offset in offsets], np.int64)
 
 
-def lost_messages(store: Store, findings: Iterable[Finding]) -> list[Told]:
+def lost_messages(
+    store: Store, findings: Iterable[Finding], numbers: Iterable[LostNumbers] = ()
+) -> list[Told]:
     """List what is lost, by topic, queue and queue offset, as rows of `LOST_MESSAGES`.
 
     Args:
         store: a whole store; of one that cannot be read, a row says so.
         findings: of a validation of it.
+        numbers: queue offsets that have lost their messages; those that no unit leads to any more
+            are listed, too.
     """
     try:
         with Lookup(store, scan=False) as lookup:
-            return _Listing(lookup, DoubtfulPlaces.of(lookup.log, findings)).rows()
+            rows = _Listing(lookup, DoubtfulPlaces.of(lookup.log, findings)).rows()
     except RmqtoolError as error:
-        return [_no_place(UNKNOWN, None, str(error))]
+        rows = [_no_place(UNKNOWN, None, str(error))]
+    return _with_numbers(rows, numbers)
+
+
+def _with_numbers(rows: list[Told], numbers: Iterable[LostNumbers]) -> list[Told]:
+    """Add the queue offsets in a row that no other row names, one row for each run of them."""
+    listed: dict[tuple[str, int], list[tuple[int, int]]] = {}
+    for row in rows:
+        if row["queue_offset"] is not None:
+            queue = listed.setdefault((row["topic"], row["queue_id"]), [])
+            queue.append((row["queue_offset"], row["queue_offset"] + row["messages"]))
+    added: list[Told] = []
+    for one in numbers:
+        for first, end in _rest(one, sorted(listed.get((one.topic, one.queue_id), ()))):
+            rest = LostNumbers(one.topic, one.queue_id, first, end - first)
+            added.append(LOST_MESSAGES.row(rest, None, fate=LOST, sources=[BESIDE]))
+    if not added:
+        return rows
+    unnamed = [row for row in rows if row["topic"] is None and row["physical_offset"] is not None]
+    if len(unnamed) == len(added) == added[0]["messages"] == 1:  # both are the same message
+        (same,) = unnamed
+        known = {name: value for name, value in added[0].items() if value is not None}
+        same |= known | {"sources": [*same["sources"], BESIDE]}
+        return sorted(rows, key=_place)
+    known_rows = [row for row in rows if row["fate"] not in {UNLISTED, UNKNOWN}]
+    others = [row for row in rows if row["fate"] in {UNLISTED, UNKNOWN}]
+    return [*sorted([*known_rows, *added[:LISTED]], key=_place), *others]
+
+
+def _rest(one: LostNumbers, listed: list[tuple[int, int]]) -> Iterator[tuple[int, int]]:
+    """Yield what of some queue offsets is in none of these stretches, which are in order."""
+    first, last = one.queue_offset, one.queue_offset + one.messages
+    for begin, end in listed:
+        if begin > first:
+            yield first, min(begin, last)
+        first = max(first, end)
+        if first >= last:
+            return
+    yield first, last
 
 
 def _no_place(fate: str, messages: int | None, source: str) -> Told:
@@ -349,4 +393,4 @@ def _place(row: Told) -> tuple[str, int, int, int]:
     topic = row["topic"]
     if topic is None:
         return chr(0x10FFFF), 0, 0, row["physical_offset"]
-    return topic, row["queue_id"], row["queue_offset"], row["physical_offset"]
+    return topic, row["queue_id"], row["queue_offset"], row["physical_offset"] or 0

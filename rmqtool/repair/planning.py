@@ -15,10 +15,12 @@ from rmqtool.check.options import CheckLevel, ValidateOptions
 from rmqtool.check.validate import validate
 from rmqtool.errors import NotAStore, UnreadablePath
 from rmqtool.findings.catalogue import Area, Severity
-from rmqtool.findings.registry_commitlog import CL_QOFF_GAP, CL_TAIL
+from rmqtool.findings.registry_commitlog import CL_QOFF_GAP
 from rmqtool.findings.registry_consume_queue import BQ_UNIT, CQ_RANGE
 from rmqtool.findings.registry_index import IX_CRASH, IX_KEY
 from rmqtool.findings.registry_layout import FS_DIR, FS_DUP, FS_LOCK, FS_NAME, FS_NOLOG
+from rmqtool.ledger.account import LossAccount, may_have_lost
+from rmqtool.plural import counted
 from rmqtool.repair.edited_place import with_edits
 from rmqtool.repair.log import duplicates
 from rmqtool.repair.log.bridge import BridgeMaker
@@ -71,6 +73,7 @@ if TYPE_CHECKING:
     from rmqtool.repair.plans import Edit
     from rmqtool.repair.queues.wrong_queue_fields import WrongQueue
     from rmqtool.repair.replica.merge_edits import Lent
+    from rmqtool.startup.prediction import Prediction
     from rmqtool.store.tree import Store
 
 QUEUE_AREAS: Final = frozenset({Area.CONSUME_QUEUE, Area.LAYOUT, Area.COMMITLOG})
@@ -82,7 +85,7 @@ class Examined(NamedTuple):
     plan: Plan  # what a repair would do
     findings: list[Finding]  # of the validation, but for the lock's
     summary: Summary  # of the validation
-    lost: int  # messages that queues point to and that the log has lost
+    account: LossAccount | None  # what is lost already; None where that cannot be counted
 
 
 def make_plan(options: RepairOptions, watch: Callable[[int], None] = lambda _: None) -> Plan:
@@ -90,12 +93,17 @@ def make_plan(options: RepairOptions, watch: Callable[[int], None] = lambda _: N
     return examine(options, watch).plan
 
 
-def examine(options: RepairOptions, watch: Callable[[int], None] = lambda _: None) -> Examined:
+def examine(
+    options: RepairOptions,
+    watch: Callable[[int], None] = lambda _: None,
+    prediction: Prediction | None = None,
+) -> Examined:
     """Validate a store and decide what a repair would do, the log read once; nothing is written.
 
     Args:
         options: what is asked.
         watch: takes the bytes of the log done since it was last called.
+        prediction: of the next start, made of the whole log; None makes one where it is needed.
 
     Raises:
         NotAStore: this is no whole store.
@@ -131,14 +139,35 @@ def examine(options: RepairOptions, watch: Callable[[int], None] = lambda _: Non
     plan = _decide(options, store, survey, (found, obstacle))
     if options.replica is not None or field_edits:
         settle(plan, lent, root)
-    if any(
-        finding.severity is not Severity.NOTE or finding.code == CL_TAIL for finding in findings
+    account: LossAccount | None = LossAccount()
+    if prediction is not None or may_have_lost(summary.codes):
+        account = _account(options, summary, prediction)
+    if account is None and not obstacle:
+        account = LossAccount(sum(_lost(survey)))
+    if account != LossAccount() or any(
+        finding.severity is not Severity.NOTE for finding in findings
     ):
         from rmqtool.query.lost import lost_messages  # of a sound store nothing is lost
 
-        plan.lost_messages = lost_messages(store, doubtful)
+        plan.lost_messages = lost_messages(store, doubtful, account.numbers if account else ())
         plan.edits = [*with_messages(plan.edits, plan.lost_messages)]
-    return Examined(plan, findings, summary, 0 if obstacle else sum(_lost(survey)))
+    if account is not None and account.messages:
+        plan.notes.insert(0, f"{account.sentence()}: see `lost_messages`")
+    elif plan.lost_messages:
+        doubtful_count = counted(len(plan.lost_messages), "doubtful message")
+        plan.notes.insert(0, f"{doubtful_count}: see `lost_messages`")
+    return Examined(plan, findings, summary, account)
+
+
+def _account(
+    options: RepairOptions, summary: Summary, prediction: Prediction | None
+) -> LossAccount | None:
+    from rmqtool.startup.account import account_of, counted_by  # most stores have lost nothing
+
+    if prediction is not None:
+        return counted_by(prediction)
+    store = open_store(options.store, options.broker_conf)
+    return account_of(store, summary.codes, options.broker_version)
 
 
 def _told_fields(inspection: Inspection, found: list[Finding], log: LogReader) -> list[Edit]:
@@ -326,9 +355,12 @@ def _notes(survey: LogSurvey) -> Iterator[str]:
     """Sum up what is lost to consumers."""
     counts = _lost(survey)
     if counts:
-        messages = f"{sum(counts):,} lost message{'' if sum(counts) == 1 else 's'}"
-        in_queues = f"{len(counts):,} queue{'' if len(counts) == 1 else 's'}"
-        yield f"{messages} in {in_queues}: consumers receive a neighbouring message again instead"
+        queues = counted(len(counts), "queue")
+        messages = counted(sum(counts), "neighbouring message")
+        yield f"consumers of {queues} receive {messages} again"
+    if count := sum(one.given_up for one in survey.damaged):
+        beside = "the damage beside it is shorter than a bridge"
+        yield f"{counted(count, 'whole message')} more will be lost: {beside}"
 
 
 def _lost(survey: LogSurvey) -> list[int]:

@@ -80,8 +80,6 @@ def sentences(plan: Plan) -> Iterator[str]:
     if plan.left:
         stay = "stays as it is" if len(plan.left) == 1 else "stay as they are"
         yield f"{counted(len(plan.left), 'finding')} {stay}: see the section `left`"
-    if plan.lost_messages:
-        yield f"{counted(len(plan.lost_messages), 'lost or doubtful message')}: see `lost_messages`"
 
 
 def _edits(plan: Plan) -> Iterator[Row]:

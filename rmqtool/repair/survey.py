@@ -281,7 +281,7 @@ class LogSurvey:
                 break
             what = lost_record(log, head.physical_offset, head.size)
             lost = "; ".join(filter(None, (one.lost, f"given up, too: {what}")))
-            one = Damaged(one.start, head.end, one.code, lost, given_up=True)
+            one = Damaged(one.start, head.end, one.code, lost, one.given_up + 1)
         self.damaged.add(one)
 
     def _note_time(self, part: SegmentPart, report: PartReport, *, is_harmed: bool) -> None:

@@ -21,6 +21,7 @@ from rmqtool.info.overview import SECTIONS
 from rmqtool.info.survey import Survey
 from rmqtool.query.lost import lost_messages
 from rmqtool.report.facts import Facts, QueueCoverage, SegmentTiling, TopicTraffic
+from rmqtool.startup.account import account_of
 from rmqtool.store.artefact import ArtefactKind
 from rmqtool.store.tree import open_store
 
@@ -70,7 +71,8 @@ def gather(options: ValidateOptions, watch: Callable[[int], None] = lambda _: No
         looker = Looker(grid_of(_times(SECTIONS["segments"](survey))))
         run = validate(options, watch, looker)
         findings = list(run)
-        lost = lost_messages(survey.store, findings)
+        account = account_of(survey.store, run.summary.codes, options.broker_version)
+        lost = lost_messages(survey.store, findings, account.numbers if account else ())
         sections = {name: SECTIONS[name](survey) for name in SHOWN_SECTIONS}
     return replace(_facts(run, findings, looker, sections), lost=lost)
 

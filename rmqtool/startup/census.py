@@ -14,7 +14,7 @@ import numpy as np
 from rmqtool.broker.dispatch import QUEUED_TYPES
 from rmqtool.formats import properties
 from rmqtool.formats.java import text
-from rmqtool.formats.message import MESSAGE_MAGIC_BYTES, MESSAGE_PREFIX
+from rmqtool.formats.message import MESSAGE_MAGIC_BYTES, MESSAGE_PREFIX, decode
 from rmqtool.formats.sys_flag import SysFlag
 from rmqtool.startup.load import integer
 from rmqtool.startup.walk import Walk, in_doubt, segment_of
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from rmqtool.scan.batch import Batch
     from rmqtool.startup.files import ModelFile, ModelReader
     from rmqtool.startup.records import DispatchRequest, RecordCheck
 
@@ -31,12 +32,13 @@ if TYPE_CHECKING:
 
 _MAGIC_POSITION: Final = MESSAGE_PREFIX["magic_code"].position
 _SEARCH_BYTES: Final = 1 << 18
-_COLUMNS: Final = 6  # arrays of a `SegmentCensus`
+_ZERO: Final = b"\0"  # no text ends in it
+_COLUMNS: Final = 7  # arrays of a `SegmentCensus`
 
 
 @dataclass(frozen=True, slots=True)
 class SegmentCensus:
-    """The messages of one commitlog file that are whole and belong into a queue, in order."""
+    """The messages of one commitlog file that are whole and belong in a queue, in order."""
 
     path: str  # the file
     start: int  # physical offset of its first byte
@@ -45,6 +47,7 @@ class SegmentCensus:
     store_timestamps: Int64s  # int64, shape (n,); ms
     topics: Int64s  # int64, shape (n,); numbers into `names`
     queue_ids: Int64s  # int64, shape (n,)
+    queue_offsets: Int64s  # int64, shape (n,); as the records state them
     messages: Int64s  # int64, shape (n,); how many each record holds
     names: list[str]  # topics by number
 
@@ -75,10 +78,12 @@ def _plainly(file: ModelFile, check: RecordCheck) -> SegmentCensus:
                 record.store_timestamp,
                 numbers.setdefault(record.topic, len(numbers)),
                 record.queue_id,
+                record.queue_offset,
                 _messages(record),
             )
             for position, record in whole_records(file, reader, check)
             if record.sys_flag & SysFlag.TRANSACTION_ROLLBACK_TYPE in QUEUED_TYPES
+            and not _is_torn(reader, position, record.size)
         ]
     return _census(file, np.array(rows, np.int64).reshape(-1, _COLUMNS).T, list(numbers))
 
@@ -102,16 +107,38 @@ def _by_kernels(file: ModelFile, check: RecordCheck) -> SegmentCensus:
             for number in np.flatnonzero(chosen & in_doubt(check, found)):
                 position = int(found[row.POSITION, number])
                 chosen[number] = check.check(reader, position, file.length).record is not None
+            chosen &= ~_are_torn(batch)
             inner = (found[row.SYS_FLAG] & SysFlag.INNER_BATCH_FLAG) != 0
             messages = np.where(inner, np.maximum(found[row.INNER_NUM], 1), 1)
-            fields = (row.POSITION, row.SIZE, row.STORE_TIMESTAMP, row.TOPIC_NUMBER, row.QUEUE_ID)
+            fields = (
+                *(row.POSITION, row.SIZE, row.STORE_TIMESTAMP),
+                *(row.TOPIC_NUMBER, row.QUEUE_ID, row.QUEUE_OFFSET),
+            )
             parts.append(np.stack([*(found[field] for field in fields), messages])[:, chosen])
             names += (text(batch.topics[n]) for n in range(len(names), len(batch.topics)))
     return _census(file, np.concatenate(parts, axis=1), names)
 
 
+def _is_torn(reader: ModelReader, position: int, size: int) -> bool:
+    """Tell whether a record ends in a zero, as properties never do: see `_are_torn`."""
+    if reader.read_at(position + size - 1, 1) != _ZERO:
+        return False
+    return bool(decode(reader.read_at(position, size)).properties_bytes)
+
+
+def _are_torn(batch: Batch) -> NDArray[np.bool_]:
+    """Tell which records end in a zero, as properties never do: a sector was zeroed, or is new."""
+    from rmqtool.scan import columns as row
+
+    found = batch.columns
+    is_read = (found[row.PROPERTIES_LENGTH] > 0) & (found[row.BODY_START] >= 0)
+    lasts = np.where(is_read, found[row.RECORD_START] + found[row.SIZE] - 1, 0)
+    torn: NDArray[np.bool_] = is_read & (batch.window[lasts] == 0)
+    return torn
+
+
 def _census(file: ModelFile, columns: Int64s, names: list[str]) -> SegmentCensus:
-    positions, sizes, store_timestamps, topics, queue_ids, messages = columns
+    positions, sizes, store_timestamps, topics, queue_ids, queue_offsets, messages = columns
     return SegmentCensus(
         file.path,
         file.start,
@@ -120,6 +147,7 @@ def _census(file: ModelFile, columns: Int64s, names: list[str]) -> SegmentCensus
         store_timestamps,
         topics,
         queue_ids,
+        queue_offsets,
         messages,
         names,
     )

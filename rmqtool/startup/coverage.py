@@ -138,6 +138,8 @@ class UnitCoverage:
     gone: Places  # of these, such that their queue would not point to any more
     new: Places  # such that a queue would point to afterwards, and does not now
     numbers: dict[QueueKey, int] = field(default_factory=dict)  # of queues, by topic and ID
+    # by these numbers: in how many places a queue has units, files and RocksDB
+    sources: dict[int, int] = field(default_factory=dict)
 
     @classmethod
     def of(cls, file_length: int) -> UnitCoverage:
@@ -146,7 +148,9 @@ class UnitCoverage:
 
     def add(self, key: QueueKey, units: tuple[Int64s, Int64s]) -> None:
         """Note what a queue has now: physical offsets and sizes of its units."""
-        self.now.add(*units, self._number(key))
+        number = self._number(key)
+        self.sources[number] = self.sources.get(number, 0) + bool(len(units[0]))
+        self.now.add(*units, number)
 
     def change(
         self, key: QueueKey, before: tuple[Int64s, Int64s], after: tuple[Int64s, Int64s]

@@ -92,10 +92,29 @@ class Loader:
         if start is None:
             self.refuse(path, "the name is no number")
             return None
-        there = place.stat()
-        if there is not None and there.kind is EntryKind.LINK:
-            place = place.resolved()
-        return ModelFile(path, start, file_length, place, wrote_position=file_length)
+        return ModelFile(path, start, file_length, _followed_file(place), file_length)
+
+
+def every_file(directories: Sequence[tuple[Place, str]]) -> list[ModelFile]:
+    """List the files of a log that a broker refuses, each as long as it is, by their offsets.
+
+    Raises:
+        UnreadablePath: a directory may not be listed.
+    """
+    found = []
+    for place, path in directories:
+        for entry in entries(place):
+            start, at = parse_long(entry.name), place.child(entry.name)
+            if entry.kind is not EntryKind.DIRECTORY and start is not None and start >= 0:
+                name = f"{path}/{printable(entry.name)}"
+                found.append(ModelFile(name, start, entry.size, _followed_file(at), entry.size))
+    return sorted(found, key=lambda file: file.start)
+
+
+def _followed_file(place: Place) -> Place:
+    there = place.stat()
+    is_link = there is not None and there.kind is EntryKind.LINK
+    return place.resolved() if is_link else place
 
 
 def entries(place: Place) -> list[Entry]:

@@ -18,6 +18,7 @@ from rmqtool.broker.names import LMQ_PREFIX
 from rmqtool.engine import run
 from rmqtool.formats.message import BLANK, BLANK_MAGIC_CODE
 from rmqtool.machine.arrays import distinct, is_in
+from rmqtool.startup.already_lost import AlreadyLost
 from rmqtool.startup.census import census
 from rmqtool.startup.coverage import keys_of
 from rmqtool.startup.prediction import Loss, TopicLoss
@@ -29,12 +30,13 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from rmqtool.ledger.numbers import LostNumbers
     from rmqtool.startup.census import SegmentCensus
     from rmqtool.startup.commitlog import Recovered
     from rmqtool.startup.coverage import UnitCoverage
     from rmqtool.startup.files import ModelFile
     from rmqtool.startup.model import Model
-    from rmqtool.startup.outcomes import Before, Pointers
+    from rmqtool.startup.outcomes import Before
 
     Int64s = NDArray[np.int64]
     Mask = NDArray[np.bool_]
@@ -102,34 +104,11 @@ class Losses:
     unlisted: LossTally = field(default_factory=LossTally)
     deleted_topics: LossTally = field(default_factory=LossTally)
     misdelivered: LossTally = field(default_factory=LossTally)
-    # physical offsets, sorted, that queues point to and at which no whole record lies
-    holes: Int64s = field(default_factory=lambda: np.empty(0, np.int64))
+    missing: LossTally = field(default_factory=LossTally)
+    # queue offsets of the missing ones, but for those that only a light queue names
+    lost_numbers: list[LostNumbers] = field(default_factory=list)
+    unpassed: int = 0  # of the missing ones, those that units lead to
     unread: int = 0  # files of the log that were not read
-
-    def missing(self, model: Model, before: Before) -> Loss:
-        """Give the messages that queues had units for, at the holes.
-
-        A record is counted once, in its own queue before any queue that it was dispatched to, too.
-
-        Raises:
-            UnreadablePath: a file of a queue may not be read.
-        """
-        tally = LossTally()
-        left = self.holes
-        for topic, messages_of in sorted(before.pointers(model), key=_own_queues_first):
-            if not left.size:
-                break
-            offsets, messages = messages_of()
-            offsets, first = np.unique(offsets, return_index=True)
-            is_lost = is_in(offsets, left)
-            if count := int(messages[first][is_lost].sum()):
-                tally.add_messages(TopicLoss(topic, count))
-                left = np.setdiff1d(left, offsets[is_lost], assume_unique=True)
-        return tally.loss()
-
-
-def _own_queues_first(pointers: Pointers) -> tuple[bool, str]:
-    return pointers[0].startswith(LMQ_PREFIX), pointers[0]
 
 
 @dataclass(slots=True)
@@ -137,12 +116,18 @@ class LossCount:
     """Counts losses."""
 
     model: Model  # the store as the broker would hold it
-    coverage: UnitCoverage  # what queues point to
-    recovered: Recovered  # how recovery went
+    before: Before  # the store as it is
+    recovered: Recovered | None  # how recovery went; None where it does not come to that
     is_known: Callable[[str], bool]  # tells whether a topic is configured or has a queue
+    reads_all: bool = False  # whether files of a large log are read that units tile
     jobs: int | None = None  # threads; None is one for each processor
 
-    def count(self, log: Iterable[ModelFile]) -> Losses:
+    @property
+    def coverage(self) -> UnitCoverage:
+        """What queues point to."""
+        return self.before.coverage
+
+    def count(self) -> Losses:
         """Ask each message of the log as it lies there now.
 
         Raises:
@@ -150,7 +135,8 @@ class LossCount:
         """
         losses = Losses()
         ends = {file.path: file.wrote_position for file in self.model.commitlog.files}
-        files = list(log)
+        refused = self.model.refused_log
+        files = list(self.before.log) if refused is None else refused
         size = sum(file.length for file in files)
         by_kernels = self.model.by_kernels
         # A message is lost to a broker that cannot read it, too.
@@ -163,20 +149,54 @@ class LossCount:
         )
         holes = [self._absent(files)]
         in_doubt = [*files]
-        if size > READ_WHOLE:
+        if size > READ_WHOLE and not self.reads_all:
             in_doubt = [file for file in files if self._is_in_doubt(file, ends, strays)]
         losses.unread = len(files) - len(in_doubt)
         by_path = {file.path: file for file in files}
+        already = AlreadyLost(self.model, self.coverage, self.is_known)
         for segment in run(count, in_doubt, jobs=self.jobs):
-            self._ask(segment, ends.get(segment.path, 0), losses)
+            already.take(segment)
+            if self.recovered is not None:
+                self._ask(segment, ends.get(segment.path, 0), self.recovered, losses)
             for stray in strays.of(by_path[segment.path], segment):
                 losses.misdelivered.add_messages(stray)
             pointed = self.coverage.now.of(segment.start).positions
             missed = pointed[~is_in(pointed, segment.positions)] if pointed.size else pointed
             if missed.size:
                 holes.append(segment.start + missed)
-        losses.holes = distinct(np.concatenate(holes))
+        unread = [file for file in files if file not in in_doubt]
+        read = partial(run, count, in_doubt, jobs=self.jobs)
+        self._missing(already, distinct(np.concatenate(holes)), unread, read, losses)
         return losses
+
+    def _missing(
+        self,
+        already: AlreadyLost,
+        holes: Int64s,
+        unread: list[ModelFile],
+        read: Callable[[], Iterable[SegmentCensus]],
+        losses: Losses,
+    ) -> None:
+        """Count the messages that no record holds, each in its own queue.
+
+        A record that only light queues, or others that it was dispatched to, lead to may be one
+        that its own queue has lost the unit of.
+        """
+        found = already.numbers(self.before, holes, unread, read)
+        losses.lost_numbers = found.numbers
+        for one in found.numbers:
+            losses.missing.add_messages(TopicLoss(one.topic, one.messages))
+        losses.unpassed = found.named + len(found.left)
+        left, spare = found.left, found.unnamed
+        for key, named in self.before.named(self.model) if left.size else ():
+            offsets = distinct(named().physical_offsets)
+            offsets = offsets[is_in(offsets, left)]
+            is_copy = key[0].startswith(LMQ_PREFIX) or key in already.copies
+            if is_copy and len(offsets):
+                left = np.setdiff1d(left, offsets, assume_unique=True)
+                if len(offsets) > spare:
+                    losses.missing.add_messages(TopicLoss(key[0], len(offsets) - spare))
+                spare = max(spare - len(offsets), 0)
 
     def _absent(self, files: list[ModelFile]) -> Int64s:
         """Give the physical offsets of units that point between the files of the log, or past them.
@@ -188,7 +208,7 @@ class LossCount:
         )
         return outside[outside >= min((file.start for file in files), default=0)]
 
-    def _ask(self, segment: SegmentCensus, end: int, losses: Losses) -> None:
+    def _ask(self, segment: SegmentCensus, end: int, recovered: Recovered, losses: Losses) -> None:
         if not segment.positions.size:
             return
         keys = keys_of(segment.positions, own_queues(self.coverage, segment))
@@ -196,8 +216,8 @@ class LossCount:
         stays = segment.positions + segment.sizes <= end
         # An earlier cut leaves records in the file that it cut, without units, and older than the
         # record that it was cut after; the files after that one it deletes.
-        is_left = (segment.store_timestamps < self.recovered.last_store_timestamp) & ~pointed
-        is_left &= segment.path == self.recovered.end_path
+        is_left = (segment.store_timestamps < recovered.last_store_timestamp) & ~pointed
+        is_left &= segment.path == recovered.end_path
         losses.lost.add(segment, ~stays & ~is_left)
         had, has = self.coverage.had(segment.start, keys), self.coverage.has(segment.start, keys)
         losses.cut.add(segment, stays & ~has & had)
@@ -209,9 +229,11 @@ class LossCount:
 
     def _is_in_doubt(self, file: ModelFile, ends: dict[str, int], strays: Strays) -> bool:
         """Tell whether a file may hold a message that is lost."""
-        is_last = file.path == self.recovered.end_path
-        is_kept = ends.get(file.path) == file.length
-        return is_last or not is_kept or not self._is_covered(file) or strays.are_in(file)
+        if self.recovered is not None:
+            is_last = file.path == self.recovered.end_path
+            if is_last or ends.get(file.path) != file.length:
+                return True
+        return not self._is_covered(file) or strays.are_in(file)
 
     def _is_covered(self, file: ModelFile) -> bool:
         if not self.coverage.is_unchanged(file.start):

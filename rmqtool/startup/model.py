@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from rmqtool.broker.rules import Rules
     from rmqtool.startup.compaction import CompactedTopics
     from rmqtool.startup.extension import ExtensionRules
+    from rmqtool.startup.files import ModelFile
     from rmqtool.startup.indexes import ModelIndex
     from rmqtool.startup.load import Loader
     from rmqtool.startup.records import DispatchRequest
@@ -69,6 +70,8 @@ class Model:
     compacted: CompactedTopics | None = None
     # of consume queues; None where they have no extensions
     extension_rules: ExtensionRules | None = None
+    # all files of a log that could not be loaded; None where it was
+    refused_log: list[ModelFile] | None = None
     is_live: bool = False  # whether a broker runs on it
     # physical offset from which a running broker's log is not looked at; None without one
     judged_up_to: int | None = None

@@ -10,6 +10,7 @@ import numpy as np
 
 from rmqtool.formats.batch_queue import BATCH_CQ_UNIT, BATCH_CQ_UNIT_SIZE
 from rmqtool.formats.java import to_int64
+from rmqtool.ledger.numbers import UnitNumbers
 from rmqtool.queues.kinds import are_real, as_units
 from rmqtool.startup.batch_queues import BatchQueue
 from rmqtool.startup.coverage import UnitCoverage, join
@@ -37,7 +38,7 @@ if TYPE_CHECKING:
     from rmqtool.startup.queues import ConsumeQueue
 
     Int64s = NDArray[np.int64]
-    Pointers = tuple[str, Callable[[], tuple[Int64s, Int64s]]]
+    UnitsByQueue = tuple[QueueKey, Callable[[], UnitNumbers]]
     FateKey = tuple[QueueKey, bool]
     from numpy.typing import NDArray
 
@@ -61,7 +62,7 @@ class Before:
         counts, queues = {}, {}
         coverage = UnitCoverage.of(model.commitlog.file_length)
         for queue in model.all_queues():
-            offsets, sizes = join(stored_units(queue.files, queue.layout))
+            offsets, sizes = join(units for _, units in stored_units(queue.files, queue.layout))
             coverage.add((queue.topic, queue.queue_id), (offsets, sizes))
             counts[_key(queue)] = len(offsets)
             queues[_key(queue)] = _copies(queue.files.files)
@@ -73,31 +74,29 @@ class Before:
         Raises:
             UnreadablePath: a file may not be read.
         """
-        return join(self._stored(queue))
+        return join(units for _, units in self._stored(queue))
 
-    def messages(self, queue: ConsumeQueue | BatchQueue) -> tuple[Int64s, Int64s]:
-        """Give physical offsets of the real units that a queue had, and messages of each.
+    def named(self, model: Model) -> Iterator[UnitsByQueue]:
+        """Yield each queue, in order, and what reads the real units that it had.
 
-        Raises:
-            UnreadablePath: a file may not be read.
+        That raises UnreadablePath where a file may not be read.
         """
-        parts = [units[are_real(units)] for units in self._stored(queue)]
-        offsets = [units["physical_offset"].astype(np.int64) for units in parts]
-        counts = [
-            np.maximum(units["batch_size"].astype(np.int64), 1)
-            if isinstance(queue, BatchQueue)
-            else np.ones(len(units), np.int64)
-            for units in parts
-        ]
-        none = np.empty(0, np.int64)
-        return np.concatenate([none, *offsets]), np.concatenate([none, *counts])
-
-    def pointers(self, model: Model) -> Iterator[Pointers]:
-        """Yield the topic of each queue, by its number, and what asks for its `messages`."""
         for queue in sorted(model.all_queues(), key=lambda one: (one.topic, one.queue_id)):
-            yield queue.topic, partial(self.messages, queue)
+            yield (queue.topic, queue.queue_id), partial(self._named, queue)
 
-    def _stored(self, queue: ConsumeQueue | BatchQueue) -> Iterator[NDArray[Any]]:
+    def _named(self, queue: ConsumeQueue | BatchQueue) -> UnitNumbers:
+        parts = [np.empty((3, 0), np.int64)]
+        for number, units in self._stored(queue):
+            real = np.flatnonzero(are_real(units))
+            numbers, counts = number + real, np.ones(len(real), np.int64)
+            if isinstance(queue, BatchQueue):
+                numbers = units["msg_base_offset"][real].astype(np.int64)
+                counts = np.maximum(units["batch_size"][real].astype(np.int64), 1)
+            offsets = units["physical_offset"][real].astype(np.int64)
+            parts.append(np.stack([numbers, counts, offsets]))
+        return UnitNumbers(*np.concatenate(parts, axis=1))
+
+    def _stored(self, queue: ConsumeQueue | BatchQueue) -> Iterator[tuple[int, NDArray[Any]]]:
         then, queue.files.files = queue.files.files, list(self.queues.get(_key(queue), ()))
         try:
             yield from stored_units(queue.files, queue.layout)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from rmqtool.store.config_sources import CONFIG
 
 if TYPE_CHECKING:
+    from rmqtool.ledger.numbers import LostNumbers
     from rmqtool.startup.commitlog import Recovered
     from rmqtool.startup.dispatch import Dispatched
     from rmqtool.startup.load import Refusal
@@ -148,9 +149,13 @@ class Prediction:
     # messages in the log of topics that keep the newest one of each key, and that `compaction/` has
     # not and would not get: consumers read these topics from there alone
     compacted: Loss = field(default_factory=Loss)
-    # messages that queues point to now and that no file of the log holds whole: they are lost
+    # messages that queues have a place for and that no file of the log holds whole: they are lost
     # already, whatever the start does
     missing: Loss = field(default_factory=Loss)
+    # their queue offsets; a light queue's messages are not among them
+    lost_numbers: tuple[LostNumbers, ...] = ()
+    # of the missing ones, those that units lead to: no repair lets consumers pass them yet
+    unpassed: int = 0
     # files of the log whose messages nothing has looked at: queues point to all of them, and no
     # start changes that
     files_unread: int = 0
@@ -204,5 +209,5 @@ class Prediction:
 
     @property
     def is_whole(self) -> bool:
-        """Whether the broker comes up with every message that there ever was a unit for."""
-        return self.starts and not (self.costs or self.missing.messages)
+        """Whether the broker comes up, and consumers get or pass every message of the queues."""
+        return self.starts and not (self.costs or self.unpassed)

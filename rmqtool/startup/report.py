@@ -47,7 +47,7 @@ VERDICT: Final = Table(
         Column(
             "messages_missing",
             Type.INT64,
-            "messages that queues point to and no file holds whole",
+            "messages lost earlier: queues have a place for them, and no file holds them whole",
             "messages",
         ),
         Column("segments_deleted", Type.INT64, "files of the log that this start deletes", "files"),
@@ -368,9 +368,9 @@ def _cost(prediction: Prediction, *, is_validated: bool) -> str:
     parts += not_read(prediction)
     if missing := prediction.missing.messages:
         if not parts:
-            parts.insert(0, "starting it loses nothing more")
-        verb = "is" if missing == 1 else "are"
-        parts.append(f"{counted(missing, 'message')} {verb} already missing")
+            parts.insert(0, "starting it loses nothing")
+        verb = "was" if missing == 1 else "were"
+        parts.append(f"{counted(missing, 'message')} {verb} lost earlier")
     elif not prediction.costs:
         is_whole = is_validated or not prediction.files_unread
         parts.insert(0, "no message lost" if is_whole else "this start loses no message")

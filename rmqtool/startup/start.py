@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from rmqtool.broker import conf
 from rmqtool.broker.conf import (
@@ -26,7 +26,7 @@ from rmqtool.check.queues.orphans import have_messages
 from rmqtool.check.state.absent import groups_of
 from rmqtool.derive.settings import has_lmq_queues
 from rmqtool.errors import NotAStore, UnreadablePath, UnsupportedStore
-from rmqtool.formats.config_shapes import consumer_filters, topics
+from rmqtool.formats.config_shapes import topics
 from rmqtool.plural import counted
 from rmqtool.query.delay_offsets import delay_offsets
 from rmqtool.queues.discovery import Queues
@@ -35,11 +35,18 @@ from rmqtool.startup.batch_queues import BatchQueue
 from rmqtool.startup.commitlog import recover
 from rmqtool.startup.compaction import compacted_topics
 from rmqtool.startup.dispatch import dispatch
-from rmqtool.startup.extension import DIRECTORY, ExtensionRules
+from rmqtool.startup.extension_files import load_extensions
 from rmqtool.startup.indexes import ModelIndex
 from rmqtool.startup.live import freeze, settled
-from rmqtool.startup.load import Loader, StartFails, exists, queue_directories, read_checkpoint
-from rmqtool.startup.losses import LossCount, Losses
+from rmqtool.startup.load import (
+    Loader,
+    StartFails,
+    every_file,
+    exists,
+    queue_directories,
+    read_checkpoint,
+)
+from rmqtool.startup.losses import LossCount
 from rmqtool.startup.model import Model
 from rmqtool.startup.outcomes import Before, index_outcome, queue_outcomes
 from rmqtool.startup.prediction import FurtherStep, Loss, Prediction, TopicLoss
@@ -84,8 +91,9 @@ def predict(
     *,
     by_kernels: bool | None = None,
     as_user: str | None = None,
+    reads_all: bool = False,
 ) -> Prediction:
-    """Foretell what the broker of a version would do if it were started on a store now.
+    """Predict what the broker of a version would do if it were started on a store now.
 
     Args:
         store: a whole store; nothing of it is written.
@@ -93,6 +101,7 @@ def predict(
         settings: of the broker; None takes them from the store's broker.conf.
         by_kernels: whether the log is read by kernels; None decides by the length of its files.
         as_user: who runs the broker, by name or number; None is whoever owns most of the store.
+        reads_all: whether files of a large log are read that units tile, too.
 
     Raises:
         UsageError: the version or the user is not known.
@@ -103,18 +112,25 @@ def predict(
     rules = Rules(written_by(store).version if version is None else Version.parse(version))
     settings = settings or _settings(store, rules)
     _refuse_what_cannot_be(store)
+    how = _How(by_kernels, as_user, reads_all)
     if store.lock_held():
-        return settled(lambda: _predict(store, rules, settings, by_kernels, as_user))
-    return _predict(store, rules, settings, by_kernels, as_user)
+        return settled(lambda: _predict(store, rules, settings, how))
+    return _predict(store, rules, settings, how)
 
 
-def _predict(
-    store: Store, rules: Rules, settings: Settings, by_kernels: bool | None, as_user: str | None
-) -> Prediction:
+class _How(NamedTuple):
+    """How a prediction is made; see `predict`."""
+
+    by_kernels: bool | None
+    as_user: str | None
+    reads_all: bool
+
+
+def _predict(store: Store, rules: Rules, settings: Settings, how: _How) -> Prediction:
     loader = Loader(rules)
     whole, store = store, as_read_by(store, rules.version)
     model = _load(store, rules, settings, loader)
-    model.is_live, model.by_kernels = bool(store.lock_held()), by_kernels
+    model.is_live, model.by_kernels = bool(store.lock_held()), how.by_kernels
     stages = _rocks_stages(store, model)
     if stages is None and model.is_live:
         freeze(model)
@@ -124,9 +140,9 @@ def _predict(
     refuse_combination(store.broker_conf, rules, loader)
     _refuse_databases(store, rules, loader)
     refuse_timer(store, rules, loader)
-    refuse_access(store, loader, as_user)
+    refuse_access(store, loader, how.as_user)
     load_extensions(store, model)
-    run = _Run(model, stages)
+    run = _Run(model, stages, how.reads_all)
     if loader.refusals:
         run.load_index(store, stopped_cleanly=True)  # it stays as it is
     else:
@@ -149,6 +165,7 @@ class _Run:
 
     model: Model
     stages: RocksStages | None = None
+    reads_all: bool = False  # see `predict`
     recovered: Recovered | None = None
     dispatched: Dispatched | None = None
 
@@ -214,6 +231,7 @@ def _load(store: Store, rules: Rules, settings: Settings, loader: Loader) -> Mod
         stopped_cleanly=not exists(store.root.child("abort")),
         checkpoint=read_checkpoint(store.root.child("checkpoint"), loader),
         commitlog=commitlog,
+        refused_log=every_file(logs) if loader.refusals else None,
         index=ModelIndex(rules, settings, geometry.index_entries.value),
         queue_length=geometry.consume_queue.value,
         batch_length=geometry.batch_queue.value,
@@ -278,10 +296,8 @@ def _prediction(whole: Store, store: Store, model: Model, before: Before, run: _
     if model.compacted is not None and run.recovered is not None:
         fates = tuple(compaction_losses.fate(fate, model.compacted) for fate in fates)
     known = partial(is_known, store, model.topics)
-    if run.recovered is None:  # the log stays as it is
-        losses = Losses()
-    else:
-        losses = LossCount(model, before.coverage, run.recovered, known).count(before.log)
+    counter = LossCount(model, before, run.recovered, known, reads_all=run.reads_all)
+    losses = counter.count()
     timer = timers(store if model.rules.has_timer else whole, model)
     further = [*run.stages.further(run.recovered, fates)] if run.stages else []
     unrouted = Loss()
@@ -313,7 +329,9 @@ def _prediction(whole: Store, store: Store, model: Model, before: Before, run: _
         misdelivered=losses.misdelivered.loss(),
         unrouted=unrouted,
         compacted=compaction_losses.missing(model) if run.recovered else Loss(),
-        missing=losses.missing(model, before),
+        missing=losses.missing.loss(),
+        lost_numbers=tuple(losses.lost_numbers),
+        unpassed=losses.unpassed,
         files_unread=losses.unread,
         light=Loss()
         if run.recovered is None
@@ -327,40 +345,6 @@ def _prediction(whole: Store, store: Store, model: Model, before: Before, run: _
         if store.broker_conf
         else (),
     )
-
-
-# Which extensions of consume queues a starting broker loads, and how it makes further ones.
-#
-# See ConsumeQueue#load, CommitLogDispatcherCalcBitMap, 4.9.3 to 5.5.0.
-
-
-FILTERS: Final = "consumerFilter.json"
-_BITS: Final = 8
-
-
-def load_extensions(store: Store, model: Model) -> None:
-    """Load the extensions of all queues; without a broker.conf their directory tells of them.
-
-    Raises:
-        UnreadablePath: a directory may not be listed.
-    """
-    place = store.root.child(DIRECTORY)
-    if not (model.settings.has_ext or (store.broker_conf is None and exists(place))):
-        return
-    length = lengths_of(store, model.rules.version).consume_queue_ext.value
-    model.extension_rules = rules = ExtensionRules(length, _bit_map_sizes(store, model))
-    for (topic, queue_id), queue in model.queues.items():
-        queue.extension = extension = rules.new(topic, queue_id)
-        below = place.child(topic).child(str(queue_id))
-        extension.files = model.loader.load([(below, extension.files.path)], length)
-
-
-def _bit_map_sizes(store: Store, model: Model) -> dict[str, int]:
-    """Source: CommitLogDispatcherCalcBitMap."""
-    if not model.settings.calculates_bit_maps:
-        return {}
-    filters = consumer_filters(store.config(FILTERS).document)
-    return {one.topic: -(-(one.bit_count or 0) // _BITS) for one in filters}
 
 
 # What a whole broker loads beside the message store, and would refuse to start for.

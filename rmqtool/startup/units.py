@@ -46,12 +46,15 @@ def good_units(file: ModelFile, layout: Layout, begin: int = 0, below: int | Non
     return Prefix(end, last)
 
 
-def stored_units(files: FileQueue, layout: Layout) -> Iterator[Units]:
-    """Yield the units in all files, holes of sparse files left out."""
+def stored_units(files: FileQueue, layout: Layout) -> Iterator[tuple[int, Units]]:
+    """Yield the units in all files, holes of sparse files left out: number of the first, units."""
     for file in files.files:
         with file.open() as reader:
             for begin, end in reader.stretches(file.wrote_position, layout.size):
-                yield from chunks(reader, layout, begin, end)
+                number = (file.start + begin) // layout.size
+                for units in chunks(reader, layout, begin, end):
+                    yield number, units
+                    number += len(units)
 
 
 def numbered_units(files: FileQueue, layout: Layout) -> Iterator[tuple[int, Units]]:

@@ -11,7 +11,8 @@ from typing import Final
 import pytest
 
 from rmqtool.diff import StoreDifference, log_difference
-from rmqtool.diff.log_difference import AFTER, BEFORE, SHARED, Compared, compare_logs
+from rmqtool.diff.log_bytes import Compared, compare_logs
+from rmqtool.diff.log_difference import AFTER, BEFORE, SHARED
 from rmqtool.diff.report import verdict
 from rmqtool.diff.side import WRITTEN_LATER
 from rmqtool.query.log import NoRecord

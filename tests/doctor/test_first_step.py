@@ -217,7 +217,7 @@ def test_losses(tmp_path: Path) -> None:
     lines = {row["field"]: row["value"] for chunk in screen(seen) for row in rows_of(chunk)}
     assert seen.prediction is not None
     assert str(lines["lost if started"]).startswith(f"{seen.prediction.lost.messages} messages")
-    assert "3 messages" == lines["lost already"]
+    assert "3 messages of 1 topic" == lines["lost already"]
 
 
 def test_wrong_lengths(see: See, tmp_path: Path) -> None:

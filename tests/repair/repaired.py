@@ -14,7 +14,7 @@ from rmqtool.errors import RmqtoolError
 from rmqtool.findings.catalogue import Severity
 from rmqtool.findings.finding import Finding
 from rmqtool.repair.plans import Plan
-from rmqtool.startup import predict
+from rmqtool.startup import Prediction, predict
 from rmqtool.store.tree import open_store
 from rmqtool.writing.undo_directory import UNDO_PREFIX
 from tests.evidence import Trace, snapshot
@@ -34,6 +34,9 @@ STAYS: Final = frozenset(
         "EP-CRC",  # without a .bak
     }
 )  # fmt: skip
+
+
+Lost = tuple[str, int, int]  # topic, queue and queue offset
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,12 +76,29 @@ def cost_of(root: Path, conf: str | None, version: str | None = None) -> tuple[b
 
     None where no start can be predicted.
     """
-    try:
-        seen = predict(open_store(root, conf), version)
-    except RmqtoolError:
+    seen = predicted(root, conf, version)
+    if seen is None:
         return None
     messages = seen.lost.messages + seen.unreachable + seen.light.messages + seen.timers_lost
     return not seen.starts, messages
+
+
+def predicted(root: Path, conf: str | None, version: str | None = None) -> Prediction | None:
+    """Predict a start; None where none can be."""
+    try:
+        return predict(open_store(root, conf), version)
+    except RmqtoolError:
+        return None
+
+
+def lost_of(root: Path, conf: str | None, version: str | None = None) -> set[Lost]:
+    """Give the queue offsets that have lost their messages."""
+    seen = predicted(root, conf, version)
+    return {
+        (one.topic, one.queue_id, number)
+        for one in (seen.lost_numbers if seen else ())
+        for number in range(one.queue_offset, one.queue_offset + one.messages)
+    }
 
 
 def broken(fixture: str, damage: Damage | None, into: Path) -> Broken | None:

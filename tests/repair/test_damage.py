@@ -15,9 +15,10 @@ from rmqtool.check.options import CheckLevel
 from rmqtool.errors import UnsupportedStore
 from rmqtool.startup import predict
 from rmqtool.store.tree import open_store
+from tests import plain_store
 from tests.damage import DAMAGES
 from tests.inflict import Damage
-from tests.repair.repaired import STAYS, Broken, broken, cost_of, traces
+from tests.repair.repaired import STAYS, Broken, Lost, broken, cost_of, lost_of, traces
 from tests.stores import fixture_names
 
 FIXTURES: Final = [
@@ -38,7 +39,12 @@ def sample() -> list[tuple[str, str]]:
 def prove(store: Broken, damage: Damage) -> None:
     """Prove all that a repair promises of one store."""
     before, cost_before = traces(store.root), cost_of(store.root, store.conf, store.version)
+    lost_before = lost_of(store.root, store.conf, store.version)
     plan = store.plan()
+    if cost_before is not None:
+        verb = "message is already lost" if len(lost_before) == 1 else "messages are already lost"
+        said = f"{len(lost_before):,} {verb}: see `lost_messages`"
+        assert bool(lost_before) == (said in plan.notes), plan.notes
     assert before == traces(store.root), "a plan writes nothing"
     undo = repair.apply(plan, in_place=True)
     assert bool(undo) == bool(plan.edits)
@@ -52,9 +58,24 @@ def prove(store: Broken, damage: Damage) -> None:
     if cost_before is not None:
         assert cost_after is not None
         assert cost_after <= cost_before, "never worse"
+    prove_account(store, lost_before)
     if undo:
         repair.undo(store.root)
     assert before == traces(store.root), "taken back, times included"
+
+
+def prove_account(store: Broken, before: set[Lost]) -> None:
+    """Prove that a repair makes no loss forgotten, as far as queues go on past it."""
+    after = lost_of(store.root, store.conf, store.version)
+    assert set() == after - before, "lost by the repair"
+    held: dict[tuple[str, int], list[int]] = {}
+    for one in plain_store.records(store.root):
+        held.setdefault((one.topic, one.integer("queue_id")), []).append(
+            one.integer("queue_offset")
+        )
+    for topic, queue_id, number in before - after:
+        numbers = held.get((topic, queue_id), [])
+        assert not numbers or not min(numbers) < number < max(numbers), (topic, queue_id, number)
 
 
 @pytest.mark.parametrize(("name", "fixture"), sample(), ids=[name for name, _ in sample()])

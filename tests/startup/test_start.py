@@ -96,7 +96,7 @@ def test_verdict_says_the_worst_first(tmp_path: Path) -> None:
     harm.touch("abort")(root)
     inflict.flip_field("body", where=0.99)(root)
     assert said("5.3").startswith("a 5.3.3 broker would start after abnormal recovery: ")
-    assert said("5.3").endswith(" messages in 3 topics lost, 1 message is already missing")
+    assert said("5.3").endswith(" messages in 3 topics lost, 1 message was lost earlier")
     harm.remove("abort", "consumequeue")(root)
     harm.remove_segments(1, 2)(root)
     assert said("4.9").startswith("a 4.9.3 broker would never come up: ")

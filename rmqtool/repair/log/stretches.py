@@ -22,7 +22,7 @@ class Damaged:
     end: int  # after its last byte
     code: Code  # of the finding
     lost: str = ""  # what it held, as far as that can be told
-    given_up: bool = False  # whether part of it is a sound record that had to be given up
+    given_up: int = 0  # sound records in it that had to be given up
 
     @property
     def length(self) -> int:

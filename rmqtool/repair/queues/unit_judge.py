@@ -86,7 +86,7 @@ class LostUnits:
         """
         early = self._early.at(offset)
         if early is not None and size >= SMALLEST_RECORD and offset + size <= early.end:
-            early.given_up = True
+            early.given_up = 1
             return early
         return self._damaged.at(offset)
 

@@ -21,7 +21,9 @@ from rmqtool.formats.message import (
 )
 from rmqtool.formats.rocksdb_databases import DEFAULT, MESSAGE_STORE
 from rmqtool.formats.rocksdb_store import HALF_OFFSET, LAST_OFFSET, NUMBER, TIMER_SCANNED
+from rmqtool.ledger.numbers import UnitNumbers
 from rmqtool.machine.arrays import is_in
+from rmqtool.queues.kinds import are_real
 from rmqtool.startup.census import whole_records
 from rmqtool.startup.coverage import join
 from rmqtool.startup.live import freeze
@@ -46,7 +48,7 @@ if TYPE_CHECKING:
     from rmqtool.startup.commitlog import Recovered
     from rmqtool.startup.files import ModelFile
     from rmqtool.startup.model import Model, QueueKey
-    from rmqtool.startup.outcomes import Pointers
+    from rmqtool.startup.outcomes import UnitsByQueue
     from rmqtool.startup.records import DispatchRequest
     from rmqtool.startup.rocksdb.keyed_queue import KeyedQueue
     from rmqtool.startup.rocksdb.model import RocksModel
@@ -230,11 +232,11 @@ class RocksBefore(Before):
                 plain.coverage.add(key, join([units]))
         return cls(plain.log, plain.queues, plain.counts, plain.coverage, keyed)
 
-    def pointers(self, model: Model) -> Iterator[Pointers]:
+    def named(self, model: Model) -> Iterator[UnitsByQueue]:
         """See `Before`."""
-        yield from Before.pointers(self, model)
-        for (topic, _), (_, units) in self.keyed.items():
-            yield topic, partial(_messages, units)
+        yield from Before.named(self, model)
+        for key, (numbers, units) in sorted(self.keyed.items(), key=lambda one: one[0]):
+            yield key, partial(_named, numbers, units)
 
 
 def is_asked(model: RocksModel, key: QueueKey) -> bool:
@@ -303,9 +305,10 @@ def _reached(queue: KeyedQueue, model: RocksModel) -> tuple[Int64s, Units]:
     return queue.between(queue.minimum(model.commitlog.minimum), queue.next_offset)
 
 
-def _messages(units: Units) -> tuple[Int64s, Int64s]:
-    offsets, _ = join([units])
-    return offsets, np.ones(len(offsets), np.int64)
+def _named(numbers: Int64s, units: Units) -> UnitNumbers:
+    real = are_real(units)
+    offsets = units["physical_offset"][real].astype(np.int64)
+    return UnitNumbers(numbers[real], np.ones(len(offsets), np.int64), offsets)
 
 
 # `rocksdbstore` at a start: how far it says to be, and what nobody does any more or does twice.

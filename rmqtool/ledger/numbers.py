@@ -1,0 +1,128 @@
+"""Which queue offsets of one queue had a message that no record of the log holds any more.
+
+A repair puts a bridge over a lost record and repeats a neighbour's unit for its queue offset; a
+deleted queue file takes units away. Neither changes which offsets the records hold, so the answer
+is the same before a repair and after it, with the queue's files and without them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    Int64s = NDArray[np.int64]
+    Mask = NDArray[np.bool_]
+
+_NO_NUMBER: Final = np.iinfo(np.int64).max
+
+
+@dataclass(frozen=True, slots=True)
+class LostNumbers:
+    """Queue offsets in a row whose messages no record of the log holds."""
+
+    topic: str  # of the queue
+    queue_id: int  # its number
+    queue_offset: int  # of the first of them
+    messages: int  # how many
+
+
+class HeldNumbers(NamedTuple):
+    """Records of one queue, in the order of the log; all int64, shape (n,)."""
+
+    numbers: Int64s  # queue offset of the first message of each, as the record states it
+    counts: Int64s  # messages in each
+    physical_offsets: Int64s  # strictly increasing
+
+
+class UnitNumbers(NamedTuple):
+    """Units of one queue that point into the log; all int64, shape (n,)."""
+
+    numbers: Int64s  # queue offset of the first message of each
+    counts: Int64s  # messages of each
+    physical_offsets: Int64s
+
+
+class NumberStretches(NamedTuple):
+    """Queue offsets in a row, half open; both int64, shape (n,), ascending."""
+
+    starts: Int64s
+    ends: Int64s
+
+    @property
+    def messages(self) -> int:
+        """How many queue offsets there are."""
+        return int((self.ends - self.starts).sum())
+
+
+def lost_numbers(
+    records: HeldNumbers, units: UnitNumbers, is_lost: Mask, is_unread: Mask
+) -> NumberStretches:
+    """Give the queue offsets between the first and the last message that no record holds.
+
+    A record holds the queue offset that it states, unless the queue leads to it from another one
+    only: the queue was written while the record was whole. An earlier numbering of a queue that
+    was deleted and began again says nothing about where the queue begins and ends.
+
+    Args:
+        records: whole records.
+        units: real units.
+        is_lost: which units point to places without a whole record; bool, shape of `units`.
+        is_unread: which units point into files that were not read, and are believed; likewise.
+    """
+    numbers, is_pointed, is_match = _numbers(records, units)
+    starts = np.concatenate([numbers, units.numbers[is_unread]])
+    ends = starts + np.concatenate([records.counts, units.counts[is_unread]])
+    last = np.flatnonzero(numbers[1:] <= numbers[:-1])
+    is_current = is_pointed | (np.arange(len(numbers)) > (last[-1] if last.size else -1))
+    bounds = np.concatenate([is_current, np.ones(int(is_unread.sum()), np.bool_)])
+    chosen = is_match | is_lost
+    first = np.concatenate([starts[bounds], units.numbers[chosen]])
+    end = np.concatenate([ends[bounds], (units.numbers + units.counts)[chosen]])
+    if not first.size:
+        return NumberStretches(first, end)
+    return _between(starts, ends, int(first.min()), int(end.max()))
+
+
+def _numbers(records: HeldNumbers, units: UnitNumbers) -> tuple[Int64s, Mask, Mask]:
+    """Give the queue offset of each record; which have a unit; which units lead to a record."""
+    is_pointed = np.zeros(len(records.numbers), np.bool_)
+    if not is_pointed.size:
+        return records.numbers, is_pointed, np.zeros(len(units.numbers), np.bool_)
+    rows = np.searchsorted(records.physical_offsets, units.physical_offsets)
+    rows = np.minimum(rows, len(records.numbers) - 1)
+    is_match = records.physical_offsets[rows] == units.physical_offsets
+    is_own = is_match & (records.numbers[rows] == units.numbers)
+    agrees = is_pointed.copy()
+    agrees[rows[is_own]] = True
+    is_pointed[rows[is_match]] = True
+    others = np.full(len(records.numbers), _NO_NUMBER)
+    np.minimum.at(others, rows[is_match], units.numbers[is_match])
+    numbers = np.where(is_pointed & ~agrees, others, records.numbers)
+    return _without_outliers(numbers, records.counts, is_pointed), is_pointed, is_match
+
+
+def _without_outliers(numbers: Int64s, counts: Int64s, is_pointed: Mask) -> Int64s:
+    """Let a record that no unit confirms follow on the one before it where its neighbours do."""
+    if len(numbers) < 3:  # noqa: PLR2004 - a neighbour on each side
+        return numbers
+    before, own, after = numbers[:-2], numbers[1:-1], numbers[2:]
+    is_odd = (before < after) & ~((before < own) & (own < after)) & ~is_pointed[1:-1]
+    kept = numbers.copy()
+    kept[1:-1] = np.where(is_odd, before + counts[:-2], own)
+    return kept
+
+
+def _between(starts: Int64s, ends: Int64s, first: int, end: int) -> NumberStretches:
+    """Give what of [first, end) is in none of these stretches."""
+    order = np.argsort(starts, kind="stable")
+    starts = np.clip(starts[order], first, end)
+    reached = np.maximum.accumulate(np.clip(ends[order], first, end))
+    begins = np.concatenate([[first], reached]).astype(np.int64)
+    stops = np.concatenate([starts, [end]]).astype(np.int64)
+    is_hole = begins < stops
+    return NumberStretches(begins[is_hole], stops[is_hole])

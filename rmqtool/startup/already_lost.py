@@ -1,0 +1,230 @@
+"""Messages that are lost already, whatever a start does: no record of the log holds them.
+
+Of each queue, the queue offsets that its records hold are counted against those between its first
+message and its last. Only where these differ, or a unit leads to no record, or twice to one, is
+the queue looked at unit by unit.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from rmqtool.broker.names import LMQ_PREFIX
+from rmqtool.ledger.numbers import (
+    HeldNumbers,
+    LostNumbers,
+    NumberStretches,
+    UnitNumbers,
+    lost_numbers,
+)
+from rmqtool.machine.arrays import is_in
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+
+    from numpy.typing import NDArray
+
+    from rmqtool.startup.census import SegmentCensus
+    from rmqtool.startup.coverage import UnitCoverage
+    from rmqtool.startup.files import ModelFile
+    from rmqtool.startup.model import Model, QueueKey
+    from rmqtool.startup.outcomes import Before
+
+    Int64s = NDArray[np.int64]
+
+_ID_BITS: Final = 32
+_COLUMNS: Final = 3  # of `HeldNumbers` and `UnitNumbers`
+
+
+@dataclass(slots=True)
+class _Span:
+    """What the records of one queue hold, as far as they were read."""
+
+    first: int  # smallest queue offset
+    end: int  # after the largest
+    held: int = 0  # queue offsets that records hold, each as often as one does
+    records: int = 0
+
+
+def queues_of(segment: SegmentCensus) -> Iterator[tuple[QueueKey, Int64s]]:
+    """Yield the queues with a message in a file, each with its rows in the census."""
+    if not segment.positions.size:
+        return
+    pairs = (segment.topics << _ID_BITS) | (segment.queue_ids & ((1 << _ID_BITS) - 1))
+    order = np.argsort(pairs, kind="stable")
+    borders = np.flatnonzero(np.diff(pairs[order])) + 1
+    for rows in np.split(order, borders):
+        topic, queue_id = segment.topics[rows[0]], segment.queue_ids[rows[0]]
+        yield (segment.names[topic], int(queue_id)), rows
+
+
+@dataclass(slots=True)
+class Lost:
+    """What is lost."""
+
+    numbers: list[LostNumbers]  # queue offsets, by queue
+    left: Int64s  # physical offsets, sorted, without a record, that none of these queues leads to
+    named: int = 0  # messages at these queue offsets that units lead to
+
+    @property
+    def unnamed(self) -> int:
+        """Messages at these queue offsets that no unit leads to."""
+        return sum(one.messages for one in self.numbers) - self.named
+
+
+@dataclass(slots=True)
+class AlreadyLost:
+    """Takes the messages of the log, file by file; then says what is lost of them."""
+
+    model: Model
+    coverage: UnitCoverage  # what queues point to
+    is_known: Callable[[str], bool]  # tells whether a topic is configured or has a queue
+    # queues without a record of their own, to which those of others are dispatched, too
+    copies: set[QueueKey] = field(default_factory=set)
+    _spans: dict[QueueKey, _Span] = field(default_factory=dict)
+    # units of each queue that point into the files that were read, by its number in the coverage
+    _units: dict[int, int] = field(default_factory=dict)
+
+    def take(self, segment: SegmentCensus) -> None:
+        """Take the messages of one file."""
+        for (topic, queue_id), rows in queues_of(segment):
+            numbers, counts = segment.queue_offsets[rows], self._counts(segment, topic, rows)
+            first, end = int(numbers.min()), int((numbers + counts).max())
+            span = self._spans.setdefault((topic, queue_id), _Span(first, end))
+            span.first, span.end = min(span.first, first), max(span.end, end)
+            span.held += int(counts.sum())
+            span.records += len(rows)
+        queues, units = np.unique(self.coverage.now.of(segment.start).queues, return_counts=True)
+        for queue, count in zip(queues.tolist(), units.tolist(), strict=True):
+            self._units[queue] = self._units.get(queue, 0) + count
+
+    def _counts(self, segment: SegmentCensus, topic: str, rows: Int64s) -> Int64s:
+        """Give how many queue offsets the record of each row takes."""
+        is_batch = topic in self.model.batch_topics
+        return segment.messages[rows] if is_batch else np.ones(len(rows), np.int64)
+
+    def numbers(
+        self,
+        before: Before,
+        holes: Int64s,
+        unread: list[ModelFile],
+        read: Callable[[], Iterable[SegmentCensus]],
+    ) -> Lost:
+        """Give the queue offsets that have lost their messages.
+
+        Args:
+            before: the queues as they are now.
+            holes: physical offsets, sorted, that units point to and where no whole record is.
+            unread: files of the log that were not read, as units tile them.
+            read: reads the other files again.
+
+        Raises:
+            UnreadablePath: a file may not be read.
+        """
+        doubtful = {key for key in self._spans if self._is_doubtful(key, unread)}
+        found = Lost([], holes)
+        if holes.size:
+            for key, numbered in before.named(self.model):
+                if not _is_light(key) and is_in(numbered().physical_offsets, holes).any():
+                    doubtful.add(key)
+        if not doubtful:
+            return found
+        units = _units_of(before, self.model, doubtful)
+        believed = {key: _are_within(units[key].physical_offsets, unread) for key in doubtful}
+        held = self._held(units, believed, read())
+        for key in sorted(doubtful - self.copies):
+            named = units[key]
+            is_lost = is_in(named.physical_offsets, holes)
+            stretches = lost_numbers(held[key], named, is_lost, believed[key])
+            found.numbers += _rows(key, stretches)
+            _, rows = np.unique(named.numbers[is_lost], return_index=True)
+            found.named += int(named.counts[is_lost][rows].sum())
+            found.left = np.setdiff1d(found.left, named.physical_offsets[is_lost])
+        return found
+
+    def _is_doubtful(self, key: QueueKey, unread: list[ModelFile]) -> bool:
+        """Tell whether records and units of a queue do not follow one another without a hole."""
+        if _is_light(key) or not self.is_known(key[0]):
+            return False
+        span, queue = self._spans[key], self.coverage.numbers.get(key)
+        if queue is None:
+            return span.end - span.first != span.held
+        if self._units.get(queue, 0) != span.records * self.coverage.sources.get(queue, 1):
+            return True
+        held = span.held
+        if unread and span.end - span.first != held and key[0] not in self.model.batch_topics:
+            held += sum(int((self.coverage.now.of(f.start).queues == queue).sum()) for f in unread)
+            return span.end - span.first > held
+        return span.end - span.first != held
+
+    def _held(
+        self,
+        units: dict[QueueKey, UnitNumbers],
+        believed: dict[QueueKey, NDArray[np.bool_]],
+        segments: Iterable[SegmentCensus],
+    ) -> dict[QueueKey, HeldNumbers]:
+        """Give the records of some queues, in the order of the log.
+
+        A unit is believed, too, that leads to a record with its queue offset and the name of
+        another queue: that name is damaged, as whoever wrote the unit has read it.
+        """
+        parts: dict[QueueKey, list[Int64s]] = {key: [_no_columns()] for key in units}
+        for segment in sorted(segments, key=lambda one: one.start):
+            own = {key: rows for key, rows in queues_of(segment) if key in units}
+            for key, rows in own.items():
+                numbers = segment.queue_offsets[rows]
+                counts = self._counts(segment, key[0], rows)
+                offsets = segment.start + segment.positions[rows]
+                parts[key].append(np.stack([numbers, counts, offsets]))
+            for key, named in units.items():
+                is_there, is_renamed = _in_other_queues(segment, own.get(key), named)
+                believed[key] |= is_renamed
+                if key not in self._spans and is_there.any():
+                    self.copies.add(key)
+        return {key: HeldNumbers(*np.concatenate(found, axis=1)) for key, found in parts.items()}
+
+
+def _units_of(before: Before, model: Model, keys: set[QueueKey]) -> dict[QueueKey, UnitNumbers]:
+    parts: dict[QueueKey, list[Int64s]] = {key: [_no_columns()] for key in keys}
+    for key, numbered in before.named(model):
+        if key in keys:
+            parts[key].append(np.stack(numbered()))
+    return {key: UnitNumbers(*np.concatenate(found, axis=1)) for key, found in parts.items()}
+
+
+def _in_other_queues(
+    segment: SegmentCensus, own: Int64s | None, named: UnitNumbers
+) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+    """Tell which units lead to a record of another queue, and which of these have its number."""
+    positions = named.physical_offsets - segment.start
+    if not segment.positions.size:
+        none = np.zeros(len(positions), np.bool_)
+        return none, none
+    rows = np.minimum(np.searchsorted(segment.positions, positions), len(segment.positions) - 1)
+    is_there: NDArray[np.bool_] = segment.positions[rows] == positions
+    if own is not None:
+        is_there &= ~is_in(rows, own)
+    return is_there, is_there & (segment.queue_offsets[rows] == named.numbers)
+
+
+def _no_columns() -> Int64s:
+    return np.empty((_COLUMNS, 0), np.int64)
+
+
+def _is_light(key: QueueKey) -> bool:
+    return key[0].startswith(LMQ_PREFIX)
+
+
+def _are_within(offsets: Int64s, files: list[ModelFile]) -> NDArray[np.bool_]:
+    inside = np.zeros(len(offsets), np.bool_)
+    for file in files:
+        inside |= (offsets >= file.start) & (offsets < file.start + file.length)
+    return inside
+
+
+def _rows(key: QueueKey, found: NumberStretches) -> Iterator[LostNumbers]:
+    for start, end in zip(found.starts.tolist(), found.ends.tolist(), strict=True):
+        yield LostNumbers(*key, start, end - start)
