@@ -166,7 +166,8 @@ def _with_numbers(rows: list[Told], numbers: Iterable[LostNumbers]) -> list[Told
     for one in numbers:
         for first, end in _rest(one, sorted(listed.get((one.topic, one.queue_id), ()))):
             rest = LostNumbers(one.topic, one.queue_id, first, end - first)
-            added.append(LOST_MESSAGES.row(rest, None, fate=LOST, sources=[BESIDE]))
+            row = LOST_MESSAGES.row(rest, None, sources=[BESIDE])
+            added.append({**row, "fate": LOST})
     if not added:
         return rows
     unnamed = [row for row in rows if row["topic"] is None and row["physical_offset"] is not None]
