@@ -14,6 +14,8 @@ PAGE: Final = ROOT / "ARCHITECTURE.md"
 NAMED: Final = re.compile(r"`([\w/]+(?:/|\.py))(?:: \w+)?`")
 # What makes numbers of bytes outside of `formats`, and why it may.
 NO_FORMAT: Final = {
+    "rmqtool.archives.tarred",  # headers of tar
+    "rmqtool.archives.zipped",  # headers of zip
     "rmqtool.judge.message_fields",  # counts bits in which two addresses differ
     "rmqtool.check.log.range_checksum",  # the checksum has another length in its place
     "rmqtool.store.rocksdb_blocks",  # RocksDB's own blocks, little endian

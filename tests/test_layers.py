@@ -12,7 +12,7 @@ from tests.imports import Import, imports, modules
 # The house, ground floor first: a room knows rooms of lower floors only, and none of its own.
 FLOORS = (
     {"plural"},
-    {"errors", "engine", "memory", "times", "rows"},
+    {"errors", "engine", "budget", "memory", "times", "rows"},
     {"table"},
     {"findings"},
     {"ranges", "clock", "formats"},

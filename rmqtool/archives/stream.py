@@ -1,4 +1,4 @@
-"""An open place as the standard library wants a file: for `tarfile`, `zipfile`, gzip and zstd."""
+"""An open place as the standard library wants a file: for gzip and zstd."""
 
 from __future__ import annotations
 

@@ -300,7 +300,7 @@ def open_image(
     is_stream = container is not None and container.is_compressed
     if container is None or not is_stream or not path.lower().endswith(COMPRESSED):
         return Image(path, file)
-    copy = keep.enter_context(TemporaryCopy(limit))
+    copy = keep.enter_context(TemporaryCopy(limit, file.size))
     cuts: list[str] = []
     unpack(file, container, copy, cuts.append, advance)
     image = Image(path, OpenFile(place, copy.handle, copy.size))

@@ -58,8 +58,8 @@ UnpackLimit: TypeAlias = Annotated[
     str | None,
     Option(
         "--unpack-limit",
-        "Bytes that an archive may take when it is unpacked, such as 20GiB; by default what the "
-        "disk of the temporary directory has to spare.",
+        "Bytes that an archive may take when it is unpacked, such as 20GiB; by default 16 GiB "
+        "and 64 times its size, and no more than the disk of the temporary directory can spare.",
         "SIZE",
         env="RMQTOOL_UNPACK_LIMIT",
     ),

@@ -16,6 +16,7 @@ import re
 from contextlib import suppress
 from typing import Any, Final, NoReturn, TypeAlias, cast
 
+from rmqtool.budget import OverBudget, ParseBudget
 from rmqtool.errors import DecodeError
 
 Json: TypeAlias = dict[str, Any] | list[Any] | str | int | float | bool | None
@@ -30,25 +31,60 @@ _STRING_OR_BARE_KEY: Final = re.compile(
 # Of a text of brackets each byte takes 24 bytes of memory, of one of small objects each value 100.
 # 1,500,000 are the offsets of 30 groups in 50,000 queues.
 MOST_VALUES: Final = 1_500_000
+VALUE_STEPS: Final = 10  # see `budget`
+BYTES_A_STEP: Final = 3
+STEPS_OF_A_STORE: Final = 2 * MOST_VALUES * VALUE_STEPS  # a file and its `.bak`
+STEPS_OF_A_DOCUMENT: Final = 80_000_000  # of a manifest of some 600,000 files
 _SURROGATE: Final = re.compile(r"[\ud800-\udfff]")
 _QUOTE: Final = '"'
 
 
-def parse(raw: bytes, *, path: str = "<bytes>") -> Json:
+def budget_of_store() -> ParseBudget:
+    """Give what all configuration files of a store may cost, whatever their number."""
+    return ParseBudget("the configuration files of this store, together,", free=STEPS_OF_A_STORE)
+
+
+def load_written(raw: bytes) -> Any:  # noqa: ANN401 - whatever JSON holds
+    """Read a document that rmqtool wrote, and that a stranger may have changed.
+
+    Raises:
+        ValueError, RecursionError: it is no JSON, or has too many values.
+    """
+    budget = ParseBudget("its values", free=STEPS_OF_A_DOCUMENT)
+    budget.spend(_values_in(raw) * VALUE_STEPS)
+    return json.loads(raw)
+
+
+def steps_of(raw: bytes) -> int:
+    """Give what a row of configuration costs, before it is parsed."""
+    return _values_in(raw) * VALUE_STEPS + len(raw) // BYTES_A_STEP
+
+
+def _values_in(raw: bytes) -> int:
+    return sum(map(raw.count, (b",", b"[", b"{"))) + 1
+
+
+def parse(raw: bytes, *, path: str = "<bytes>", budget: ParseBudget | None = None) -> Json:
     """Read a configuration file; map keys become text, as in any JSON.
 
     Args:
         raw: the file's bytes, UTF-8.
         path: where they came from, for the error.
+        budget: of all files of the store; each path pays once. None where somebody else bounds it.
 
     Raises:
         DecodeError: it cannot be read, and the broker then takes the `.bak`; or it has more values
-            than are read.
+            than are read, or all files together have.
     """
-    values = sum(map(raw.count, (b",", b"[", b"{")))
+    values = _values_in(raw)
     if values > MOST_VALUES:
         reason = f"some {values:,} values; of such a file at most {MOST_VALUES:,} are read"
         raise DecodeError(path=path, position=0, field="json", reason=reason)
+    if budget is not None:
+        try:
+            budget.spend_once(path, values * VALUE_STEPS)
+        except OverBudget as error:
+            raise DecodeError(path=path, position=0, field="json", reason=str(error)) from error
     text = raw.rstrip(b"\0").decode("utf-8", "replace").removeprefix("\ufeff")
     try:
         document = _load(text)
@@ -60,13 +96,15 @@ def parse(raw: bytes, *, path: str = "<bytes>") -> Json:
         raise DecodeError(path=path, position=0, field="json", reason=str(error)) from error
 
 
-def parse_object(raw: bytes, *, path: str = "<bytes>") -> dict[str, Any]:
+def parse_object(
+    raw: bytes, *, path: str = "<bytes>", budget: ParseBudget | None = None
+) -> dict[str, Any]:
     """Read a configuration file that must hold one object, as all of the broker's do.
 
     Raises:
         DecodeError: it cannot be read, or is something else.
     """
-    document = parse(raw, path=path)
+    document = parse(raw, path=path, budget=budget)
     if document is None:
         return {}
     if not isinstance(document, dict):

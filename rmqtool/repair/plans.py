@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Final
 from rmqtool import __version__
 from rmqtool.errors import RepairError, UsageError
 from rmqtool.findings.registry import CODES
+from rmqtool.formats.config import load_written
 from rmqtool.repair.log.content import Content
 from rmqtool.store.names import relative_path
 from rmqtool.store.place import Place
@@ -166,7 +167,7 @@ def read_plan(path: str, replica: Place | None = None) -> Plan:
     """
     raw = Place.of(path).read(LARGEST_PLAN)
     try:
-        return _read(json.loads(raw), replica)
+        return _read(load_written(raw), replica)
     except RepairError as error:  # a path that could lead elsewhere
         raise UsageError(option="--apply", reason=f"{path}: {error}") from error
     except (LookupError, TypeError, ValueError, RecursionError) as error:

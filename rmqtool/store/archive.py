@@ -47,6 +47,7 @@ class Member(NamedTuple):
     target: str = ""  # where a link leads to
     source: OpenFile | None = None  # holds the data
     extents: tuple[MemberPart, ...] = ()  # where in the source, by position, disjoint
+    allocated: int = 0  # bytes of all extents
 
 
 @dataclass
@@ -261,6 +262,5 @@ def is_inside(path: object) -> bool:
 
 
 def _entry(name: str, member: Member) -> Entry:
-    allocated = sum(extent.length for extent in member.extents)
     owner = (member.owner, member.group, member.mode)
-    return Entry(name, member.kind, member.size, member.mtime_ns, allocated, 0, *owner)
+    return Entry(name, member.kind, member.size, member.mtime_ns, member.allocated, 0, *owner)

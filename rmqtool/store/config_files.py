@@ -10,11 +10,13 @@ import time
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from rmqtool.errors import DecodeError, UnreadablePath
-from rmqtool.formats.config import parse_object
+from rmqtool.budget import OverBudget
+from rmqtool.errors import DecodeError, Trouble, UnreadablePath
+from rmqtool.formats.config import BYTES_A_STEP, parse_object
 from rmqtool.store.entry import EntryKind
 
 if TYPE_CHECKING:
+    from rmqtool.budget import ParseBudget
     from rmqtool.store.place import Place
 
 BACKUP = ".bak"
@@ -86,7 +88,12 @@ class ConfigDocument:
         return None
 
 
-def read_config(place: Place, path: str, pauses: list[float] | None = None) -> ConfigDocument:
+def read_config(
+    place: Place,
+    path: str,
+    pauses: list[float] | None = None,
+    budget: ParseBudget | None = None,
+) -> ConfigDocument:
     """Read a configuration file; the `.bak` where it is missing, empty or cannot be parsed.
 
     Nothing raises: a broker without the file takes its defaults, and says nothing.
@@ -96,18 +103,19 @@ def read_config(place: Place, path: str, pauses: list[float] | None = None) -> C
         path: the same relative to the store root.
         pauses: seconds to wait before what cannot be parsed is read again; those that are taken
             are gone.
+        budget: of all files of the store; None where this is the only one.
     """
-    found = _read_config(place, path)
+    found = _read_config(place, path, budget)
     while found.problems and pauses:
         time.sleep(pauses.pop())
-        found = _read_config(place, path)
+        found = _read_config(place, path, budget)
     return found
 
 
-def _read_config(place: Place, path: str) -> ConfigDocument:
+def _read_config(place: Place, path: str, budget: ParseBudget | None) -> ConfigDocument:
     problems: list[Problem] = []
     for suffix in ("", BACKUP):
-        found = _read(place.parent.child(place.name + suffix), path + suffix, problems)
+        found = _read(place.parent.child(place.name + suffix), path + suffix, problems, budget)
         if found is not None:
             return ConfigDocument(place.name, path + suffix, found, bool(suffix), (*problems,))
     return ConfigDocument(place.name, "", {}, False, (*problems,))
@@ -125,7 +133,26 @@ def is_json(name: str) -> bool:
     return name.endswith(".json") or name in METRICS
 
 
-def _read(place: Place, path: str, problems: list[Problem]) -> dict[str, Any] | None:
+def read_paid(place: Place, budget: ParseBudget | None) -> bytes:
+    """Read a file whole, once it is paid for: a hole of 32 MiB costs a stranger nothing.
+
+    Raises:
+        UnreadablePath: it cannot be read, or is too large, or all such files together are.
+    """
+    entry = place.stat()
+    if budget is not None and entry is not None:
+        try:
+            budget.spend_once(f"{place} has", min(entry.size, LARGEST_CONFIG) // BYTES_A_STEP)
+        except OverBudget as error:
+            raise UnreadablePath(
+                path=str(place), reason=str(error), trouble=Trouble.TOLD
+            ) from error
+    return place.read_whole(LARGEST_CONFIG)
+
+
+def _read(
+    place: Place, path: str, problems: list[Problem], budget: ParseBudget | None
+) -> dict[str, Any] | None:
     try:
         entry = place.stat()
         if entry is None:
@@ -136,7 +163,7 @@ def _read(place: Place, path: str, problems: list[Problem]) -> dict[str, Any] | 
                 what = f"is a {entry.kind}, not a file"
             problems.append(Problem(path, Fault.BROKEN, f"{path}: {what}"))
             return None
-        raw = place.read_whole(LARGEST_CONFIG)
+        raw = read_paid(place, budget)
     except UnreadablePath as error:
         problems.append(Problem(path, Fault.BROKEN, str(error)))
         return None
@@ -145,7 +172,7 @@ def _read(place: Place, path: str, problems: list[Problem]) -> dict[str, Any] | 
         problems.append(Problem(path, fault, f"{path}: is empty"))
         return None
     try:
-        return parse_object(raw, path=path)
+        return parse_object(raw, path=path, budget=budget)
     except DecodeError as error:
         problems.append(Problem(path, Fault.BROKEN, str(error)))
         return None

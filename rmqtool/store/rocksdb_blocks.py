@@ -9,6 +9,8 @@ import threading
 from struct import Struct
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from rmqtool.budget import ParseBudget
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
@@ -17,8 +19,11 @@ if TYPE_CHECKING:
 TRAILER: Final = Struct("<BI")  # compression, masked CRC
 COMPRESSIONS: Final = {0: "none", 1: "snappy", 2: "zlib", 4: "lz4", 5: "lz4hc", 7: "zstd"}
 LARGEST_BLOCK: Final = 1 << 28
+MOST_BITS: Final = 70  # of a number of 64, seven in each byte
 MORE: Final = 128  # the bit of a varint that says that more bytes follow
 SEQUENCE_BYTES: Final = 8  # of a key as RocksDB keeps it: past that of the user
+KEY_STEPS: Final = 20  # see `budget`; and one for each byte: a key of a MiB may take four to say
+FREE_STEPS: Final = 4 << 20
 RESTARTS: Final = 0x7FFFFFFF  # of the last four bytes; the other bit tells of a hash table
 
 _OF_THREAD: Final = threading.local()
@@ -40,8 +45,19 @@ class BlockHandle(NamedTuple):
         return self.position + self.size + TRAILER.size
 
 
-def handles_of(block: bytes, *, delta: bool) -> Iterator[tuple[BlockHandle, bytes]]:
+def budget_of_keys(file_bytes: int) -> ParseBudget:
+    """Give what the keys in the index, or the names in the properties, of a table may cost."""
+    return ParseBudget("its keys", file_bytes, FREE_STEPS)
+
+
+def handles_of(
+    block: bytes, budget: ParseBudget, *, delta: bool
+) -> Iterator[tuple[BlockHandle, bytes]]:
     """Take an index apart: keys share beginnings, and handles continue the one before.
+
+    Raises:
+        BrokenBlock: it cannot be taken apart.
+        OverBudget: its keys are too long, all together.
 
     Source: table/block_based/block.cc, IndexValue::EncodeTo.
     """
@@ -60,6 +76,7 @@ def handles_of(block: bytes, *, delta: bool) -> Iterator[tuple[BlockHandle, byte
         if shared > len(key) or position + own > end:
             reason = f"a key outside of the block at {position}"
             raise BrokenBlock(reason)
+        budget.spend(KEY_STEPS + shared + own)
         key = key[:shared] + block[position : position + own]
         position += own
         if delta and shared:
@@ -69,15 +86,15 @@ def handles_of(block: bytes, *, delta: bool) -> Iterator[tuple[BlockHandle, byte
             start = position
             try:
                 last, position = handle_at(block, position)
-            except IndexError:
+            except (IndexError, BrokenBlock):
                 last = BlockHandle(0, -1)
             if not delta:
                 position = start + length
         yield last, key
 
 
-def pairs_of(block: bytes) -> Iterator[tuple[bytes, bytes]]:
-    """Take a block of names and values apart; names share beginnings."""
+def pairs_of(block: bytes, budget: ParseBudget) -> Iterator[tuple[bytes, bytes]]:
+    """Take a block of names and values apart; names share beginnings. Raises: see `handles_of`."""
     end = len(block) - 4 * ((int.from_bytes(block[-4:], "little") & RESTARTS) + 1)
     position, key = 0, b""
     while position < end:
@@ -87,6 +104,7 @@ def pairs_of(block: bytes) -> Iterator[tuple[bytes, bytes]]:
         if shared > len(key) or position + own + length > end:
             reason = f"a name outside of the block at {position}"
             raise BrokenBlock(reason)
+        budget.spend(KEY_STEPS + shared + own)
         key = key[:shared] + block[position : position + own]
         position += own + length
         yield key, block[position - length : position]
@@ -152,12 +170,18 @@ def handle_at(raw: bytes, position: int) -> tuple[BlockHandle, int]:
 
 
 def varint_at(raw: bytes, position: int) -> tuple[int, int]:
-    """Read a number of 7 bits a byte; give the position past it, too. IndexError at the end."""
-    value = shift = 0
-    while True:
+    """Read a number of 7 bits a byte; give the position past it, too.
+
+    Raises:
+        IndexError: it is cut off.
+        BrokenBlock: it has more bits than any: to shift them takes time with the square of them.
+    """
+    value = 0
+    for shift in range(0, MOST_BITS, 7):
         byte = raw[position]
         position += 1
         value |= (byte & 0x7F) << shift
         if byte < MORE:
             return value, position
-        shift += 7
+    reason = f"a number of more than {MOST_BITS} bits at {position}"
+    raise BrokenBlock(reason)

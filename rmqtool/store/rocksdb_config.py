@@ -12,6 +12,7 @@ from __future__ import annotations
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
+from rmqtool.budget import OverBudget
 from rmqtool.errors import DamagedDatabase, DecodeError, EngineMissing, UnreadablePath
 from rmqtool.formats import config, config_shapes, java
 from rmqtool.formats.rocksdb_config import json_row, v2_row
@@ -22,27 +23,31 @@ from rmqtool.store.rocksdb_database import Database
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
+    from rmqtool.budget import ParseBudget
     from rmqtool.formats.rocksdb_row import RocksdbRow
     from rmqtool.store.rocksdb import RocksDb
 
+    ManagerReader = Callable[[Database, str, ParseBudget], dict[str, Any]]
 
-def config_documents(databases: list[RocksDb]) -> dict[str, ConfigDocument]:
+
+def config_documents(databases: list[RocksDb], budget: ParseBudget) -> dict[str, ConfigDocument]:
     """Read what the databases say, by the name of the JSON file that would say it.
 
     Nothing raises: why something cannot be read is a problem of its document.
 
     Args:
         databases: of the store.
+        budget: of all configuration of the store.
     """
     there = {database.path: database for database in databases if not database.is_empty}
     if VERSION_2 in there:
-        return _documents(there[VERSION_2], MANAGERS, _version_2)
+        return _documents(there[VERSION_2], MANAGERS, _version_2, budget)
     if ONE in there:
-        return _documents(there[ONE], MANAGERS, _version_1)
+        return _documents(there[ONE], MANAGERS, _version_1, budget)
     found: dict[str, ConfigDocument] = {}
     for name, manager in MANAGERS.items():
         if manager.path in there:
-            found |= _documents(there[manager.path], (name,), _version_1)
+            found |= _documents(there[manager.path], (name,), _version_1, budget)
     return found
 
 
@@ -65,14 +70,14 @@ def merged(found: ConfigDocument, in_json: ConfigDocument, name: str) -> ConfigD
 
 
 def _documents(
-    one: RocksDb, names: Iterable[str], read: Callable[[Database, str], dict[str, Any]]
+    one: RocksDb, names: Iterable[str], read: ManagerReader, budget: ParseBudget
 ) -> dict[str, ConfigDocument]:
     """Read the documents that are wanted of one database."""
     found = {}
     try:
         with Database(one.place, one.path) as database:
             for name in names:
-                document = read(database, name)
+                document = read(database, name, budget)
                 found[name] = ConfigDocument(name, one.path, document, False, ())
     except (UnreadablePath, EngineMissing) as error:
         problems = (Problem(one.path, Fault.BROKEN, f"{one.path}: {error}"),)
@@ -80,22 +85,22 @@ def _documents(
     return found
 
 
-def _version_1(database: Database, name: str) -> dict[str, Any]:
+def _version_1(database: Database, name: str, budget: ParseBudget) -> dict[str, Any]:
     """Read the rows of a manager, and its version."""
     table: dict[str, Any] = {}
     manager, path = MANAGERS[name], database.path
     document: dict[str, Any] = {config_shapes.TABLES[name]: table}
-    for row in _rows(database, manager.data_in(path), json_row):
+    for row in _rows(database, manager.data_in(path), json_row, budget):
         if row.kind == "entry":
             table[java.text(row.values["name"])] = _offsets_of(_json(row), name)
     with suppress(DamagedDatabase):  # of an older table: brokers read the newest one alone
-        for row in _rows(database, manager.version_in(path), json_row):
+        for row in _rows(database, manager.version_in(path), json_row, budget):
             if row.kind == "version":
                 document["dataVersion"] = _json(row)
     if name == "subscriptionGroup.json":
         document["forbiddenTable"] = {
             java.text(row.values["name"]): _json(row)
-            for row in _rows(database, FORBIDDEN, json_row)
+            for row in _rows(database, FORBIDDEN, json_row, budget)
             if row.kind == "entry"
         }
     return document
@@ -108,13 +113,13 @@ def _offsets_of(value: object, name: str) -> object:
     return value
 
 
-def _version_2(database: Database, name: str) -> dict[str, Any]:
+def _version_2(database: Database, name: str, budget: ParseBudget) -> dict[str, Any]:
     """Read the rows of one manager out of those of all."""
     kind = {"topics.json": "topic", "subscriptionGroup.json": "group"}.get(name, "consumer_offset")
     table: dict[str, Any] = {}
     document: dict[str, Any] = {config_shapes.TABLES[name]: table}
     offsets: dict[str, dict[str, dict[str, int]]] = {"consumer_offset": table, "pull_offset": {}}
-    for row in _rows(database, DEFAULT, v2_row):
+    for row in _rows(database, DEFAULT, v2_row, budget):
         values = row.values
         if row.kind == f"{kind}_version":
             document["dataVersion"] = {
@@ -134,10 +139,17 @@ def _version_2(database: Database, name: str) -> dict[str, Any]:
 
 
 def _rows(
-    database: Database, family: str, read: Callable[[bytes, bytes], RocksdbRow]
+    database: Database,
+    family: str,
+    read: Callable[[bytes, bytes], RocksdbRow],
+    budget: ParseBudget,
 ) -> Iterator[RocksdbRow]:
     for batch in database.rows(family):
         for key, value in batch.items():
+            try:
+                budget.spend(config.steps_of(value))
+            except OverBudget as error:
+                raise DamagedDatabase(path=database.path, reason=str(error)) from error
             try:
                 yield read(key, value)
             except DecodeError:

@@ -18,6 +18,7 @@ import weakref
 from contextlib import ExitStack, contextmanager, suppress
 from typing import TYPE_CHECKING, Any, Final, Self
 
+from rmqtool.budget import OverBudget, ParseBudget
 from rmqtool.errors import DamagedDatabase, Trouble, UnreadablePath
 from rmqtool.formats.rocksdb_families import longest_value
 from rmqtool.store.anchors import from_anchor
@@ -39,9 +40,12 @@ if TYPE_CHECKING:
 
 
 READ_BYTES: Final = 1 << 20
+ROW_STEPS: Final = 10  # see `budget`
+BYTES_A_STEP: Final = 4  # of keys and values
+MOST_FAMILIES: Final = 64  # brokers make ten at most
 MOST_COPIED: Final = 4 << 30  # bytes of files that the process cannot open by itself
 MEMORY_OF_LOGS: Final = 4  # bytes in memory for each in a write-ahead log
-SECONDS: Final = 600  # of a processor, and so many more for each GiB: a command reads it some times
+SECONDS: Final = 40  # of a processor, and so many more for each GiB: a command reads it some times
 SECONDS_A_GIB: Final = 3600
 
 
@@ -57,6 +61,7 @@ class Served:
         self.cell, self.opening = cell, opening
         self.families: tuple[str, ...] = ()  # names of the column families
         self.live: dict[str, int] = {}  # table files that the library uses, and their sizes
+        self.size = 0  # bytes of all files
         self.is_answered = False  # whether all of its last answer was read
 
     def end(self) -> None:
@@ -103,6 +108,7 @@ class Database:
                 self._served = self._of_copies(stack)
         self._close = weakref.finalize(self, self._served.close)
         self.families, self.live = self._served.families, self._served.live
+        self._size = self._served.size
 
     def __enter__(self) -> Self:
         return self
@@ -214,6 +220,7 @@ class Database:
                 reason = "it does not say what it has opened"
                 raise cell.stopped(reason)
         served.families, served.live = tuple(answer["families"]), answer["live"]
+        served.size = size
         served.is_answered = True
         return served
 
@@ -235,10 +242,12 @@ class Database:
         self._served.is_answered = False
         is_read = False
         next_key = begin
+        budget = ParseBudget("its rows", self._size)
         try:
             with self._failures():
                 self._served.cell.tell({**asked, "is_last": is_last, "longest": longest})
                 while (batch := self._batch(longest)) is not None:
+                    self._pay(budget, batch)
                     next_key, limit = self._past(batch, next_key, end, limit)
                     yield batch
             is_read = True
@@ -258,6 +267,18 @@ class Database:
             reason = "its rows are not those that were asked for"
             raise self._served.cell.stopped(reason)
         return last + b"\0", limit - len(batch)
+
+    def _pay(self, budget: ParseBudget, batch: RowBatch) -> None:
+        """Pay for rows: keys share what they begin with, so that tables of a MiB may hold a TiB.
+
+        Raises:
+            CellFailed: they cost too much; the process has ended.
+        """
+        content = len(batch.joined_keys) + len(batch.joined_values)
+        try:
+            budget.spend(len(batch) * ROW_STEPS + content // BYTES_A_STEP)
+        except OverBudget as error:
+            raise self._served.cell.stopped(str(error)) from error
 
     def _drain(self) -> None:
         """Read what is left of an answer, so that the next question gets its own."""
@@ -294,6 +315,8 @@ def _is_description(answer: dict[str, Any]) -> bool:
     """Say whether an answer has names of families, and tables with their sizes."""
     families, live = answer.get("families"), answer.get("live")
     if not isinstance(families, list) or not isinstance(live, dict):
+        return False
+    if len(families) > MOST_FAMILIES:
         return False
     return {*map(type, families)} <= {str} and {*map(type, live.values())} <= {int}
 

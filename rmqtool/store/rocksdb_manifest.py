@@ -12,6 +12,8 @@ from dataclasses import dataclass, field
 from struct import Struct
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from rmqtool.budget import OverBudget, ParseBudget
+from rmqtool.store.rocksdb_blocks import varint_at
 from rmqtool.store.rocksdb_table import masked_crc32c
 
 if TYPE_CHECKING:
@@ -30,6 +32,8 @@ NEW_FILES: Final = frozenset({NEW_FILE, NEW_FILE_2, NEW_FILE_3, NEW_FILE_4})
 NUMBER_TAGS: Final = frozenset({LOG_NUMBER, MIN_LOG, FAMILY, 3, 4, 9, 203, 300})
 IGNORABLE: Final = 1 << 13  # tags with this bit carry their length, for older readers
 END_OF_FILE_ENTRY: Final = 1
+LARGEST_EDIT: Final = 64 << 20  # of half a million tables
+TABLE_STEPS: Final = 1000  # see `budget`
 
 
 class TableFile(NamedTuple):
@@ -74,15 +78,9 @@ class VersionEdit:
         return self.position >= len(self.raw)
 
     def number(self) -> int:
-        """Take a number of 7 bits a byte."""
-        value = shift = 0
-        while True:
-            byte = self.raw[self.position]
-            self.position += 1
-            value |= (byte & 0x7F) << shift
-            if byte < 128:  # noqa: PLR2004 - the bit that says more follow
-                return value
-            shift += 7
+        """Take a number of 7 bits a byte. Raises BrokenBlock: it has too many."""
+        value, self.position = varint_at(self.raw, self.position)
+        return value
 
     def text(self) -> bytes:
         """Take a text that carries its length."""
@@ -104,27 +102,47 @@ def read_manifest(directory: Place) -> RocksdbManifest:
     if found is None:
         return RocksdbManifest(problem=f"CURRENT says {current!r}, not the name of a MANIFEST")
     manifest = RocksdbManifest(name=found[1].decode())
-    edits: list[tuple[int, bytes]] = []
-    content = read_log(
-        directory.child(manifest.name), lambda position, raw: edits.append((position, raw))
-    )
-    for position, raw in edits:
-        try:
-            _apply(manifest, VersionEdit(raw))
-        except (IndexError, ValueError):
-            manifest.problem, manifest.end = f"the edit at {position} cannot be read", position
-            return manifest
+    place = directory.child(manifest.name)
+    entry = place.stat()
+    edits = _Edits(manifest, 0 if entry is None else entry.size)
+    content = read_log(place, edits.take)
+    if edits.is_broken:
+        return manifest
     manifest.problem, manifest.end = content.problem, content.end
-    if not edits and not manifest.problem:
+    if not content.records and not manifest.problem:
         manifest.problem = "it has no edit"
     logs = [number for family, number in manifest.logs.items() if family in manifest.families]
     manifest.oldest_log = max(manifest.oldest_log, min(logs, default=0))
     return manifest
 
 
-def _apply(manifest: RocksdbManifest, edit: VersionEdit) -> None:
+class _Edits:
+    """Applies edits, one after the other, up to one that cannot be read."""
+
+    def __init__(self, manifest: RocksdbManifest, size: int) -> None:
+        self.is_broken = False
+        self._manifest = manifest
+        self._budget = ParseBudget("its edits", size)
+
+    def take(self, position: int, raw: bytes) -> None:
+        """Apply the next edit."""
+        if self.is_broken:
+            return
+        manifest = self._manifest
+        try:
+            content = _read(VersionEdit(raw[:LARGEST_EDIT]))
+            looked_at = len(manifest.tables) if FAMILY_DROP in content.numbers else 0
+            self._budget.spend(looked_at + TABLE_STEPS * len(content.added))
+            _apply(manifest, content)
+        except OverBudget as error:
+            manifest.problem, manifest.end, self.is_broken = str(error), position, True
+        except (IndexError, ValueError):
+            manifest.problem, manifest.end = f"the edit at {position} cannot be read", position
+            self.is_broken = True
+
+
+def _apply(manifest: RocksdbManifest, content: EditContent) -> None:
     """Apply one edit; the tables of a family that is dropped go with it."""
-    content = _read(edit)
     if FAMILY_ADD in content.numbers:
         manifest.families[content.family] = content.name
     if LOG_NUMBER in content.numbers:
@@ -137,10 +155,9 @@ def _apply(manifest: RocksdbManifest, edit: VersionEdit) -> None:
         manifest.named.add(number)
     if FAMILY_DROP in content.numbers:
         manifest.families.pop(content.family, None)
-        for table in [
-            table for table in manifest.tables.values() if table.family == content.family
-        ]:
-            del manifest.tables[table.number]
+        for table in [*manifest.tables.values()]:
+            if table.family == content.family:
+                del manifest.tables[table.number]
 
 
 @dataclass(slots=True)

@@ -15,6 +15,7 @@ from itertools import islice
 from struct import Struct
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from rmqtool.budget import OverBudget
 from rmqtool.store.rocksdb_blocks import (
     COMPRESSIONS,
     LARGEST_BLOCK,
@@ -22,6 +23,7 @@ from rmqtool.store.rocksdb_blocks import (
     TRAILER,
     BlockHandle,
     BrokenBlock,
+    budget_of_keys,
     decompressed,
     handle_at,
     handles_of,
@@ -136,7 +138,7 @@ def _footer(
     try:
         metaindex, position = handle_at(handles, 0)
         index, position = handle_at(handles, position)
-    except IndexError:
+    except (IndexError, BrokenBlock):
         content.add("the footer cannot be read", where, is_data=True)
         return None
     if any(handles[position:]):
@@ -220,8 +222,9 @@ def _properties(
     if raw is None:
         return {}
     try:
-        pairs = list(pairs_of(decompressed(raw, LARGEST_PROPERTIES)))
-    except (BrokenBlock, IndexError) as error:
+        budget = budget_of_keys(file.size)
+        pairs = list(pairs_of(decompressed(raw, LARGEST_PROPERTIES), budget))
+    except (BrokenBlock, IndexError, OverBudget) as error:
         content.add(f"the properties block cannot be read: {error}", handle, is_data=False)
         return {}
     return {key.removeprefix(PROPERTY): value for key, value in pairs}
@@ -261,10 +264,11 @@ def _entries_of(
     if raw is None:
         return []
     try:
-        found = handles_of(decompressed(raw, LARGEST_INDEX + file.size), delta=delta)
+        block = decompressed(raw, LARGEST_INDEX + file.size)
+        found = handles_of(block, budget_of_keys(file.size), delta=delta)
         most = file.size // TRAILER.size  # each block has one
         handles = list(islice(found, most + 1))
-    except (BrokenBlock, IndexError) as error:
+    except (BrokenBlock, IndexError, OverBudget) as error:
         content.add(f"the {name} block cannot be read: {error}", handle, is_data=True)
         return []
     if len(handles) > most:

@@ -21,6 +21,7 @@ from rmqtool.broker.conf import BrokerConf
 from rmqtool.errors import UnreadablePath
 from rmqtool.formats.batch_queue import BATCH_CQ_UNIT_SIZE
 from rmqtool.formats.checkpoint import CHECKPOINT
+from rmqtool.formats.config import budget_of_store
 from rmqtool.formats.consume_queue import CQ_UNIT_SIZE
 from rmqtool.store.address import place_of
 from rmqtool.store.artefact import Artefact, ArtefactKind, FamilyDepth
@@ -44,6 +45,7 @@ from rmqtool.store.segment import MappedFiles, Oddity, OddityKind, assemble, loa
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from rmqtool.budget import ParseBudget
     from rmqtool.store.geometry import Geometry
 
 
@@ -275,13 +277,19 @@ class Store:
         found = ConfigDocument(name, "", {}, is_backup=False, problems=())
         for branch in self.branches_of(ArtefactKind.CONFIG):
             if branch.level is not FamilyDepth.FILE:
-                found = read_config(branch.place.child(name), f"{branch.path}/{name}", self.waits)
+                place, path = branch.place.child(name), f"{branch.path}/{name}"
+                found = read_config(place, path, self.waits, self.config_budget)
                 break
         if (in_rocksdb := self.config_in_rocksdb.get(name)) is None:
             return found
         from rmqtool.store.rocksdb_config import merged
 
         return merged(in_rocksdb, found, name)
+
+    @cached_property
+    def config_budget(self) -> ParseBudget:
+        """What all configuration files, and rows of configuration in RocksDB, may cost."""
+        return budget_of_store()
 
     @cached_property
     def waits(self) -> list[float]:
@@ -295,7 +303,7 @@ class Store:
             if databases := self.rocksdb():
                 from rmqtool.store.rocksdb_config import config_documents
 
-                return config_documents(databases)
+                return config_documents(databases, self.config_budget)
         return {}
 
     def rocksdb(self) -> list[RocksDb]:

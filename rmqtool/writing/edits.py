@@ -82,6 +82,7 @@ class Transaction:
     undo_directory: Path  # where the journal and what was replaced are; `undo` takes its name
     _work: Workplace
     _journal: Journal
+    _sides: dict[str, Any]  # as the journal has them
 
     @property
     def fsync_seconds(self) -> float:
@@ -133,12 +134,11 @@ class Transaction:
                 return
             try:
                 changes = self._prepare()
-                line = self._committed_line(changes)
             except BaseException:
                 self._abandon()
                 raise
             if changes:
-                self._commit(changes, line)
+                self._commit(changes)
                 self.is_changing = True
             else:
                 remove_leftovers(self._lock, self._sync)
@@ -298,7 +298,9 @@ class Transaction:
             assert self._asides is not None  # noqa: S101 - the block has begun
             self._asides.finish()
             lines = [line for change in changes for line in change.lines()]
-            self._journal.append(*lines, state_line(State.PREPARED, changes=len(changes)))
+            self._sides = self._both_sides(changes)
+            prepared = state_line(State.PREPARED, changes=len(changes), **self._sides)
+            self._journal.append(*lines, prepared)
             name, root = self.undo_directory.name, self._lock.directory
             with write_errors(self.undo_directory):
                 self._sync.handle(self._work.undo.handle)
@@ -312,36 +314,35 @@ class Transaction:
             if inner[: len(outer)] == outer:
                 raise RepairError(path="/".join(inner), reason="would be changed twice")
 
-    def _committed_line(self, changes: list[Change]) -> dict[str, Any]:
-        """Give the line that commits: what is where now, and what will have to be put back."""
+    def _both_sides(self, changes: list[Change]) -> dict[str, Any]:
+        """Give what is where now, and what will have to be put back."""
         swaps = [change for change in changes if isinstance(change, Swap)]
         first = {swap.path.rpartition("/")[0]: swap.path for swap in reversed(swaps)}
         directories = {}  # each by the first path that changes in it
         for path in first.values():
             with self._work.spot(path) as spot:
                 directories[path] = os.fstat(spot.directory.handle).st_mtime_ns
-        return state_line(
-            State.COMMITTED,
-            inodes={str(swap.number): swap.inodes(self._work) for swap in swaps},
-            fingerprints={str(swap.number): swap.fingerprints(self._work) for swap in swaps},
-            directories=directories,
-            lock=self._lock.found,
-        )
+        return {
+            "inodes": {str(swap.number): swap.inodes(self._work) for swap in swaps},
+            "fingerprints": {str(swap.number): swap.fingerprints(self._work) for swap in swaps},
+            "directories": directories,
+        }
 
-    def _commit(self, changes: list[Change], line: dict[str, Any]) -> None:
+    def _commit(self, changes: list[Change]) -> None:
         """Make the changes; on an error take back those already made."""
+        inodes = self._sides["inodes"]
         try:
-            self._journal.append(line)
-            settle(self._work, changes, line["inodes"], NEW, self._sync, trusted=True)
+            self._journal.append(state_line(State.COMMITTED, lock=self._lock.found))
+            settle(self._work, changes, inodes, NEW, self._sync, trusted=True)
             finish(self._lock, self._work, self._sync)
         except BaseException as error:
-            self._roll_back(changes, line, error)
+            self._roll_back(changes, error)
             raise
 
-    def _roll_back(self, changes: list[Change], line: dict[str, Any], error: BaseException) -> None:
+    def _roll_back(self, changes: list[Change], error: BaseException) -> None:
         try:
-            settle(self._work, changes, line["inodes"], OLD, self._sync, trusted=True)
-            restore_mtimes(self._work, line["directories"])
+            settle(self._work, changes, self._sides["inodes"], OLD, self._sync, trusted=True)
+            restore_mtimes(self._work, self._sides["directories"])
             discard(self._lock, self.undo_directory.name, self._sync)
         except RepairError as second:
             reason = f"{error}; what was changed could not be put back: {second}"

@@ -109,6 +109,22 @@ class FileEdit(NamedTuple):
             finally:
                 os.close(handle)
 
+    def sides(self, work: Workplace) -> set[int]:
+        """Say of which sides the file has something that the other side has not."""
+        found: set[int] = set()
+        with work.spot(self.path) as spot:
+            handle = spot.directory.open_file(spot.name)
+            try:
+                facts = os.fstat(handle)
+                found |= _only(facts.st_size, self.length) | _only(facts.st_mtime_ns, self.mtime_ns)
+                for part in self.ranges:
+                    if part.old.length == part.new.length:  # else the length of the file tells
+                        here = _digest(read_stretch(handle, part.position, part.new.length))
+                        found |= _only(here, (part.old.sha256, part.new.sha256))
+            finally:
+                os.close(handle)
+        return found
+
     def problem(self, work: Workplace) -> str | None:
         """Say what differs from how the edit left things; None when nothing does."""
         with _Saved(work.undo) as saved, work.spot(self.path) as spot:
@@ -206,6 +222,10 @@ def open_single(spot: Spot, flags: int = os.O_RDONLY) -> int:
         reason = "has another hard link, which would be changed, too; copy it first"
         raise RepairError(path=str(spot), reason=reason)
     return handle
+
+
+def _only(value: object, sides: tuple[object, object]) -> set[int]:
+    return {side for side in (OLD, NEW) if sides[side] == value != sides[1 - side]}
 
 
 def _digest(chunks: Iterator[bytes]) -> str:

@@ -25,23 +25,28 @@ NAME: Final = "unpacked"
 CHECK_EACH: Final = 16 << 20  # bytes, before the disk is asked again
 RESERVE_BYTES: Final = 1 << 30  # others need the disk, too: so much, or a tenth of it, stays free
 RESERVE_PART: Final = 10
+# A MiB of zstd may hold 32 GiB of zeros: no room on the disk, but seconds a GiB in each command.
+FREE_BYTES: Final = 16 << 30
+TIMES: Final = 64
 
 
 class TemporaryCopy:
-    """Takes bytes in order; a budget bounds them.
+    """Takes bytes in order; a limit bounds them.
 
     Attributes:
         directory: where the file is.
         size: bytes so far, zeros included.
 
     Args:
-        limit: bytes at most, zeros included; None is what the disk has to spare.
+        limit: bytes at most, zeros included; None is what the disk has to spare, and what an
+            archive of its size may ask for.
+        packed_bytes: of the archive.
 
     Raises:
         WriteFailed: there is no place for temporary files.
     """
 
-    def __init__(self, limit: int | None) -> None:
+    def __init__(self, limit: int | None, packed_bytes: int) -> None:
         self.directory = tempfile.gettempdir()
         self.size = 0
         path = place_for(NAME)
@@ -49,7 +54,9 @@ class TemporaryCopy:
         with write_errors(path), Directory.at(above) as directory:
             self.handle = directory.create(name, 0o600)
             os.unlink(name, dir_fd=directory.handle)
-        self.limit = self._spare() if limit is None else limit
+        if limit is None:
+            limit = min(self._spare(), FREE_BYTES + TIMES * packed_bytes)
+        self.limit = limit
         self._next_check = 0
 
     def __enter__(self) -> Self:

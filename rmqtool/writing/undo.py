@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from rmqtool.errors import PlanMismatch, RepairError, Trouble, WriteFailed
 from rmqtool.writing.directory import Spot
 from rmqtool.writing.file_edit import NEW, OLD, FileEdit
-from rmqtool.writing.journal import JOURNAL_NAME, Journal, State, head_lines, state_line
+from rmqtool.writing.journal import JOURNAL_NAME, Journal, State, read_head, state_line
 from rmqtool.writing.roll_forward import (
     changes_of,
     checkpoint_digest,
@@ -118,6 +118,7 @@ def undo(lock: StoreLock, which: str | None = None) -> UndoDirectory:
         raise PlanMismatch(path=str(lock.root), reason=f"{edits[-1].name} has to be undone first")
     edit = chosen[-1]
     refuse_others(lock.directory, edit)
+    edit = completed(lock, edit, sync)
     if edit.state is State.PREPARED:
         discard(lock, edit.name, sync)
     else:
@@ -127,9 +128,12 @@ def undo(lock: StoreLock, which: str | None = None) -> UndoDirectory:
 
 def _resume_one(lock: StoreLock, edit: UndoDirectory, sync: DiskSync) -> Outcome | None:
     """Bring one edit to its end; None when it was there already."""
-    if edit.state is State.DONE:
+    if edit.state is State.DONE and not edit.is_torn:
         return None
     refuse_others(lock.directory, edit)
+    edit = completed(lock, edit, sync)
+    if edit.state is State.DONE:
+        return None
     if edit.state is State.PREPARED:
         discard(lock, edit.name, sync)
         return Outcome.REMOVED
@@ -146,6 +150,38 @@ def _resume_one(lock: StoreLock, edit: UndoDirectory, sync: DiskSync) -> Outcome
     return Outcome.FINISHED
 
 
+def completed(lock: StoreLock, edit: UndoDirectory, sync: DiskSync) -> UndoDirectory:
+    """Write a torn line again where the store shows that it took effect; give the edit as it is.
+
+    A line is on the disk before what it announces begins. So one that a kill or a power cut tore
+    did not take effect, and what the edit was before it still holds. Where the store shows that it
+    did, the disk has lost the line since. Journals of format 1 do not say which side is where.
+
+    Raises:
+        PlanMismatch: the journal is damaged.
+        WriteFailed: the system refused.
+    """
+    wanted = {State.PREPARED: State.COMMITTED, State.DONE: State.UNDOING}.get(edit.state)
+    if not edit.is_torn or wanted is None or not edit.is_from_here:
+        return edit
+    with _workplace(lock, edit) as work:
+        side = NEW if wanted is State.COMMITTED else OLD
+        inodes = edit.sides.get("inodes", {})
+        if not any(_is_at(work, change, inodes, side) for change in changes_of(work.undo)):
+            return edit
+        Journal(work.undo, sync).append(state_line(wanted, lock=edit.lines[0]["lock"]))
+        lines, is_torn = read_head(work.undo)
+    return edit._replace(lines=lines, is_torn=is_torn)
+
+
+def _is_at(work: Workplace, change: Change, inodes: dict[str, list[int | None]], side: int) -> bool:
+    """Whether anything of a change is certainly on one side."""
+    if isinstance(change, FileEdit):
+        return side in change.sides(work)
+    before = inodes.get(str(change.number))
+    return before is not None and change.inodes(work) == (before[::-1] if side else before)
+
+
 def _undo(lock: StoreLock, edit: UndoDirectory, sync: DiskSync) -> None:
     """Take a committed edit back, however far it, or its undoing, is."""
     _refuse_after_broker(lock, edit, edit.last(edit.state))
@@ -158,7 +194,7 @@ def _undo(lock: StoreLock, edit: UndoDirectory, sync: DiskSync) -> None:
             Journal(work.undo, sync).append(state_line(State.UNDOING, lock=lock.found))
         with unfinished(work.undo, "the edit is taken back in part"):
             settle(work, changes, sides, OLD, sync, trusted=edit.state is State.DONE)
-            restore_mtimes(work, edit.last(State.COMMITTED)["directories"])
+            restore_mtimes(work, edit.sides["directories"])
         try:
             discard(lock, edit.name, sync)
         except RepairError as error:
@@ -168,13 +204,12 @@ def _undo(lock: StoreLock, edit: UndoDirectory, sync: DiskSync) -> None:
 
 def _sides(work: Workplace, edit: UndoDirectory, changes: Sequence[Change]) -> Sides:
     """Give the inodes of both sides of each swap, whatever state the edit is in."""
-    committed = edit.last(State.COMMITTED)
     swaps = [change for change in changes if isinstance(change, Swap)]
     if edit.state is State.DONE:
         return {str(swap.number): swap.inodes(work)[::-1] for swap in swaps}
     if edit.is_from_here:
-        return dict(committed["inodes"])
-    prints = committed["fingerprints"]
+        return dict(edit.sides["inodes"])
+    prints = edit.sides["fingerprints"]
     return {
         str(swap.number): swap.sides(work, prints.get(str(swap.number), [None, None]))
         for swap in swaps
@@ -198,7 +233,7 @@ def _refuse_changed(
     lock: StoreLock, work: Workplace, edit: UndoDirectory, changes: Sequence[Change]
 ) -> None:
     """Refuse a store that is not as the edit left it."""
-    prints = edit.last(State.COMMITTED)["fingerprints"]
+    prints = edit.sides["fingerprints"]
     if edit.last(State.DONE)["checkpoint"] != checkpoint_digest(lock.directory):
         raise PlanMismatch(path=str(lock.root / "checkpoint"), reason="changed since")
     for change in changes:
@@ -243,7 +278,7 @@ def _remove_discarded(lock: StoreLock, name: str, sync: DiskSync) -> None:
         with root.enter(name) as undo:
             is_ours = is_believed(os.fstat(undo.handle))
             with suppress(PlanMismatch):  # killed, or damaged, before there was anything to lose
-                lines = head_lines(undo) if is_ours else ()
+                lines = read_head(undo).lines if is_ours else ()
             for inside in undo.names():
                 if inside != JOURNAL_NAME:
                     undo.remove(inside)

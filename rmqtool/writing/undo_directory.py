@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from rmqtool.errors import PlanMismatch, RepairError, Trouble
 from rmqtool.writing.directory import OTHERS_WRITE
-from rmqtool.writing.journal import JOURNAL_NAME, State, head_lines
+from rmqtool.writing.journal import JOURNAL_NAME, State, read_head
 from rmqtool.writing.staging import write_errors
 from rmqtool.writing.workplace import ASIDE
 
@@ -36,6 +36,7 @@ class UndoDirectory(NamedTuple):
     lines: tuple[dict[str, Any], ...]
     inode: int  # of the journal
     owner: int  # id of the user who made it
+    is_torn: bool = False  # whether a line follows that is torn, or was lost
 
     @property
     def state(self) -> State:
@@ -56,6 +57,11 @@ class UndoDirectory(NamedTuple):
     def time(self) -> str:
         """When it was begun, ISO 8601 UTC."""
         return str(self.lines[0]["time"])
+
+    @property
+    def sides(self) -> dict[str, Any]:
+        """The line with inodes and fingerprints of both sides."""
+        return next(line for line in self.lines if "inodes" in line)
 
     def last(self, state: State) -> dict[str, Any]:
         """Give the last line of a state; empty when it was not reached."""
@@ -114,11 +120,11 @@ def _read(root: Directory, name: str) -> UndoDirectory | None:
         aside, journal = undo.facts(ASIDE), undo.facts(JOURNAL_NAME)
         if aside is None or not stat.S_ISDIR(aside.st_mode) or journal is None:
             raise PlanMismatch(path=path, reason=_NO_JOURNAL, trouble=Trouble.TOLD)
-        lines = head_lines(undo)
+        lines, is_torn = read_head(undo)
     states = [line["state"] for line in lines if "state" in line]
     if not states or (states != [State.PREPARED] and State.COMMITTED not in states):
         raise PlanMismatch(path=path, reason=_NO_JOURNAL, trouble=Trouble.TOLD)
-    return UndoDirectory(name, lines, journal.st_ino, facts.st_uid)
+    return UndoDirectory(name, lines, journal.st_ino, facts.st_uid, is_torn)
 
 
 def is_believed(facts: os.stat_result) -> bool:

@@ -15,9 +15,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rmqtool.archives import zipped as members
-from rmqtool.archives.opening import HEADER_BYTES, OpenArchives, opening
+from rmqtool.archives import members
+from rmqtool.archives.opening import OpenArchives, opening
 from rmqtool.archives.stream import Stream
+from rmqtool.archives.tarred import EXTENSION_BYTES
 from rmqtool.cli.exits import DONE, IN_PART, NOT_DONE
 from rmqtool.cli.main import main
 from rmqtool.errors import RmqtoolError, UnreadablePath, WriteFailed
@@ -144,7 +145,7 @@ def record(text: bytes) -> bytes:
 BOMBS = {
     "long-name": header("x", 1 << 32, tarfile.GNUTYPE_LONGNAME) + bytes(1024),
     "pax": pax(1 << 33, b""),
-    "large-pax": pax(2 * HEADER_BYTES, bytes(2 * HEADER_BYTES)),
+    "large-pax": pax(2 * EXTENSION_BYTES, bytes(2 * EXTENSION_BYTES)),
     "pax-of-pax": pax(512, bytes(512)) * 3000,
     "negative": header("a")[:124] + b"\xff" * 12 + header("a")[136:],
     "negative-pax": pax(16, record(b"size=-1024")) + header("a", 0),

@@ -14,6 +14,7 @@ from rmqtool.writing.lock import StoreLock
 from rmqtool.writing.undo import resume, undo
 from tests.evidence import snapshot
 from tests.store.edited_store import QUEUE, SEGMENT, apply, contents, edit, make_store, traces
+from tests.store.journals import resealed
 
 
 def copied(root: Path, rewrite: Callable[[str], str]) -> Path:
@@ -24,7 +25,7 @@ def copied(root: Path, rewrite: Callable[[str], str]) -> Path:
     for journal in target.glob(f"*/{JOURNAL_NAME}"):
         text = journal.read_text()
         journal.unlink()
-        journal.write_text(rewrite(text))
+        journal.write_text(resealed(rewrite(text)))
     return target
 
 

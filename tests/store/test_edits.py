@@ -336,7 +336,7 @@ def test_journal_of_another_version(quick_path: Path) -> None:
     """A journal that another version wrote is followed in neither way, and that is the reason."""
     root = make_store(quick_path / "store")
     journal = edit(root).undo_directory / "journal.jsonl"
-    journal.write_text(journal.read_text().replace('"journal": 1', '"journal": 2'))
+    journal.write_text(journal.read_text().replace('"journal": 2', '"journal": 3'))
     before = traces(root)
     with StoreLock(root) as lock:
         for action in (undo, resume):

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, Self
 
 from rmqtool.check.options import CheckLevel
 from rmqtool.errors import StoreError
+from rmqtool.formats.config import load_written
 from rmqtool.store.address import place_of
 
 if TYPE_CHECKING:
@@ -129,7 +130,7 @@ class Manifest(NamedTuple):
         Raises:
             ValueError, TypeError, KeyError, RecursionError: it is no manifest.
         """
-        found = json.loads(raw)
+        found = load_written(raw)
         if found["format"] != FORMAT:
             message = f"not the format {FORMAT!r}"
             raise ValueError(message)

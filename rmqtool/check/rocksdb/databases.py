@@ -7,8 +7,9 @@ Source: observed, 5.3.3 and 5.5.0; RocksDB 8.4.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
+from rmqtool.budget import OverBudget, ParseBudget
 from rmqtool.errors import DamagedDatabase, DecodeError, EngineMissing, Trouble, UnreadablePath
 from rmqtool.findings.catalogue import Severity
 from rmqtool.findings.finding import At, finding
@@ -41,6 +42,9 @@ if TYPE_CHECKING:
     from rmqtool.store.place import Place
     from rmqtool.store.rocksdb import RocksDb
 
+KEPT_STEPS: Final = 40  # see `budget`; of a row with its values by name
+BYTES_A_STEP: Final = 8
+
 
 class Databases:
     """The databases of a store, judged and opened once for all checks.
@@ -56,6 +60,7 @@ class Databases:
         self.rows: dict[str, dict[str, list[RocksdbRow]]] = {}
         self._inspection = inspection
         self._damaged: set[str] = set()
+        self._budget = ParseBudget("the rows of small databases, together,")
 
     def check(self, found: list[RocksDb]) -> Iterator[Finding]:
         """Judge the files of all databases; open those that can be opened, and read their rows.
@@ -207,9 +212,19 @@ class Databases:
                 if is_index and is_index_row(key, value):
                     continue  # there may be many: who compares them reads them again
                 try:
-                    self.rows[path][family].append(read(key, value))
+                    row = read(key, value)
                 except DecodeError as error:
                     yield self.odd_row(path, family, key, error)
+                    continue
+                self._keep(path, family, row, len(key) + len(value))
+
+    def _keep(self, path: str, family: str, row: RocksdbRow, count: int) -> None:
+        """Keep a row of so many bytes. Raises DamagedDatabase: all of them take too much memory."""
+        try:
+            self._budget.spend(KEPT_STEPS + count // BYTES_A_STEP)
+        except OverBudget as error:
+            raise DamagedDatabase(path=path, reason=str(error)) from error
+        self.rows[path][family].append(row._replace(key_spans=(), value_spans=()))
 
     def odd_row(self, path: str, family: str, key: bytes, error: DecodeError) -> Finding:
         """Say that a row has no known shape."""

@@ -18,11 +18,11 @@ from rmqtool.formats.config import parse_object
 from rmqtool.store.artefact import TIMER_CHECK, ArtefactKind, FamilyDepth
 from rmqtool.store.config_files import (
     BACKUP,
-    LARGEST_CONFIG,
     NEEDED,
     NEEDED_BY_5,
     TEMPORARY,
     is_json,
+    read_paid,
 )
 from rmqtool.store.entry import EntryKind, printable
 from rmqtool.store.unread import GONE, no_file
@@ -30,6 +30,7 @@ from rmqtool.store.unread import GONE, no_file
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from rmqtool.budget import ParseBudget
     from rmqtool.check.inspection import Inspection
     from rmqtool.findings.finding import Finding
     from rmqtool.store.place import Place
@@ -43,23 +44,21 @@ class ConfigFile(NamedTuple):
 
     path: str  # relative to the store root
     name: str  # last part of it
-    raw: bytes  # its bytes
+    is_empty: bool
     place: Place  # where it lies
+    document: dict[str, Any] | None  # None where it cannot be parsed
+    error: DecodeError | None  # why not
 
 
 def check(inspection: Inspection) -> Iterator[Finding]:
     """Parse every configuration file, and compare each with its `.bak`."""
     files: list[ConfigFile] = []
     yield from _read(inspection, files)
-    documents: dict[str, dict[str, Any]] = {}
-    broken: list[tuple[ConfigFile, DecodeError]] = []
+    documents = {file.name: file.document for file in files if file.document is not None}
     for file in files:
-        try:
-            documents[file.name] = parse_object(file.raw, path=file.path)
-        except DecodeError as error:
-            broken.append((file, error))
-    for file, problem in broken:
-        yield _of_broken(inspection, file, problem, has_other=_other(file.name) in documents)
+        if file.error is not None:
+            has_other = _other(file.name) in documents
+            yield _of_broken(inspection, file, file.error, has_other=has_other)
     for file in files:
         backup = documents.get(file.name + BACKUP)
         if backup is not None and file.name in documents:
@@ -67,7 +66,7 @@ def check(inspection: Inspection) -> Iterator[Finding]:
 
 
 def _read(inspection: Inspection, files: list[ConfigFile]) -> Iterator[Finding]:
-    """Read all files that a broker could load."""
+    """Read and parse all files that a broker could load."""
     try:
         branches = inspection.store.config_files()
     except UnreadablePath as error:
@@ -79,7 +78,7 @@ def _read(inspection: Inspection, files: list[ConfigFile]) -> Iterator[Finding]:
         if not is_json(name) or name.endswith(TEMPORARY):
             continue
         try:
-            raw = _whole(branch.place, inspection.store.waits)
+            raw = _whole(branch.place, inspection.store.waits, inspection.store.config_budget)
         except UnreadablePath as error:
             if error.trouble in GONE and inspection.store.lock_held():
                 inspection.leave_out(branch.path, BEING_WRITTEN)  # another file gets its name
@@ -88,10 +87,16 @@ def _read(inspection: Inspection, files: list[ConfigFile]) -> Iterator[Finding]:
             continue
         inspection.account.files += 1
         inspection.account.bytes += len(raw)
-        files.append(ConfigFile(branch.path, name, raw, branch.place))
+        document, problem = None, None
+        try:
+            document = parse_object(raw, path=branch.path, budget=inspection.store.config_budget)
+        except DecodeError as error:
+            problem = error.with_traceback(None)  # whose frames would keep the bytes
+            problem.__cause__ = problem.__context__ = None
+        files.append(ConfigFile(branch.path, name, not raw, branch.place, document, problem))
 
 
-def _whole(place: Place, pauses: list[float]) -> bytes:
+def _whole(place: Place, pauses: list[float], budget: ParseBudget) -> bytes:
     """Read a file; what a running broker is just writing anew is empty, in part, or not there.
 
     Source: MixAll#string2File, 4.9.3 to 5.5.0: the `.bak` is written in place, then the file
@@ -101,17 +106,18 @@ def _whole(place: Place, pauses: list[float]) -> bytes:
         place: of the file.
         pauses: seconds to wait before it is read again, as long as it cannot be parsed; those
             that are taken are gone for the files after it.
+        budget: of all configuration files.
 
     Raises:
         UnreadablePath: it cannot be read, or is too large.
     """
     while pauses:
         with suppress(UnreadablePath, DecodeError):
-            raw = place.read_whole(LARGEST_CONFIG)
+            raw = read_paid(place, budget)
             parse_object(raw, path=place.name)
             return raw
         time.sleep(pauses.pop())
-    return place.read_whole(LARGEST_CONFIG)
+    return read_paid(place, budget)
 
 
 def _not_files(inspection: Inspection) -> Iterator[Finding]:
@@ -153,7 +159,7 @@ def _of_broken(
     if passes:
         inspection.leave_out(file.path, BEING_WRITTEN)
         message, severity = BEING_WRITTEN, Severity.NOTE
-    actual = "an empty file" if not file.raw else error.reason
+    actual = "an empty file" if file.is_empty else error.reason
     found = finding(
         CF_JSON,
         At(file.path, error.position),
