@@ -16,6 +16,7 @@ from rmqtool.formats.java import parse_long
 from rmqtool.formats.sys_flag import SysFlag
 from rmqtool.startup.load import entries
 from rmqtool.store.entry import EntryKind, printable
+from rmqtool.store.index_files import is_destroyed
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -86,7 +87,7 @@ class ModelIndex:
             header = INDEX_HEADER.packer.unpack(raw.ljust(INDEX_HEADER.size, b"\0"))
             _, end_timestamp, _, end_physical_offset, _, count = header
             file = ModelIndexFile(path, end_timestamp, end_physical_offset, max(count, FIRST_ENTRY))
-            if not stopped_cleanly and end_timestamp > index_timestamp:
+            if not stopped_cleanly and is_destroyed(end_timestamp, index_timestamp):
                 self.destroyed.append(file)
             else:
                 self.files.append(file)

@@ -227,3 +227,15 @@ def _agrees(file: OpenFile, header: dict[str, int], slots: int) -> bool:
 def _entry(file: OpenFile, slots: int, number: int) -> dict[str, int] | None:
     raw = file.read_at(entry_position(slots, number), INDEX_ENTRY.size)
     return INDEX_ENTRY.parse(raw) if len(raw) == INDEX_ENTRY.size else None
+
+
+def is_destroyed(end_timestamp: int, index_msg_timestamp: int) -> bool:
+    """Tell whether a start after a crash deletes an index file.
+
+    Source: IndexService#load, 4.9.3 to 5.5.1.
+
+    Args:
+        end_timestamp: of its header, ms.
+        index_msg_timestamp: of the checkpoint, ms; 0 without one.
+    """
+    return end_timestamp > index_msg_timestamp

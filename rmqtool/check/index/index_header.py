@@ -21,6 +21,7 @@ from rmqtool.scan.index import read_header
 from rmqtool.store.artefact import ArtefactKind, FamilyDepth
 from rmqtool.store.entry import EntryKind, printable
 from rmqtool.store.geometry import index_size
+from rmqtool.store.index_files import is_destroyed
 from rmqtool.store.unread import no_file
 from rmqtool.times import iso_time
 
@@ -196,7 +197,7 @@ def _crash(inspection: Inspection, opened: Sequence[Opened]) -> Iterator[Finding
         return
     limit = checkpoint.get("index_msg_timestamp", 0)
     for number, one in enumerate(opened):
-        if one.header["end_timestamp"] > limit:
+        if is_destroyed(one.header["end_timestamp"], limit):
             is_newest = number == len(opened) - 1
             comes_back = is_newest or _is_read_again(inspection, checkpoint, one)
             yield finding(

@@ -15,11 +15,13 @@ from rmqtool.check.index import kernels_index as kernel
 from rmqtool.check.index.index_file import FileReader
 from rmqtool.check.index.index_header import Opened, index_files
 from rmqtool.check.queues.grouping import grouped
-from rmqtool.errors import UnreadablePath
+from rmqtool.errors import DecodeError, UnreadablePath
 from rmqtool.findings.catalogue import Severity
 from rmqtool.findings.finding import At, finding
 from rmqtool.findings.registry_index import IX_DUP, IX_KEY, IX_MISSING
 from rmqtool.formats.index import INDEX_ENTRY
+from rmqtool.machine.arrays import is_in
+from rmqtool.store.index_files import is_destroyed
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -48,6 +50,7 @@ class IndexComparer:
         self._current: FileReader | None = None
         self._next = 0
         self._last_offset = -1  # of the last record that was found
+        self._last_hashes = np.empty(0, np.int32)  # of its keys, sorted
         self._missing_behind = 0  # entries that the log wants after the last file
         self._missing_between = 0  # between two files, one of which was not full
         self._skipped = 0  # last entries of records, as releases before 5.4.0 leave them out
@@ -98,6 +101,7 @@ class IndexComparer:
                 yield from self._advance()
                 continue
             self._note_skipped(state)
+            self._note_last(arrays, state)
             if why == kernel.WINDOW_DONE:
                 yield from self._advance()
                 self._skip_to_file(reader, arrays, state)
@@ -106,8 +110,7 @@ class IndexComparer:
                 state[kernel.RUN] += 1
             elif why == kernel.DIFFERS:
                 yield from self._explain(reader, arrays, state)
-            if state[kernel.RUN]:
-                self._last_offset = int(arrays[1][state[kernel.RUN] - 1])
+            self._note_last(arrays, state)
 
     def _without_lost(self, run: Run) -> Run:
         """Leave out the entries of records that are torn, or that lie elsewhere than they say."""
@@ -119,6 +122,18 @@ class IndexComparer:
         if not left_out.any():
             return run
         return run[0][~left_out], run[1][~left_out], run[2][~left_out]
+
+    def _note_last(self, arrays: Run, state: npt.NDArray[np.int64]) -> None:
+        """Remember the record whose keys were found last."""
+        if end := int(state[kernel.RUN]):
+            self._last_offset = int(arrays[1][end - 1])
+            first = int(np.searchsorted(arrays[1][:end], self._last_offset))
+            self._last_hashes = np.sort(arrays[0][first:end])
+
+    def _are_again(self, entries: Pairs) -> npt.NDArray[np.bool_]:
+        """Tell which entries are of that record, as it is indexed again after a crash."""
+        found: npt.NDArray[np.bool_] = entries[1] == self._last_offset
+        return found & is_in(entries[0], self._last_hashes)
 
     def _note_skipped(self, state: npt.NDArray[np.int64]) -> None:
         self._skipped += int(state[kernel.SKIPPED])
@@ -202,8 +217,7 @@ class IndexComparer:
 
     def _extra(self, reader: FileReader, entries: Pairs) -> Iterator[Finding]:
         """Judge entries that the log does not ask for."""
-        again = entries[1] == self._last_offset
-        if again.all():
+        if self._are_again(entries).all():
             if not self._duplicates:
                 self._first_duplicate = reader.at(0)
             self._duplicates += entries.shape[1]
@@ -247,7 +261,7 @@ class IndexComparer:
             lost = self._facts.lost.mask(have[1])
             self._facts.lost.count_entries(have[1][lost])
             beyond = ~lost & (have[1] >= self._facts.end)
-            again = ~lost & (have[1] == self._last_offset)
+            again = ~lost & self._are_again(have)
             if beyond.any():
                 yield self._beyond(reader, np.flatnonzero(beyond), have)
             other = np.flatnonzero(~(lost | beyond | again))
@@ -255,6 +269,17 @@ class IndexComparer:
             for row in other.tolist():
                 yield from reader.unwanted(1, row, passes=False)
             reader.pass_over(have.shape[1])
+
+    def _goes(self, reader: FileReader) -> bool:
+        """Tell whether the next start deletes a file, as it ends past the checkpoint."""
+        if not self._inspection.scope.has_crashed:
+            return False
+        try:
+            checkpoint = self._inspection.store.checkpoint() or {}
+        except (UnreadablePath, DecodeError):
+            return True  # which is a finding of its own
+        limit = checkpoint.get("index_msg_timestamp", 0)
+        return is_destroyed(reader.opened.header["end_timestamp"], limit)
 
     def _beyond(self, reader: FileReader, rows: npt.NDArray[np.int64], have: Pairs) -> Finding:
         first = int(rows[0])
@@ -264,7 +289,7 @@ class IndexComparer:
             At(at.path, at.position, len(rows) * INDEX_ENTRY.size, int(have[1, first])),
             f"{len(rows):,} entries point past the end of the commitlog",
             actual=int(have[1, first]),
-            severity=Severity.NOTE if self._inspection.scope.has_crashed else None,
+            severity=Severity.NOTE if self._goes(reader) else None,
         )
 
 

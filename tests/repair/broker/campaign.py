@@ -2,7 +2,7 @@
 
     python -m tests.repair.broker.campaign [--seed N] [--first NUMBER] [--cases N]
         [--only NUMBER] [--release V ...] [--judged-by V] [--patience SECONDS] [--replica]
-        [--without-stores]
+        [--without-stores] [--second-look]
 
 Each case is a copy of a fixture with one to four of the faults of `tests.repair.faults`, as it was
 left by a clean stop or a crash. Asked of each: does `validate` say that it is sound although a real
@@ -12,8 +12,10 @@ stays named in the plan. With `--replica` each is repaired from a second copy, s
 otherwise, and a real store has to deliver what either has undamaged; without it, if the replica is
 refused as it has no log. A line for each failure says how to see it again, the table counts them.
 With `--without-stores` nothing is opened: only a second repair and what stays are judged, in a
-third of the time. The exit code is 1 when there was one. A run that is ended by SIGTERM or Ctrl-C
-prints its table at once, and again after the case at work; `--first` goes on with a later case.
+third of the time. With `--second-look` the repaired store takes more messages and is stopped
+cleanly; what `validate` says then and did not say before counts. The exit code is 1 when there was
+one. A run that is ended by SIGTERM or Ctrl-C prints its table at once, and again after the case at
+work; `--first` goes on with a later case.
 """
 
 from __future__ import annotations
@@ -64,6 +66,7 @@ ADVICE_FOLLOWED: Final = 4  # times, until nothing is asked any more
 STORES_OF_A_PROCESS: Final = 50
 DYING_SECONDS: Final = 2  # from the error of a call until its process has ended
 TURNS: Final = 3  # for a case whose process died, not from patience
+MORE_MESSAGES: Final = 20  # that a repaired store takes before the second look
 SAID_EACH: Final = 50  # cases; then the counts so far go to stderr
 
 
@@ -78,6 +81,7 @@ class Judge:
         has_died: whether its process ended early, by itself: stores that are being closed share
             it, and a file that one of them unmaps may be read by another of its threads.
         opens: whether stores are opened at all.
+        looks_again: whether each is validated once more, after its store has run on.
     """
 
     jvms: dict[str, Jvm]
@@ -85,6 +89,7 @@ class Judge:
     counts: Counter[str] = field(default_factory=Counter)
     has_died: bool = False
     opens: bool = True
+    looks_again: bool = False
 
     def problems(self, one: Case, beside: Path) -> Iterator[str]:
         """Judge one case; yield a text for each thing that is wrong."""
@@ -207,8 +212,28 @@ class Judge:
             self.counts["records that their release cannot read, as predicted"] += 1
         else:
             yield from self._compare(one, plan, delivered, missing)
+        before = damaged_case.findings(one, one.root) if self.looks_again else []
         yield from self._put(one, opened)
-        opened.close_later()
+        if self.looks_again:
+            yield from self._look_again(one, opened, {(it.code, it.path) for it in before})
+        else:
+            opened.close_later()
+
+    def _look_again(
+        self, one: Case, opened: OpenStore, before: set[tuple[str, str]]
+    ) -> Iterator[str]:
+        """Stop the store, which has taken more messages, and validate it."""
+        jvm = self.jvms[one.release]
+        for _ in range(MORE_MESSAGES):
+            with contextlib.suppress(Py4JJavaError, AssertionError, TimeoutError, StopIteration):
+                put_one(jvm, opened, one.truth)
+        opened.close()
+        found = damaged_case.findings(one, one.root)
+        worse = [it for it in found if (it.code, it.path) not in before]
+        self.counts["as sound after the broker has run on"] += not worse
+        if worse:
+            seen = [f"{it.code} {it.path}: {it.message}" for it in worse]
+            yield "\n    ".join([f"SECOND LOOK {one}", *seen[:6]])
 
     def _compare(
         self, one: Case, plan: Plan, delivered: Queues, missing: dict[QueueKey, int]
@@ -273,7 +298,12 @@ def campaign(
         numbers = range(asked.only, asked.only + 1)
     with contextlib.ExitStack() as stack:
         place = Path(stack.enter_context(tempfile.TemporaryDirectory()))
-        judge = Judge({}, asked.patience, opens=not asked.without_stores)
+        judge = Judge(
+            {},
+            asked.patience,
+            opens=not asked.without_stores,
+            looks_again=asked.second_look,
+        )
         opened: Counter[str] = Counter()
         for number in numbers:
             if ended.is_set():
@@ -325,6 +355,7 @@ def main() -> int:
     parser.add_argument("--judged-by", metavar="V", help="all by this release, any from 4.9.3 on")
     parser.add_argument("--replica", action="store_true", help="repair each from a replica")
     parser.add_argument("--without-stores", action="store_true", help="open none of them")
+    parser.add_argument("--second-look", action="store_true", help="validate after it has run")
     parser.add_argument("--patience", type=int, default=PATIENCE_SECONDS, metavar="SECONDS")
     asked = parser.parse_args()
     logging.disable()  # py4j tells the whole story of each process that was halted
