@@ -58,16 +58,20 @@ def prove(store: Broken, damage: Damage) -> None:
     if cost_before is not None:
         assert cost_after is not None
         assert cost_after <= cost_before, "never worse"
-    prove_account(store, lost_before)
+    doubtful = {(row["topic"], row["queue_id"], row["queue_offset"]) for row in plan.lost_messages}
+    prove_account(store, lost_before, doubtful)
     if undo:
         repair.undo(store.root)
     assert before == traces(store.root), "taken back, times included"
 
 
-def prove_account(store: Broken, before: set[Lost]) -> None:
-    """Prove that a repair makes no loss forgotten, as far as queues go on past it."""
+def prove_account(store: Broken, before: set[Lost], doubtful: set[Lost]) -> None:
+    """Prove that a repair makes no loss forgotten, as far as queues go on past it.
+
+    It may put a record right that a broker would not take, or bridge one that is named as doubtful.
+    """
     after = lost_of(store.root, store.conf, store.version)
-    assert set() == after - before, "lost by the repair"
+    assert set() == after - before - doubtful, "lost by the repair"
     held: dict[tuple[str, int], list[int]] = {}
     for one in plain_store.records(store.root):
         held.setdefault((one.topic, one.integer("queue_id")), []).append(
@@ -75,7 +79,8 @@ def prove_account(store: Broken, before: set[Lost]) -> None:
         )
     for topic, queue_id, number in before - after:
         numbers = held.get((topic, queue_id), [])
-        assert not numbers or not min(numbers) < number < max(numbers), (topic, queue_id, number)
+        is_between = bool(numbers) and min(numbers) < number < max(numbers)
+        assert number in numbers or not is_between, (topic, queue_id, number)
 
 
 @pytest.mark.parametrize(("name", "fixture"), sample(), ids=[name for name, _ in sample()])
