@@ -90,7 +90,7 @@ class Comparison:
     def is_on(self, key: Key[bool]) -> bool:
         """Tell whether the release knows a key, and it is on; without a broker.conf it may be."""
         if self.seen.broker_conf is None:
-            return key.since is None or key.since <= self.rules.version
+            return key.is_known_to(self.rules.version)
         return key.of(self.seen.broker_conf, self.rules.version)
 
     def hides(self, path: str) -> bool:

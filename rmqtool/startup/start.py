@@ -10,13 +10,13 @@ from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from rmqtool.broker import conf
+from rmqtool.broker.complaints import complaints
 from rmqtool.broker.conf import (
     DELAY_LEVELS,
     ROCKSDB_KEYS,
     ROCKSDB_STORE,
     STORE_TYPE,
     TIMER_WHEEL,
-    complaints,
 )
 from rmqtool.broker.dispatch import DispatchRules, parse_delay_levels
 from rmqtool.broker.names import SCHEDULE_TOPIC, TIMER_TOPIC, is_deleted, is_made_by_brokers

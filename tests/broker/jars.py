@@ -80,6 +80,51 @@ def jar_directory(version: str) -> Path:
     return jars
 
 
+def module_jar(module: str, version: str, classifier: str = "") -> Path | None:
+    """Return the jar of one module alone, or its sources; None where the registry has none.
+
+    That there is none is kept, too: nobody asks twice.
+
+    Args:
+        module: as in `rocketmq-store`, without the first word.
+        version: of RocketMQ.
+        classifier: `sources` for the jar with the sources.
+
+    Raises:
+        OracleMissing: the jar is not cached, and Maven is not there.
+    """
+    name = "-".join(filter(None, ("rocketmq", module, version, classifier))) + ".jar"
+    jar = _cache() / "modules" / name
+    absent = jar.with_suffix(".absent")
+    if jar.is_file() or absent.is_file():
+        return jar if jar.is_file() else None
+    if reason := missing_tools():
+        raise OracleMissing(reason)
+    jar.parent.mkdir(parents=True, exist_ok=True)
+    artifact = f"org.apache.rocketmq:rocketmq-{module}:{version}:jar"
+    artifact += f":{classifier}" if classifier else ""
+    with tempfile.TemporaryDirectory(prefix=".one-", dir=jar.parent) as work:
+        done = _maven("dependency:copy", f"-Dartifact={artifact}", f"-DoutputDirectory={work}")
+        if done.returncode and "find artifact" not in done.stdout:
+            reason = f"Maven could not fetch {artifact}: {done.stdout[-2000:]}"
+            raise OracleMissing(reason)
+        if done.returncode:
+            absent.touch()
+            return None
+        (Path(work) / name).replace(jar)
+    return jar
+
+
+def _maven(*arguments: str, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(  # noqa: S603 - fixed arguments, no shell
+        ["mvn", "-q", "-B", *arguments],  # noqa: S607 - Maven of the path is the one that is meant
+        cwd=cwd,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
 def _cache() -> Path:
     configured = os.environ.get("RMQTOOL_CACHE")
     return Path(configured) if configured else Path.home() / ".cache" / "rmqtool"
@@ -98,14 +143,7 @@ def _fetch(version: str, work: Path) -> Path:
     pom = _POM.format(managed=managed, dependencies=dependencies)
     (work / "pom.xml").write_text(pom, encoding="utf-8")
     fetched = work / "jars"
-    goal = ["dependency:copy-dependencies", f"-DoutputDirectory={fetched}"]
-    done = subprocess.run(  # noqa: S603 - fixed arguments, no shell
-        ["mvn", "-q", "-B", *goal],  # noqa: S607 - Maven of the path is the one that is meant
-        cwd=work,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    done = _maven("dependency:copy-dependencies", f"-DoutputDirectory={fetched}", cwd=work)
     if done.returncode:
         reason = f"Maven could not fetch RocketMQ {version}: {done.stdout[-2000:]}"
         raise OracleMissing(reason)
