@@ -31,6 +31,7 @@ from rmqtool.plural import counted
 from rmqtool.query.groups import committed_offsets
 from rmqtool.queues.discovery import Queues
 from rmqtool.queues.rocks import RocksQueues
+from rmqtool.startup import known_bugs
 from rmqtool.startup.extension import DIRECTORY as EXTENSION
 from rmqtool.startup.load import entries, queue_directories
 from rmqtool.startup.prediction import Unread
@@ -209,6 +210,11 @@ def _timers(one: Comparison) -> Iterator[Unread]:
     yield Unread("timers in RocksDB", MESSAGE_STORE, len(passed), message, before)
 
 
+def _by_bugs(one: Comparison) -> Iterator[Unread]:
+    yield from known_bugs.too_long(one.seen, one.rules)
+    yield from known_bugs.recalled_timers(one.seen, one.rules)
+
+
 def _transactions(one: Comparison) -> Iterator[Unread]:
     if one.is_on(conf.HALVES_IN_ROCKSDB):
         return
@@ -379,6 +385,7 @@ def _rows(one: Comparison, path: str, family: str) -> int:
 
 
 PARTS: Final[tuple[Callable[[Comparison], Iterator[Unread]], ...]] = (
-    *(_long_topics, _queues, _batch_queues, _light_topics, _timers, _transactions, _pop),
+    *(_long_topics, _queues, _batch_queues, _light_topics, _timers, _by_bugs, _transactions),
+    _pop,
     *(_metadata, _access, _index, _tags, _compaction, _attributes, _unknown),
 )

@@ -16,10 +16,12 @@ from typing import Final
 
 VERSIONS: Final = ("4.9.3", "5.3.3", "5.5.0")
 """The broker lines that fixtures exist of: 4.x, the commonest 5.x, the newest."""
+LATEST: Final = "5.5.1"
+"""The newest release: of few kinds of stores there are fixtures, which few tests take."""
 
 _MODULES: Final = ("broker", "namesrv", "client", "tools", "store")
 _OTHERS: Final = ("acl", "auth", "client", "container", "filter", "namesrv", "srvutil", "tools")
-_MIXED: Final = {"5.5.1": "5.5.0"}
+_MIXED: Final = {LATEST: "5.5.0"}
 """Releases of which the registry has no client and no tools, and the release that lends its own."""
 _POM: Final = """\
 <project xmlns="http://maven.apache.org/POM/4.0.0">
