@@ -20,9 +20,11 @@ from unittest import mock
 
 from rmqtool.store import tree as lock_state
 from rmqtool.writing.lock import StoreLock
+from tests.broker.jars import LATEST
 
 FIXTURES: Final = Path(__file__).parents[1] / "fixtures"
 _OF_THEIR_OWN: Final = ("rocksdb-", "compaction", "redelivered")
+_ONLY_WHEN_ASKED: Final = LATEST  # what it adds is tested where it is asked for
 _PREFIX: Final = "rocketmq-"
 _CHUNK: Final = 64 * 1024
 
@@ -31,7 +33,8 @@ def fixture_names(version: str | None = None, scenario: str | None = None) -> li
     """Return the names of all fixtures, or of those of one version or scenario, sorted.
 
     Scenarios of RocksDB, of the compaction store, and of delayed messages of two configurations
-    have tests of their own: they are given when they are asked for by name.
+    have tests of their own: they are given when they are asked for by name. So are those of the
+    newest release: by its name.
     """
     return [
         path.name
@@ -60,14 +63,18 @@ def fixture_store(name: str, into: Path) -> Path:
         name: of the fixture.
         into: an existing directory without a `store` in it.
     """
-    source = fixture_directory(name)
+    return unpacked(fixture_directory(name), into)
+
+
+def unpacked(source: Path, into: Path) -> Path:
+    """Do the same for the directory of a fixture, wherever it is."""
     root = into / "store"
     if (source / "store").is_dir():
         shutil.copytree(source / "store", root, copy_function=_copy_sparse)
     else:
         with tarfile.open(source / "store.tar.xz") as archive:
             archive.extractall(into, filter="data")
-    facts = manifest(name)
+    facts = tomllib.loads((source / "MANIFEST.toml").read_text(encoding="utf-8"))
     for directory in facts["empty_directories"]:
         (root / directory).mkdir(parents=True, exist_ok=True)
     for file in facts["files"]:
@@ -101,6 +108,8 @@ def manifest(name: str) -> dict[str, Any]:
 def _matches(name: str, version: str | None, scenario: str | None) -> bool:
     found_version, _, found_scenario = name.removeprefix(_PREFIX).partition("-")
     if scenario is None and found_scenario.startswith(_OF_THEIR_OWN):
+        return False
+    if version is None and found_version == _ONLY_WHEN_ASKED:
         return False
     return version in {None, found_version} and scenario in {None, found_scenario}
 

@@ -50,6 +50,7 @@ class MinimumSearch(enum.Enum):
     LINEAR = enum.auto()
     BINARY = enum.auto()  # throws when the last file of the queue is empty
     GUARDED = enum.auto()  # binary, and an empty last file is passed over
+    RESETTING = enum.auto()  # guarded, and a queue without files forgets how far it reached
 
 
 class TimeSearch(enum.Enum):
@@ -164,6 +165,26 @@ class Rules:
     )
     has_timer = _since(
         "5.0.0", "TimerMessageStore", "there is a timer wheel, which must have its length"
+    )
+    timer_slack = Rule(
+        "how many bytes a timer message may be longer than maxMessageSize; a longer one is never "
+        "delivered",
+        "TimerMessageStore#TimerMessageStore",
+        100,
+        ("5.5.1", 64 << 10),
+    )
+    loses_changed_pops = Rule(
+        "a changed invisible time that ends in the same ms deletes the record in RocksDB of the "
+        "popped message",
+        "PopConsumerService#changeInvisibilityDuration",
+        False,
+        ("5.3.2", True),
+        ("5.5.1", False),
+    )
+    filters_natively = _since(
+        "5.5.1",
+        "ConsumeQueueRocksDBStorage#postLoad",
+        "a native library drops expired units from RocksDB; where it is not loaded, nothing does",
     )
     has_pop = _since("5.0.0", "PopMessageProcessor", "consumers may pop messages")
     has_lite_topics = _since(
@@ -284,6 +305,7 @@ class Rules:
         MinimumSearch.LINEAR,
         ("5.0.0", MinimumSearch.BINARY),
         ("5.5.0", MinimumSearch.GUARDED),
+        ("5.5.1", MinimumSearch.RESETTING),
     )
     checks_log_offset = _since(
         "5.5.0", "CommitLog#recoverAbnormally", "checkCommitLogOffsetOnRecover exists"

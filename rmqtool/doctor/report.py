@@ -10,6 +10,7 @@ from rmqtool.broker.conf import CLEANS_FORCIBLY
 from rmqtool.doctor.examination import DELETES_RATIO, REFUSES_RATIO
 from rmqtool.findings.catalogue import Severity
 from rmqtool.findings.finding import FINDINGS
+from rmqtool.findings.registry_conf import BC_KEY
 from rmqtool.findings.registry_layout import FS_GAP, FS_NOLOG, FS_OWNER
 from rmqtool.repair import result as repair
 from rmqtool.repair.remedies import DLEDGER, renames
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
 
 
 NEXT: Final = "next"  # the line with the command, which stays whole to be copied
+SHOWN_KEYS: Final = 6  # of a broker.conf, that a broker ignores
 SHOWN_STEPS: Final = 2  # a screen at night: more is in the other formats
 DIAGNOSIS: Final = Table(
     "diagnosis",
@@ -179,6 +181,10 @@ def _lines(seen: Examination) -> Iterator[tuple[str, str]]:
     if prediction is not None or seen.missing:
         yield "lost already", _missing(seen)
     yield "checked", _checked(seen)
+    ignored = [finding.message for finding in seen.findings if finding.code == BC_KEY]
+    yield from (("broker.conf", message) for message in ignored[:SHOWN_KEYS])
+    if len(ignored) > SHOWN_KEYS:
+        yield "broker.conf", f"{numbered(len(ignored) - SHOWN_KEYS, 'line')} more: --format json"
     for number, step in enumerate(steps_for(seen)[:SHOWN_STEPS]):
         yield ("cause" if not number else "then cause"), step.cause
         yield "consequence", step.consequence

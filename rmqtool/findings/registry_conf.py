@@ -11,7 +11,7 @@ BC_KEY: Final = Code(
     WARNING,
     Owner.PERSON,
     also=(NOTE,),
-    when="a note for a key that only later releases know",
+    when="a note for a key that only other releases know, or none",
     meaning="a broker ignores a key of its configuration, or cannot read the value",
     consequence="the broker says nothing and goes by its default",
     remedy="correct the line that is named; a number has no spaces, not even at its end",

@@ -183,7 +183,8 @@ RQ_EXPIRED: Final = Code(
     NOTE,
     Owner.NOTHING,
     meaning="units of messages that the commitlog no longer has",
-    consequence="none: a compaction drops them",
+    consequence="none: a compaction drops them. 5.5.1 drops them by a native library; where it "
+    "cannot be loaded, they stay and the database grows",
     remedy="none needed",
     command=INFO,
 )

@@ -10,7 +10,7 @@ from functools import partial
 from itertools import groupby
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from rmqtool.broker.conf import complaints
+from rmqtool.broker.complaints import complaints
 from rmqtool.broker.names import DLQ_PREFIX, RETRY_PREFIX
 from rmqtool.errors import RmqtoolError, UnreadablePath
 from rmqtool.formats.config_shapes import consumer_offsets, lmq_consumer_offsets

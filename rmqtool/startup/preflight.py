@@ -31,6 +31,7 @@ from rmqtool.plural import counted
 from rmqtool.query.groups import committed_offsets
 from rmqtool.queues.discovery import Queues
 from rmqtool.queues.rocks import RocksQueues
+from rmqtool.startup import known_bugs
 from rmqtool.startup.extension import DIRECTORY as EXTENSION
 from rmqtool.startup.load import entries, queue_directories
 from rmqtool.startup.prediction import Unread
@@ -90,7 +91,7 @@ class Comparison:
     def is_on(self, key: Key[bool]) -> bool:
         """Tell whether the release knows a key, and it is on; without a broker.conf it may be."""
         if self.seen.broker_conf is None:
-            return key.since is None or key.since <= self.rules.version
+            return key.is_known_to(self.rules.version)
         return key.of(self.seen.broker_conf, self.rules.version)
 
     def hides(self, path: str) -> bool:
@@ -207,6 +208,11 @@ def _timers(one: Comparison) -> Iterator[Unread]:
     message += f"{again:,} delivered for the second time"
     before = "wait until they are delivered, or recall them"
     yield Unread("timers in RocksDB", MESSAGE_STORE, len(passed), message, before)
+
+
+def _by_bugs(one: Comparison) -> Iterator[Unread]:
+    yield from known_bugs.too_long(one.seen, one.rules)
+    yield from known_bugs.recalled_timers(one.seen, one.rules)
 
 
 def _transactions(one: Comparison) -> Iterator[Unread]:
@@ -379,6 +385,7 @@ def _rows(one: Comparison, path: str, family: str) -> int:
 
 
 PARTS: Final[tuple[Callable[[Comparison], Iterator[Unread]], ...]] = (
-    *(_long_topics, _queues, _batch_queues, _light_topics, _timers, _transactions, _pop),
+    *(_long_topics, _queues, _batch_queues, _light_topics, _timers, _by_bugs, _transactions),
+    _pop,
     *(_metadata, _access, _index, _tags, _compaction, _attributes, _unknown),
 )

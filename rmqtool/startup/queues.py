@@ -179,7 +179,7 @@ class ConsumeQueue:
         if search is MinimumSearch.LINEAR:
             self._correct_linear(log_minimum)
         else:
-            self._correct_binary(log_minimum, is_guarded=search is MinimumSearch.GUARDED)
+            self._correct_binary(log_minimum, search)
 
     def _correct_linear(self, log_minimum: int) -> None:
         """Source: ConsumeQueue#correctMinOffset, 4.9.x."""
@@ -195,12 +195,14 @@ class ConsumeQueue:
                     return
                 position += units.nbytes
 
-    def _correct_binary(self, log_minimum: int, *, is_guarded: bool) -> None:
-        """Source: ConsumeQueue#correctMinOffset, 5.0.0 to 5.5.0."""
+    def _correct_binary(self, log_minimum: int, search: MinimumSearch) -> None:
+        """Source: ConsumeQueue#correctMinOffset, 5.0.0 to 5.5.1."""
         first, last = self.files.first, self.files.last
+        if last is None and search is MinimumSearch.RESETTING:
+            self.min_position, self.max_physical_offset = 0, -1
         if first is None or last is None or self.min_position >= self.files.maximum:
             return
-        if last.wrote_position < CQ_UNIT_SIZE and not is_guarded:
+        if last.wrote_position < CQ_UNIT_SIZE and search is MinimumSearch.BINARY:
             raise EmptyLastFile(last.path)
         if last.wrote_position >= CQ_UNIT_SIZE:
             with last.open() as reader:

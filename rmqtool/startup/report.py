@@ -217,6 +217,12 @@ def steps(prediction: Prediction) -> Iterator[Row]:
         yield _step("not_read", message, "commitlog", count=count)
     for further in prediction.further:
         yield _step(further.step, further.message, further.path, count=further.count)
+    yield from _not_counted(prediction)
+
+
+def _not_counted(prediction: Prediction) -> Iterator[Row]:
+    for caution in prediction.cautions:
+        yield _step("caution", caution)
     for name in prediction.not_modelled:
         yield _step("not_modelled", f"{name}: a broker starts from it, too", name)
 

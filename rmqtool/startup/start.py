@@ -9,14 +9,13 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from rmqtool.broker import conf
+from rmqtool.broker.complaints import complaints
 from rmqtool.broker.conf import (
     DELAY_LEVELS,
     ROCKSDB_KEYS,
     ROCKSDB_STORE,
     STORE_TYPE,
     TIMER_WHEEL,
-    complaints,
 )
 from rmqtool.broker.dispatch import DispatchRules, parse_delay_levels
 from rmqtool.broker.names import SCHEDULE_TOPIC, TIMER_TOPIC, is_deleted, is_made_by_brokers
@@ -30,8 +29,9 @@ from rmqtool.formats.config_shapes import topics
 from rmqtool.plural import counted
 from rmqtool.query.delay_offsets import delay_offsets
 from rmqtool.queues.discovery import Queues
-from rmqtool.startup import compaction_losses, light
+from rmqtool.startup import compaction_losses, known_bugs, light
 from rmqtool.startup.batch_queues import BatchQueue
+from rmqtool.startup.combination import refuse_combination
 from rmqtool.startup.commitlog import recover
 from rmqtool.startup.compaction import compacted_topics
 from rmqtool.startup.dispatch import dispatch
@@ -70,7 +70,6 @@ from rmqtool.store.release import written_by
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from rmqtool.broker.conf import BrokerConf
     from rmqtool.startup.commitlog import Recovered
     from rmqtool.startup.dispatch import Dispatched
     from rmqtool.startup.prediction import QueueOutcome
@@ -340,6 +339,7 @@ def _prediction(whole: Store, store: Store, model: Model, before: Before, run: _
         timers_lost=timer.lost,
         failed_topic=model.failed_topic,
         further=tuple(further),
+        cautions=tuple(known_bugs.cautions(store, model.rules)),
         not_modelled=tuple(name for name in _NOT_MODELLED if exists(store.root.child(name))),
         ignored=tuple(map(str, complaints(store.broker_conf, model.rules.version)))
         if store.broker_conf
@@ -535,50 +535,3 @@ class AbsentConfig:
 def _repeated(count: int, what: str) -> str:
     verb = "is" if count == 1 else "are"
     return f"{counted(count, what)} {verb} delivered for the second time"
-
-
-# Keys of broker.conf that do not go together: a broker with queues of both kinds is not made.
-#
-# See CombineConsumeQueueStore#<init>, StoreType#fromString, 5.3.4 to 5.5.1;
-# RocksDBLiteLifecycleManager#init, 5.5.0 and 5.5.1; observed, 5.5.0 and 5.5.1.
-
-
-FILES: Final = "default"
-ROCKSDB: Final = conf.ROCKSDB_STORE.lower()
-KINDS: Final = frozenset({FILES, ROCKSDB})
-
-
-def refuse_combination(broker_conf: BrokerConf | None, rules: Rules, loader: Loader) -> None:
-    """Refuse a start whose keys contradict each other; the broker names the first one only."""
-    if broker_conf is None or not rules.combines_queue_stores:
-        return
-    is_alone = conf.STORE_TYPE.of(broker_conf, rules.version).lower() == ROCKSDB
-    if is_alone or not conf.DOUBLE_WRITE.of(broker_conf, rules.version):
-        return
-    if reason := next(_contradictions(broker_conf, rules), ""):
-        loader.refuse(broker_conf.path, reason)
-
-
-def _contradictions(broker_conf: BrokerConf, rules: Rules) -> Iterator[str]:
-    version = rules.version
-    loaded = conf.LOADED.of(broker_conf, version)
-    kinds = {kind.strip().lower() for kind in loaded.split(";")} & KINDS
-    if not kinds:
-        yield f"{conf.LOADED.name} names no kind of queues: {loaded!r}"
-    leading = {}
-    for key in (conf.OFFSETS_BY, conf.READ_FROM):
-        value = key.of(broker_conf, version)
-        leading[key] = value.lower()
-        if value.lower() not in kinds:
-            yield f"{key.name} is {value!r}, which {conf.LOADED.name} does not load"
-    is_led_by_files = {key: value == FILES for key, value in leading.items()}
-    light = conf.LIGHT_QUEUES_IN_ROCKSDB.of(broker_conf, version)
-    if light and ROCKSDB not in kinds:
-        yield f"{conf.LIGHT_QUEUES_IN_ROCKSDB.name} needs queues in RocksDB"
-    if light and not is_led_by_files[conf.OFFSETS_BY]:
-        yield f"{conf.LIGHT_QUEUES_IN_ROCKSDB.name} needs {conf.OFFSETS_BY.name}=default"
-    if conf.SELECTIVE.of(broker_conf, version):
-        others = (key for key, is_led in is_led_by_files.items() if not is_led)
-        yield from (f"{conf.SELECTIVE.name} needs {key.name}=default" for key in others)
-    if rules.may_keep_light_queues_in_rocksdb and not light:
-        yield f"{conf.DOUBLE_WRITE.name} needs {conf.LIGHT_QUEUES_IN_ROCKSDB.name}=true"

@@ -1,8 +1,8 @@
 """Who wrote a store: the traces of its files, read one by one; what they mean is in broker/.
 
 What is not there tells nothing: it may have been lost.
-Source: StoreCheckpoint, DataVersion, MixAll#string2File, BrokerController, 4.9.3 to 5.5.0;
-observed, fixtures/rocketmq-*-traffic.
+Source: StoreCheckpoint, DataVersion, ConsumerOffsetManager, MixAll#string2File, BrokerController,
+4.9.3 to 5.5.1; observed, fixtures/rocketmq-*-traffic.
 """
 
 from __future__ import annotations

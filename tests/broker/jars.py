@@ -16,10 +16,12 @@ from typing import Final
 
 VERSIONS: Final = ("4.9.3", "5.3.3", "5.5.0")
 """The broker lines that fixtures exist of: 4.x, the commonest 5.x, the newest."""
+LATEST: Final = "5.5.1"
+"""The newest release: of few kinds of stores there are fixtures, which few tests take."""
 
 _MODULES: Final = ("broker", "namesrv", "client", "tools", "store")
 _OTHERS: Final = ("acl", "auth", "client", "container", "filter", "namesrv", "srvutil", "tools")
-_MIXED: Final = {"5.5.1": "5.5.0"}
+_MIXED: Final = {LATEST: "5.5.0"}
 """Releases of which the registry has no client and no tools, and the release that lends its own."""
 _POM: Final = """\
 <project xmlns="http://maven.apache.org/POM/4.0.0">
@@ -80,6 +82,51 @@ def jar_directory(version: str) -> Path:
     return jars
 
 
+def module_jar(module: str, version: str, classifier: str = "") -> Path | None:
+    """Return the jar of one module alone, or its sources; None where the registry has none.
+
+    That there is none is kept, too: nobody asks twice.
+
+    Args:
+        module: as in `rocketmq-store`, without the first word.
+        version: of RocketMQ.
+        classifier: `sources` for the jar with the sources.
+
+    Raises:
+        OracleMissing: the jar is not cached, and Maven is not there.
+    """
+    name = "-".join(filter(None, ("rocketmq", module, version, classifier))) + ".jar"
+    jar = _cache() / "modules" / name
+    absent = jar.with_suffix(".absent")
+    if jar.is_file() or absent.is_file():
+        return jar if jar.is_file() else None
+    if reason := missing_tools():
+        raise OracleMissing(reason)
+    jar.parent.mkdir(parents=True, exist_ok=True)
+    artifact = f"org.apache.rocketmq:rocketmq-{module}:{version}:jar"
+    artifact += f":{classifier}" if classifier else ""
+    with tempfile.TemporaryDirectory(prefix=".one-", dir=jar.parent) as work:
+        done = _maven("dependency:copy", f"-Dartifact={artifact}", f"-DoutputDirectory={work}")
+        if done.returncode and "find artifact" not in done.stdout:
+            reason = f"Maven could not fetch {artifact}: {done.stdout[-2000:]}"
+            raise OracleMissing(reason)
+        if done.returncode:
+            absent.touch()
+            return None
+        (Path(work) / name).replace(jar)
+    return jar
+
+
+def _maven(*arguments: str, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(  # noqa: S603 - fixed arguments, no shell
+        ["mvn", "-q", "-B", *arguments],  # noqa: S607 - Maven of the path is the one that is meant
+        cwd=cwd,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
 def _cache() -> Path:
     configured = os.environ.get("RMQTOOL_CACHE")
     return Path(configured) if configured else Path.home() / ".cache" / "rmqtool"
@@ -98,14 +145,7 @@ def _fetch(version: str, work: Path) -> Path:
     pom = _POM.format(managed=managed, dependencies=dependencies)
     (work / "pom.xml").write_text(pom, encoding="utf-8")
     fetched = work / "jars"
-    goal = ["dependency:copy-dependencies", f"-DoutputDirectory={fetched}"]
-    done = subprocess.run(  # noqa: S603 - fixed arguments, no shell
-        ["mvn", "-q", "-B", *goal],  # noqa: S607 - Maven of the path is the one that is meant
-        cwd=work,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    done = _maven("dependency:copy-dependencies", f"-DoutputDirectory={fetched}", cwd=work)
     if done.returncode:
         reason = f"Maven could not fetch RocketMQ {version}: {done.stdout[-2000:]}"
         raise OracleMissing(reason)

@@ -10,6 +10,8 @@ from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 from weakref import WeakKeyDictionary
 
+from tests.broker.jars import jar_directory
+
 if TYPE_CHECKING:
     from py4j.java_gateway import JavaObject
 
@@ -213,17 +215,37 @@ def all_received(jvm: Jvm, messages: JavaObject) -> list[Received]:
 
 def _json(jvm: Jvm, found: JavaObject) -> str:
     if jvm not in _WRITERS:
-        package = "com.alibaba.fastjson"  # which each release of RocketMQ brings along
-        features = jvm.java(f"{package}.serializer.SerializerFeature")
-        wanted = jvm.gateway.new_array(features, 1)
-        wanted[0] = features.DisableCircularReferenceDetect
-        # Others are not asked for: the name of a host would be looked up in the network.
-        kind = jvm.java("java.lang.Class").forName("org.apache.rocketmq.common.message.MessageExt")
-        asked = jvm.java(f"{package}.serializer.SimplePropertyPreFilter")(kind, jvm.strings(_ASKED))
-        _WRITERS[jvm] = jvm.java(f"{package}.JSON"), asked, wanted
+        # 5.5.1 was the first release without the older of the two.
+        is_older = any(jar_directory(jvm.version).glob("fastjson-1*"))
+        _WRITERS[jvm] = (_writer if is_older else _newer_writer)(jvm)
     writer, asked, wanted = _WRITERS[jvm]
     # Not toJSONString: JSON objects have a method of that name, and py4j may find that one first.
     return bytes(writer.toJSONBytes(found, asked, wanted)).decode()
+
+
+def _writer(jvm: Jvm) -> tuple[JavaObject, ...]:
+    package = "com.alibaba.fastjson"
+    features = jvm.java(f"{package}.serializer.SerializerFeature")
+    wanted = jvm.gateway.new_array(features, 1)
+    wanted[0] = features.DisableCircularReferenceDetect
+    asked = jvm.java(f"{package}.serializer.SimplePropertyPreFilter")
+    return jvm.java(f"{package}.JSON"), _asked(jvm, asked), wanted
+
+
+def _newer_writer(jvm: Jvm) -> tuple[JavaObject, ...]:
+    package = "com.alibaba.fastjson2"
+    features = jvm.java(f"{package}.JSONWriter$Feature")
+    wanted = jvm.gateway.new_array(features, 1)
+    wanted[0] = features.WriteByteArrayAsBase64
+    filters = jvm.gateway.new_array(jvm.java(f"{package}.filter.Filter"), 1)
+    filters[0] = _asked(jvm, jvm.java(f"{package}.filter.SimplePropertyPreFilter"))
+    return jvm.java(f"{package}.JSON"), filters, wanted
+
+
+def _asked(jvm: Jvm, kind: JavaObject) -> JavaObject:
+    """Ask for some fields only: the name of a host would be looked up in the network."""
+    message = jvm.java("java.lang.Class").forName("org.apache.rocketmq.common.message.MessageExt")
+    return kind(message, jvm.strings(_ASKED))
 
 
 def _plain(found: Mapping[str, Any]) -> Received:

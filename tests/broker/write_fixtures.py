@@ -18,7 +18,7 @@ from typing import Final
 from tests.broker import scenarios
 from tests.broker.broker import running_broker
 from tests.broker.fixture_files import Origin, write_fixture
-from tests.broker.jars import VERSIONS
+from tests.broker.jars import LATEST, VERSIONS
 from tests.broker.message import Sent
 from tests.broker.scenarios.stage import Scenario, Stage
 
@@ -39,7 +39,7 @@ def _scenarios(module: ModuleType) -> tuple[Scenario, ...]:
     return getattr(module, "SCENARIOS", ()) if one is None else (one,)
 
 
-def write(version: str, scenario: Scenario) -> Path:
+def write(version: str, scenario: Scenario, into: Path = FIXTURES) -> Path:
     """Run one scenario on a broker of one version; return the fixture that was written."""
     with _home() as home:
         sent: list[Sent] = []
@@ -57,7 +57,7 @@ def write(version: str, scenario: Scenario) -> Path:
             stopped="crash" if scenario.crash else "clean",
             settings=broker.settings,
         )
-        directory = FIXTURES / f"rocketmq-{version}-{scenario.name}"
+        directory = into / f"rocketmq-{version}-{scenario.name}"
         write_fixture(directory, home, origin, sent)
     return directory
 
@@ -77,7 +77,7 @@ def main() -> int:
     """Write all fixtures, or those of one version or one scenario."""
     known = all_scenarios()
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--version", choices=VERSIONS)
+    parser.add_argument("--version", choices=(*VERSIONS, LATEST))
     parser.add_argument("--scenario", choices=sorted(known))
     asked = parser.parse_args()
     for version, scenario in _chosen(known, asked.version, asked.scenario):

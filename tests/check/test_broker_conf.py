@@ -8,10 +8,13 @@ from pathlib import Path
 
 import pytest
 
+from rmqtool.doctor.examination import examine_store
+from rmqtool.doctor.report import screen
 from rmqtool.findings.catalogue import Severity
 from rmqtool.findings.finding import Finding
 from rmqtool.repair.options import RepairOptions
 from rmqtool.repair.planning import make_plan
+from rmqtool.rows import rows_of
 from rmqtool.startup import predict
 from rmqtool.store.tree import open_store
 from tests.check.validation import run
@@ -57,6 +60,19 @@ def test_keys(
     assert one.message.startswith(f"line {line}: {key}: ")
     assert words in one.message
     assert (one.message,) == predict(open_store(store, conf), VERSION).ignored
+
+
+def test_doctor_names_keys(tmp_path: Path, copy_of: Callable[[str], Path]) -> None:
+    """The doctor has a line for each key that the release ignores, and says that more are left."""
+    slips = {f"qqqqqq{number}": "1" for number in range(5)}
+    conf = _conf(tmp_path, enableControler="true", BrokerName="a", **slips)
+    options = RepairOptions(str(copy_of(NAME)), VERSION, str(conf))
+    rows = rows_of(next(iter(screen(examine_store(options)))))
+    lines = [str(row["value"]) for row in rows if row["field"] == "broker.conf"]
+    assert "the nearest key is enableControllerMode" in lines[0]
+    assert "the key is brokerName" in lines[1]
+    assert "1 line more: --format json" == lines[-1]
+    assert 7 == len(lines)
 
 
 @pytest.mark.parametrize("value", [None, "1000", "4000 ", "6000"], ids=str)

@@ -221,14 +221,30 @@ def newest_unit_gone(store: Path) -> None:
     inflict.write_at(newest.path, newest.position, bytes(20))
 
 
-def units_from(where: float) -> Harm:
-    """Take away all units of records from a fraction of the log on."""
+def only_newest(name: str) -> Harm:
+    """Leave one file of a queue, and in it the newest unit alone, again and again."""
+
+    def harm(store: Path) -> None:
+        directory = queue(store, name)
+        unit = plain_store.units(directory)[-1]
+        for path in plain_store.numbered(directory)[:-1]:
+            path.unlink()
+        with unit.path.open("rb") as file:
+            file.seek(unit.position)
+            raw = file.read(20)
+        inflict.write_at(unit.path, 0, raw * (unit.position // 20 + 1))
+
+    return harm
+
+
+def units_from(where: float, *, but: str = "") -> Harm:
+    """Take away all units of records from a fraction of the log on; of one topic none."""
 
     def harm(store: Path) -> None:
         begin = plain_store.nth(store, where).physical_offset
         for directory in plain_store.queue_directories(store):
             for unit in plain_store.units(directory):
-                if unit.physical_offset >= begin:
+                if unit.physical_offset >= begin and directory.parent.name != but:
                     inflict.write_at(unit.path, unit.position, bytes(20))
 
     return harm

@@ -271,6 +271,11 @@ def _small_files() -> Iterator[Variant]:
 def _settings() -> Iterator[Variant]:
     recheck = {"recheckReputOffsetFromCq": True}
     yield Variant("queues gone, recheck", (NO_QUEUES,), settings=recheck, in_sample=True)
+    # The queue that reached furthest loses its file: 5.5.1 forgets how far it reached.
+    cut = (harm.only_newest("rare/0"), inflict.flip_field("body", where=0.985))
+    units = harm.units_from(0.5, but="rare")
+    yield Variant("furthest queue emptied, recheck", (units, *cut), settings=recheck)
+    yield Variant("furthest queue emptied", (units, *cut))
     yield Variant(
         "middle segment gone, recheck", (NO_QUEUES, harm.remove_segments(5, 6)), settings=recheck
     )

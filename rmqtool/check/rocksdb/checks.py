@@ -264,6 +264,8 @@ class EndJudge:
         at = At(self._path)
         if rest.expired:
             message = f"{seen.name}: {rest.expired:,} units of expired messages"
+            if self._inspection.scope.release.filters_natively:
+                message += "; they stay if broker.log says that CqCompactionFilterJni is not loaded"
             yield finding(RQ_EXPIRED, at, message)
         if rest.above:
             yield finding(RQ_ABOVE, at, f"{seen.name}: {rest.above:,} units above the max row")

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from rmqtool.broker.conf import complaints
+from rmqtool.broker.complaints import complaints
 from rmqtool.findings.catalogue import Severity
 from rmqtool.findings.finding import At, finding
 from rmqtool.findings.registry_conf import BC_KEY, BC_LEN, BC_PATH
@@ -33,7 +33,7 @@ def check(inspection: Inspection) -> Iterator[Finding]:
         return
     at = At(conf.path)
     for slip in complaints(conf, inspection.scope.version):
-        severity = Severity.NOTE if slip.is_of_later else None
+        severity = Severity.NOTE if slip.is_note else None
         actual = f"{slip.key}={slip.value}"
         yield finding(BC_KEY, at, str(slip), actual=actual, severity=severity)
     for wrong in wrong_lengths(store, inspection.scope.version):

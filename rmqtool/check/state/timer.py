@@ -307,7 +307,7 @@ def out_of_reach(store: Store, values: dict[str, int]) -> OutOfReach | None:
         return None
     newest: dict[str | int, int] = {}  # a timer that waits long is stored again and again
     with Queues(store) as queues, LogReader(store.old_commitlog, store.commitlog) as reader:
-        for number, message in _messages(queues, reader):
+        for number, message in timer_messages(queues, reader):
             record_properties = message.properties
             due = record_properties.get(TIMER_OUT_MS, "")
             is_time = due.isdecimal() and len(due) <= LONGEST_TIME
@@ -319,7 +319,7 @@ def out_of_reach(store: Store, values: dict[str, int]) -> OutOfReach | None:
     return OutOfReach(min(passed), len(passed)) if passed else None
 
 
-def _messages(queues: Queues, reader: LogReader) -> Iterator[tuple[int, Message]]:
+def timer_messages(queues: Queues, reader: LogReader) -> Iterator[tuple[int, Message]]:
     """Yield the messages of the timer's topic, by their queue offsets."""
     queue = queues.queue(TIMER_TOPIC, 0)
     if queue is None:

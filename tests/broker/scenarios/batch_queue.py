@@ -7,7 +7,7 @@ from typing import Final
 from tests.broker.broker import SMALL_GEOMETRY
 from tests.broker.message import Outgoing
 from tests.broker.producer import Producer
-from tests.broker.scenarios.stage import FIVE, Scenario, Stage, order, text
+from tests.broker.scenarios.stage import FIVE_ALSO_LATEST, Scenario, Stage, order, text
 
 _BATCHES: Final = "batch-queue"
 _ORDINARY: Final = "batch-queue-ordinary"
@@ -42,5 +42,5 @@ SCENARIO: Final = Scenario(
     summary="a topic of queue.type=BatchCQ: inner batches and 46-byte units in several files",
     play=play,
     settings={**SMALL_GEOMETRY, "mapperFileSizeBatchConsumeQueue": 10 * _UNIT},
-    versions=FIVE,
+    versions=FIVE_ALSO_LATEST,
 )

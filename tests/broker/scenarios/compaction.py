@@ -9,7 +9,7 @@ from tests.broker.broker import SMALL_GEOMETRY
 from tests.broker.client import wait_until
 from tests.broker.message import Outgoing
 from tests.broker.producer import Producer
-from tests.broker.scenarios.stage import FIVE, Scenario, Stage, order, text
+from tests.broker.scenarios.stage import FIVE, FIVE_ALSO_LATEST, Scenario, Stage, order, text
 
 _TOPIC: Final = "compaction-orders"
 _KEYS: Final = 40
@@ -59,7 +59,7 @@ SCENARIOS: Final = (
         summary="a topic that keeps the newest message of each key: log and queue, not compacted",
         play=play,
         settings=_SETTINGS,
-        versions=FIVE,
+        versions=FIVE_ALSO_LATEST,
     ),
     Scenario(
         name="compaction-run",

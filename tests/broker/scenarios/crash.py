@@ -9,7 +9,7 @@ from tests.broker.consumer import PullConsumer
 from tests.broker.direct import put_direct
 from tests.broker.message import Outgoing
 from tests.broker.producer import Producer
-from tests.broker.scenarios.stage import Scenario, Stage, order
+from tests.broker.scenarios.stage import ALSO_LATEST, Scenario, Stage, order
 
 _TOPIC: Final = "crash-orders"
 _UNICODE: Final = "主题-тема"
@@ -42,5 +42,6 @@ SCENARIO: Final = Scenario(
     name="crash",
     summary="a killed broker: abort stays, and so do files made in advance",
     play=play,
+    versions=ALSO_LATEST,
     crash=True,
 )

@@ -6,7 +6,7 @@ from typing import Final
 
 from tests.broker.broker import SMALL_GEOMETRY
 from tests.broker.producer import Producer
-from tests.broker.scenarios.stage import FIVE, Scenario, Stage, order
+from tests.broker.scenarios.stage import FIVE_ALSO_LATEST, Scenario, Stage, order
 
 _TOPIC: Final = "rocksdb-orders"
 
@@ -25,5 +25,5 @@ SCENARIO: Final = Scenario(
     summary="consume queues in RocksDB",
     play=play,
     settings={**SMALL_GEOMETRY, "storeType": "defaultRocksDB"},
-    versions=FIVE,
+    versions=FIVE_ALSO_LATEST,
 )

@@ -7,7 +7,7 @@ from typing import Final
 
 from tests.broker.broker import SMALL_GEOMETRY
 from tests.broker.producer import Producer
-from tests.broker.scenarios.stage import FIVE, Scenario, Stage, order
+from tests.broker.scenarios.stage import FIVE_ALSO_LATEST, Scenario, Stage, order
 
 _TOPIC: Final = "pop-orders"
 _INVISIBLE_MS: Final = 3_600_000
@@ -40,5 +40,5 @@ SCENARIO: Final = Scenario(
         "popConsumerKVServiceInit": True,
         "popConsumerKVServiceEnable": True,
     },
-    versions=FIVE,
+    versions=FIVE_ALSO_LATEST,
 )

@@ -8,12 +8,14 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from tests.broker.broker import SMALL_GEOMETRY, Broker
-from tests.broker.jars import VERSIONS
+from tests.broker.jars import LATEST, VERSIONS
 from tests.broker.message import Outgoing, Sent
 
 TAGS: Final = ("TagA", "TagB", "订单", "😀", "TagA || TagB", None, "polygenelubricants")
 """The last one's hash code is the smallest integer."""
 FIVE: Final = tuple(version for version in VERSIONS if version.startswith("5."))
+ALSO_LATEST: Final = (*VERSIONS, LATEST)
+FIVE_ALSO_LATEST: Final = (*FIVE, LATEST)
 
 
 @dataclass(slots=True)

@@ -9,7 +9,7 @@ from typing import Final
 from tests.broker.broker import SMALL_GEOMETRY
 from tests.broker.message import Outgoing
 from tests.broker.producer import Producer
-from tests.broker.scenarios.stage import FIVE, Scenario, Stage, order, text
+from tests.broker.scenarios.stage import FIVE_ALSO_LATEST, Scenario, Stage, order, text
 
 _TOPIC: Final = "timer-orders"
 _HOUR: Final = 3600
@@ -60,5 +60,5 @@ SCENARIO: Final = Scenario(
         "timerRollWindowSlot": _ROLL_SECONDS,
         "recallMessageEnable": True,
     },
-    versions=FIVE,
+    versions=FIVE_ALSO_LATEST,
 )

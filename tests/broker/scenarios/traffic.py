@@ -11,7 +11,7 @@ from tests.broker.consumer import PullConsumer, PushConsumer
 from tests.broker.direct import put_direct
 from tests.broker.message import Outgoing
 from tests.broker.producer import Producer, TransactionProducer
-from tests.broker.scenarios.stage import Scenario, Stage, order, text
+from tests.broker.scenarios.stage import ALSO_LATEST, Scenario, Stage, order, text
 
 ORDERS: Final = "traffic-orders"
 _ORDER_COUNT: Final = 1100
@@ -196,6 +196,7 @@ SCENARIO: Final = Scenario(
     name="traffic",
     summary="ordinary traffic of every kind, consumers with lag, a clean stop",
     play=play,
+    versions=ALSO_LATEST,
     settings={
         **SMALL_GEOMETRY,
         "transactionTimeOut": 500,
