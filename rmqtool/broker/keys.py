@@ -9,12 +9,11 @@ AuthConfig and of the tiered store's configuration, as MixAll#properties2Object 
 from __future__ import annotations
 
 from functools import cache
-from pathlib import Path
 from typing import Final, NamedTuple
 
 from rmqtool.broker.release import Version
 
-PATH: Final = Path(__file__).with_name("keys.tsv")
+PATH: Final = __file__.removesuffix(".py") + ".tsv"
 COLUMNS: Final = ("key", "model", "taken by", "type", "releases", "default", "earlier defaults")
 MARK: Final = "*"  # of a key that rmqtool goes by
 OF_THE_MACHINE: Final = "(machine)"  # a default that two machines do not share
@@ -70,6 +69,8 @@ class KnownKey(NamedTuple):
 @cache
 def known_keys() -> dict[str, KnownKey]:
     """Read the table, by key."""
-    lines = PATH.read_text(encoding="utf-8").splitlines()
+    from pathlib import Path  # most stores come without a broker.conf, and need neither
+
+    lines = Path(PATH).read_text(encoding="utf-8").splitlines()
     rows = (KnownKey(*line.split("\t")) for line in lines if not line.startswith("#"))
     return {row.name: row for row in rows}

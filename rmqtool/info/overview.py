@@ -10,7 +10,6 @@ from functools import partial
 from itertools import groupby
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from rmqtool.broker.complaints import complaints
 from rmqtool.broker.names import DLQ_PREFIX, RETRY_PREFIX
 from rmqtool.errors import RmqtoolError, UnreadablePath
 from rmqtool.formats.config_shapes import consumer_offsets, lmq_consumer_offsets
@@ -225,6 +224,8 @@ def oddity_rows(survey: Survey) -> list[rows.OddityRow]:
     ]
     conf = survey.store.broker_conf
     if conf is not None:
+        from rmqtool.broker.complaints import complaints  # most stores come without one
+
         listed += [
             rows.OddityRow("ignored", conf.path, "", str(complaint), None, None)
             for complaint in complaints(conf, survey.written_by.version)

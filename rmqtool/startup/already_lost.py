@@ -68,6 +68,7 @@ class Lost:
     numbers: list[LostNumbers]  # queue offsets, by queue
     left: Int64s  # physical offsets, sorted, without a record, that none of these queues leads to
     named: int = 0  # messages at these queue offsets that units lead to
+    passed: int = 0  # of these, those whose unit a repair wrote so that brokers pass it
 
     @property
     def unnamed(self) -> int:
@@ -141,7 +142,10 @@ class AlreadyLost:
             stretches = lost_numbers(held[key], named, is_lost, believed[key])
             found.numbers += _rows(key, stretches)
             _, rows = np.unique(named.numbers[is_lost], return_index=True)
-            found.named += int(named.counts[is_lost][rows].sum())
+            counts = named.counts[is_lost][rows]
+            passed = are_passed(named.physical_offsets[is_lost][rows], self.model)
+            found.named += int(counts.sum())
+            found.passed += int(counts[passed].sum())
             found.left = np.setdiff1d(found.left, named.physical_offsets[is_lost])
         return found
 
@@ -185,6 +189,15 @@ class AlreadyLost:
                 if key not in self._spans and is_there.any():
                     self.copies.add(key)
         return {key: HeldNumbers(*np.concatenate(found, axis=1)) for key, found in parts.items()}
+
+
+def are_passed(offsets: Int64s, model: Model) -> NDArray[np.bool_]:
+    """Tell which units lead to the last byte of a file: no record begins there, and none is read.
+
+    So repairs and rebuilds leave the unit of a lost message that no neighbour stands for.
+    """
+    passed: NDArray[np.bool_] = (offsets + 1) % model.commitlog.file_length == 0
+    return passed
 
 
 def _units_of(before: Before, model: Model, keys: set[QueueKey]) -> dict[QueueKey, UnitNumbers]:

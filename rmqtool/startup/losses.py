@@ -18,7 +18,7 @@ from rmqtool.broker.names import LMQ_PREFIX
 from rmqtool.engine import run
 from rmqtool.formats.message import BLANK, BLANK_MAGIC_CODE
 from rmqtool.machine.arrays import distinct, is_in
-from rmqtool.startup.already_lost import AlreadyLost
+from rmqtool.startup.already_lost import AlreadyLost, are_passed
 from rmqtool.startup.census import census
 from rmqtool.startup.coverage import keys_of
 from rmqtool.startup.prediction import Loss, TopicLoss
@@ -186,7 +186,8 @@ class LossCount:
         losses.lost_numbers = found.numbers
         for one in found.numbers:
             losses.missing.add_messages(TopicLoss(one.topic, one.messages))
-        losses.unpassed = found.named + len(found.left)
+        rest = ~are_passed(found.left, self.model)
+        losses.unpassed = found.named - found.passed + int(rest.sum())
         left, spare = found.left, found.unnamed
         for key, named in self.before.named(self.model) if left.size else ():
             offsets = distinct(named().physical_offsets)

@@ -136,6 +136,7 @@ UNREAD: Final = Table(
 )
 TABLES: Final = (VERDICT, LOSSES, UNREAD, STEPS, QUEUES)
 SECTIONS: Final = tuple(table.name for table in TABLES)
+NOT_KNOWN: Final = "not known"  # the part whose reading nothing tells
 
 
 def report(prediction: Prediction, *, all_queues: bool = False) -> list[Rows]:
@@ -386,7 +387,9 @@ def _cost(prediction: Prediction, *, is_validated: bool) -> str:
 def not_read(prediction: Prediction) -> list[str]:
     """Say in a phrase which parts stay unread; empty where all are read."""
     names = dict.fromkeys(one.part for one in prediction.unread)
-    return [f"not read: {', '.join(names)}"] if names else []
+    parts = [name for name in names if name != NOT_KNOWN]
+    phrases = [f"not read: {', '.join(parts)}"] if parts else []
+    return [*phrases, *(["it is not known whether all is read"] if NOT_KNOWN in names else [])]
 
 
 def _loss_parts(prediction: Prediction) -> list[str]:

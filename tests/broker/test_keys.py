@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from pathlib import Path
 from typing import Final
 
 import pytest
@@ -32,7 +33,7 @@ def test_defaults() -> None:
 
 def test_form() -> None:
     """A line a key, by name; no two alike; each of releases that are known."""
-    lines = [line for line in PATH.read_text().splitlines() if not line.startswith("#")]
+    lines = [line for line in Path(PATH).read_text().splitlines() if not line.startswith("#")]
     names = [line.partition("\t")[0] for line in lines]
     assert sorted({*names}) == names
     assert 500 < len(names)

@@ -13,7 +13,7 @@ from rmqtool import rebuild, repair
 from rmqtool.check.options import ValidateOptions
 from rmqtool.check.validate import validate
 from rmqtool.doctor.examination import examine_store
-from rmqtool.doctor.report import steps_for
+from rmqtool.doctor.report import exit_code, steps_for
 from rmqtool.errors import NotSound
 from rmqtool.findings.catalogue import Severity
 from rmqtool.relog.options import LogOptions, Positions, QueueOffsets
@@ -22,7 +22,7 @@ from rmqtool.repair.options import RepairOptions
 from rmqtool.startup import predict
 from rmqtool.store.tree import open_store
 from tests import inflict, plain_store
-from tests.repair.repaired import Broken, cost_of, traces
+from tests.repair.repaired import Broken, cost_of, lost_of, traces
 from tests.stores import broker_conf, fixture_store
 
 TRAFFIC = "rocketmq-4.9.3-traffic"
@@ -158,3 +158,21 @@ def test_part_of_a_store(store: Broken, part: str) -> None:
     shutil.rmtree(store.root / "config")
     options = ValidateOptions(store.root / part, broker_conf=store.conf)
     assert [] == [one for one in validate(options) if one.severity is Severity.DAMAGE]
+
+
+def test_loss_is_not_forgotten(store: Broken) -> None:
+    """What was lost stays lost when it is bridged: 16 KiB of zeros in the log."""
+    log, begin, end = plain_store.segments(store.root)[1], 40960, 57344
+    gone = {
+        (one.topic, one.integer("queue_id"), one.integer("queue_offset"))
+        for one in plain_store.records(store.root)
+        if one.path == log and one.position < end and begin < one.position + one.size
+        if one.transaction in {0, 8}
+    }
+    assert 50 < len(gone)
+    inflict.write_at(log, begin, bytes(end - begin))
+    assert gone == lost_of(store.root, store.conf, store.version)
+    repair.apply(store.plan(), in_place=True)
+    assert gone == lost_of(store.root, store.conf, store.version)
+    seen = examine_store(RepairOptions(str(store.root), broker_conf=store.conf))
+    assert (len(gone), 0, []) == (seen.missing, exit_code(seen), store.findings())

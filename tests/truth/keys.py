@@ -292,5 +292,5 @@ def table(sources: Mapping[Source, Releases]) -> str:
 
 
 if __name__ == "__main__":
-    PATH.write_text(table(read(RELEASES)), encoding="utf-8")
+    Path(PATH).write_text(table(read(RELEASES)), encoding="utf-8")
     sys.stdout.write(f"{PATH}: written\n")
