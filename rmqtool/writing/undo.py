@@ -261,8 +261,13 @@ def discard(lock: StoreLock, name: str, sync: DiskSync) -> None:
 
 
 def remove_leftovers(lock: StoreLock, sync: DiskSync) -> None:
-    """Remove what killed runs had not prepared yet, or were about to remove."""
+    """Remove what killed runs had not prepared yet, or were about to remove.
+
+    Raises:
+        WriteFailed: the system refused, or cannot promise what an edit or an undo needs.
+    """
     with write_errors(lock.root):
+        sync.handle(lock.directory.handle)
         found = [name for name in lock.directory.names() if name.startswith(DISCARD_PREFIX)]
         for name in found:
             facts = lock.directory.facts(name)
