@@ -176,6 +176,17 @@ def _forget_topic(store: Path) -> None:
     _edit_document("topics.json", forget)(store)
 
 
+def _read_fewer(store: Path) -> None:
+    """Give consumers of a topic fewer queues than its producers have."""
+
+    def lower(document: dict[str, object]) -> None:
+        topic = _table(document, "topicConfigTable")["traffic-orders"]
+        assert isinstance(topic, dict)
+        topic["readQueueNums"] = 2
+
+    _edit_document("topics.json", lower)(store)
+
+
 def _loop(store: Path) -> None:
     """Put a link that leads to itself in place of a file of a queue."""
     path = plain_store.numbered(plain_store.busiest_queue(store))[-1]
@@ -436,6 +447,14 @@ STATE: Final[list[Damage]] = [
         ("CF-JSON",),
         "config",
         also=("CF-VERSION",),
+    ),
+    Damage(
+        "fewer-queues-to-read",
+        _read_fewer,
+        ("CF-QUEUES",),
+        "config",
+        stays=("CF-QUEUES",),
+        fixture="traffic",
     ),
     Damage("old-json", _age, ("CF-VERSION",), "config"),
     Damage(

@@ -13,6 +13,7 @@ from rmqtool.findings.catalogue import (
     REPAIR_OFFSETS,
     RESET_CONFIG,
     STARTUP,
+    TOPICS,
     WARNING,
     Code,
     Owner,
@@ -209,6 +210,17 @@ CF_VERSION: Final = Code(
     consequence="the broker uses the older one",
     remedy="none; compare the two",
     command=DUMP,
+)
+CF_QUEUES: Final = Code(
+    "CF-QUEUES",
+    WARNING,
+    Owner.PERSON,
+    meaning="a topic has fewer queues for consumers than for producers",
+    consequence="producers write to queues that brokers give to no consumer: readQueueNums is the "
+    "limit of a pull, and messages past it wait until they expire",
+    remedy="raise readQueueNums to writeQueueNums, with mqadmin updateTopic once the broker runs; "
+    "to have fewer queues, lower writeQueueNums first and readQueueNums when they are empty",
+    command=TOPICS,
 )
 CF_GONE: Final = Code(
     "CF-GONE",

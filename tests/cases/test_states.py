@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import struct
@@ -176,3 +177,14 @@ def test_loss_is_not_forgotten(store: Broken) -> None:
     assert gone == lost_of(store.root, store.conf, store.version)
     seen = examine_store(RepairOptions(str(store.root), broker_conf=store.conf))
     assert (len(gone), 0, []) == (seen.missing, exit_code(seen), store.findings())
+
+
+def test_fewer_queues_to_read(store: Broken) -> None:
+    """Producers write to queues 2 and 3, and consumers may read 0 and 1: a warning names them."""
+    path = store.root / "config" / "topics.json"
+    document = json.loads(path.read_text())
+    document["topicConfigTable"][QUEUE[0]]["readQueueNums"] = 2
+    path.write_text(json.dumps(document))
+    (finding,) = store.findings()
+    assert ("CF-QUEUES", "warning") == (str(finding.code), str(finding.severity))
+    assert "queues 2 to 3 of topic" in finding.message
