@@ -92,7 +92,8 @@ class IndexFate:
 class FurtherStep:
     """What a start does besides to log, queues and index."""
 
-    step: str  # `empty`, `forget`, `repeat`, `start_over`, `unindexed` or `without`
+    # `empty`, `forget`, `repeat`, `start_over`, `undelivered`, `unindexed` or `without`
+    step: str
     path: str  # what it does it to, relative to the store root
     message: str  # the step in a sentence
     count: int  # messages that it concerns

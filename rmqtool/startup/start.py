@@ -34,6 +34,7 @@ from rmqtool.startup.batch_queues import BatchQueue
 from rmqtool.startup.combination import refuse_combination
 from rmqtool.startup.commitlog import recover
 from rmqtool.startup.compaction import compacted_topics
+from rmqtool.startup.delay_levels import undelivered
 from rmqtool.startup.dispatch import dispatch
 from rmqtool.startup.extension_files import load_extensions
 from rmqtool.startup.indexes import ModelIndex
@@ -303,7 +304,7 @@ def _prediction(whole: Store, store: Store, model: Model, before: Before, run: _
     if run.recovered is not None and not model.loader.refusals:
         absent = AbsentConfig(whole, store, model, fates)
         unrouted = absent.unrouted()
-        further += absent.steps()
+        further += [*absent.steps(), *undelivered(store, model, fates)]
     return Prediction(
         version=str(model.rules.version),
         rules_of=str(model.rules.version.rules_of),

@@ -1,0 +1,63 @@
+"""Delayed messages of levels that the broker's configuration no longer has: they wait for ever.
+
+A broker delivers the levels of messageDelayLevel and looks at no other queue of that topic.
+Source: ScheduleMessageService#start, #parseDelayLevel, 4.9.3 to 5.5.1.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from rmqtool.broker.names import SCHEDULE_TOPIC
+from rmqtool.plural import counted
+from rmqtool.query.delay_offsets import delivered_levels
+from rmqtool.startup.prediction import FurtherStep
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from rmqtool.startup.model import Model
+    from rmqtool.startup.prediction import QueueOutcome
+    from rmqtool.store.tree import Store
+
+
+def undelivered(
+    store: Store, model: Model, outcomes: Iterable[QueueOutcome]
+) -> Iterator[FurtherStep]:
+    """Yield how many messages wait in levels that are not configured.
+
+    Without a broker.conf nothing tells how many levels there are.
+
+    Args:
+        store: as the release sees it.
+        model: after the start.
+        outcomes: of its queues.
+
+    Raises:
+        UnreadablePath: what tells which messages were delivered cannot be read.
+    """
+    levels = len(model.dispatch_rules.delay_levels_ms)
+    queues = [
+        one
+        for one in outcomes
+        if one.topic == SCHEDULE_TOPIC and one.queue_id >= levels and one.readable
+    ]
+    if store.broker_conf is None or not queues:
+        return
+    offsets = delivered_levels(store)
+    waiting: dict[int, int] = {}
+    for queue in queues:
+        level = queue.queue_id + 1
+        first = max(offsets.get(level, queue.minimum), queue.minimum)
+        if queue.maximum > first:
+            waiting[level] = queue.maximum - first
+    if not waiting:
+        return
+    count = sum(waiting.values())
+    verb = "is" if count == 1 else "are"
+    names = ", ".join(map(str, sorted(waiting)))
+    message = (
+        f"{counted(count, 'delayed message')} of level {names} {verb} never delivered: "
+        f"messageDelayLevel has {counted(levels, 'level')}"
+    )
+    yield FurtherStep("undelivered", f"consumequeue/{SCHEDULE_TOPIC}", message, count)
