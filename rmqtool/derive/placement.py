@@ -41,6 +41,7 @@ class QueuePlacement(NamedTuple):
 
 
 ALL_IN_BOTH: Final = QueuePlacement()
+TOPICS: Final = "topics.json"
 
 
 def placement_of(
@@ -53,7 +54,8 @@ def placement_of(
     """Say where the queues of a store are that has some in RocksDB, or is to have them.
 
     The configuration decides. Without a broker.conf, light queues are in RocksDB alone if none is
-    in files. Without topics.json, the topics that RocksDB has count as the lite ones.
+    in files, and lite topics alone are in RocksDB if it has no other, and files have others.
+    Without topics.json, the topics that RocksDB has count as the lite ones.
 
     Args:
         store: whose configuration counts.
@@ -64,7 +66,9 @@ def placement_of(
     """
     broker_conf = store.broker_conf
     if broker_conf is None:
-        return QueuePlacement(not any(topic.startswith(LMQ_PREFIX) for topic in in_files))
+        topics_in_files = {*in_files}
+        has_light = any(topic.startswith(LMQ_PREFIX) for topic in topics_in_files)
+        return QueuePlacement(not has_light, _apparent(store, topics_in_files, in_rocksdb))
     is_double = conf.DOUBLE_WRITE.of(broker_conf, version)
     light_only = (
         release.may_keep_light_queues_in_rocksdb
@@ -73,10 +77,28 @@ def placement_of(
     )
     if not (is_double and conf.SELECTIVE.of(broker_conf, version)):
         return QueuePlacement(light_only)
-    configured = store.config("topics.json")
-    if configured:
-        lite = {topic.topic for topic in topics(configured.document) if topic.is_lite}
-    else:
-        names = {topic_text(topic) for topic, _ in in_rocksdb()}
-        lite = {lite_parent(name) or name for name in names}
-    return QueuePlacement(light_only, frozenset(lite))
+    lite = _lite(store) if store.config(TOPICS) else _parents(in_rocksdb)
+    return QueuePlacement(light_only, lite)
+
+
+def _lite(store: Store) -> frozenset[str]:
+    """Give the topics that are configured as lite."""
+    configured = topics(store.config(TOPICS).document)
+    return frozenset(topic.topic for topic in configured if topic.is_lite)
+
+
+def _parents(in_rocksdb: Callable[[], Iterable[tuple[bytes, int]]]) -> frozenset[str]:
+    """Give the topics of the queues in RocksDB; of a light queue its lite topic."""
+    names = {topic_text(topic) for topic, _ in in_rocksdb()}
+    return frozenset(lite_parent(name) or name for name in names)
+
+
+def _apparent(
+    store: Store, in_files: set[str], in_rocksdb: Callable[[], Iterable[tuple[bytes, int]]]
+) -> frozenset[str] | None:
+    """Give the lite topics where only they are in RocksDB; None where it has others, too."""
+    lite = _lite(store)
+    if not lite or in_files <= lite:
+        return None
+    parents = _parents(in_rocksdb)
+    return lite if parents and parents <= lite else None

@@ -19,7 +19,7 @@ from rmqtool.store.record_heads import LogReader
 from rmqtool.store.tail import find_tail
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator, Mapping
 
     from rmqtool.store.place import Place
     from rmqtool.store.tree import Store
@@ -121,7 +121,9 @@ def _config_files(store: Store) -> Iterator[Trace]:
     """Look for keys in the text, and for how a map is laid out in it."""
     has_state_version = False
     sampled = ""
-    for name, raw in _samples(store, traces.CONFIG_FILES):
+    samples = [*_samples(store, traces.CONFIG_FILES)]
+    yield from _without_pull_offsets(dict(samples))
+    for name, raw in samples:
         for key, release in traces.CONFIG_KEYS.items():
             if f'"{key}"'.encode() in raw:
                 until = traces.CONFIG_KEYS_UNTIL.get(key)
@@ -138,6 +140,18 @@ def _config_files(store: Store) -> Iterator[Trace]:
             yield Trace(f"config/{name}", "written by fastjson 1", below=fastjson_2)
         elif traces.FASTJSON_2.search(raw):
             yield Trace(f"config/{name}", "written by fastjson2", fastjson_2)
+
+
+def _without_pull_offsets(samples: Mapping[str, bytes]) -> Iterator[Trace]:
+    """Tell 5.5.1 from 5.5.0, which writes one key more; both files are written every few seconds.
+
+    A file that is longer than its sample may have the key further on.
+    """
+    offsets, order = (samples.get(name, b"") for name in (traces.OFFSETS, traces.ORDER_INFO))
+    is_whole = b'"offsetTable"' in offsets and len(offsets) < LARGEST_SAMPLE
+    if is_whole and b"pullOffsetTable" not in offsets and b'"orderInfoCount"' in order:
+        says = f"it has no pullOffsetTable, beside a {traces.ORDER_INFO} of 5.5.0 or newer"
+        yield Trace(f"config/{traces.OFFSETS}", says, traces.CONFIG_KEYS_UNTIL["pullOffsetTable"])
 
 
 def _samples(store: Store, names: Iterable[str]) -> Iterator[tuple[str, bytes]]:

@@ -143,6 +143,26 @@ def test_pull_offsets_tell_before_5_5_1(tmp_path: Path) -> None:
     assert written_by(open_store(root)).below is None
 
 
+@pytest.mark.parametrize("scenario", ["traffic", "crash", "timer", "batch-queue", "compaction"])
+def test_5_5_1_is_told(scenario: str, tmp_path: Path) -> None:
+    """A store of 5.5.1 is told from one of 5.5.0, and its own rules are taken."""
+    for version in (Version(5, 5, 0), Version(5, 5, 1)):
+        into = tmp_path / str(version)
+        into.mkdir()
+        root = fixture_store(f"rocketmq-{version}-{scenario}", into)
+        assert version == written_by(open_store(root)).version
+
+
+def test_a_part_of_offsets_tells_nothing(tmp_path: Path) -> None:
+    """Offsets without the other file, or of an older release, do not make it 5.5.1."""
+    for name, gone in (("5.5.1", "consumerOrderInfo.json"), ("5.3.3", "topics.json")):
+        into = tmp_path / name
+        into.mkdir()
+        root = fixture_store(f"rocketmq-{name}-traffic", into)
+        (root / "config" / gone).unlink()
+        assert Version(5, 5, 1) != written_by(open_store(root)).at_least
+
+
 @pytest.mark.parametrize("name", fixture_names())
 def test_every_command_names_the_writer(name: str, tmp_path: Path) -> None:
     """All commands take one release for the writer of a store: on all fixtures the true one."""

@@ -48,6 +48,11 @@ UNREAD: Final[dict[str, dict[str, list[str]]]] = {
         "5.3.3": [*METADATA, OFFSETS],
     },
     "5.5.0-rocksdb-v2": {version: [QUEUES, *METADATA, OFFSETS] for version in ("4.9.3", "5.1.4")},
+    "5.5.1-rocksdb-selective": {
+        "4.9.3": [QUEUES, "lite topics", ATTRIBUTES],
+        "5.1.4": [QUEUES, "lite topics"],
+        "5.3.3": [QUEUES, "lite topics"],
+    },
     "5.5.0-rocksdb-store": {
         "4.9.3": ["timers", *OF_STORE],
         "5.1.4": ["timers in RocksDB", *OF_STORE],

@@ -70,7 +70,10 @@ def with_database(store: Store, plain: Model, rocksdb_settings: RocksSettings) -
     with source.database:
         with suppress(DamagedDatabase):  # which is a refusal, below
             version = plain.rules.version
-            model.placement = placement_of(store, plain.rules, (), lambda: source.ends, version)
+            in_files = {topic for topic, _ in plain.queues}
+            model.placement = placement_of(
+                store, plain.rules, in_files, lambda: source.ends, version
+            )
         try:
             model.dispatched_end = source.dispatched or 0
             names = list(source.ends)
