@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
@@ -13,6 +14,7 @@ from rmqtool.store.tree import open_store
 from tests import inflict
 from tests.stores import fixture_store
 
+Crash = Callable[[Path], Path]
 NAMES: Final = {
     "4.9.3": "rocketmq-4.9.3-traffic",
     "5.3.3": "rocketmq-5.3.3-traffic",
@@ -31,10 +33,21 @@ def crashed(store: Path) -> Path:
     return store
 
 
+def zeroed(store: Path) -> Path:
+    """Let a store look like one that was killed before its first checkpoint."""
+    crashed(store)
+    inflict.write_at(store / "checkpoint", 0, bytes(16))
+    return store
+
+
+CRASHES: Final = (crashed, zeroed)
+
+
+@pytest.mark.parametrize("crash", CRASHES)
 @pytest.mark.parametrize("version", NAMES)
-def test_fast(version: str, tmp_path: Path) -> None:
+def test_fast(version: str, crash: Crash, tmp_path: Path) -> None:
     """What is read afterwards is what `startup` said before; nothing is lost, and undo works."""
-    store = crashed(fixture_store(NAMES[version], tmp_path))
+    store = crash(fixture_store(NAMES[version], tmp_path))
     before = predict(open_store(store), version).recovered
     assert before is not None
     has_more_than_three = version != "4.9.3"  # files, which it reads in any case

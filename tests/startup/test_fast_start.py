@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from rmqtool import repair
-from tests.repair.test_fast_start import NAMES, crashed
+from tests.repair.test_fast_start import CRASHES, NAMES, Crash
 from tests.startup.oracle import Oracle
 from tests.startup.test_against_stores import ALWAYS, compare
 from tests.stores import fixture_store, manifest
@@ -16,10 +16,11 @@ from tests.stores import fixture_store, manifest
 pytestmark = pytest.mark.broker
 
 
+@pytest.mark.parametrize("crash", CRASHES)
 @pytest.mark.parametrize("written", NAMES)
-def test_real_store(oracle: Oracle, written: str, tmp_path: Path) -> None:
+def test_real_store(oracle: Oracle, written: str, crash: Crash, tmp_path: Path) -> None:
     """What a message store of any release then has and delivers is what was foretold."""
-    kept = crashed(fixture_store(NAMES[written], tmp_path))
+    kept = crash(fixture_store(NAMES[written], tmp_path))
     repair.apply(repair.plan(kept, fast_start=True), in_place=True)
     assert not (kept / "abort").exists()
     opened = tmp_path / "opened"

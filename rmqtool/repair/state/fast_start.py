@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 from rmqtool.findings.catalogue import Severity
 from rmqtool.findings.registry_commitlog import CL_FIELD, CL_TOPIC
 from rmqtool.findings.registry_index import IX_CRASH
-from rmqtool.findings.registry_state import AB_PRESENT
+from rmqtool.findings.registry_state import AB_PRESENT, CP_ZERO
 from rmqtool.formats.checkpoint import CHECKPOINT
 from rmqtool.repair.log.content import Content
 from rmqtool.store.artefact import ArtefactKind
@@ -60,9 +60,14 @@ def _in_the_way(writer: EditWriter, survey: LogSurvey, found: list[Finding]) -> 
         return NO_LOG
     if writer.edits or writer.left:
         return "repair the store first, then ask for --fast-start again"
+    has_checkpoint = any(
+        branch.place.stat() is not None
+        for branch in inspection.store.branches_of(ArtefactKind.CHECKPOINT)
+    )
+    harmless = HARMLESS | {CP_ZERO} if has_checkpoint else HARMLESS  # its times are written below
     for one in found:
         if one.severity is not Severity.NOTE or (
-            one.code.prefix in CHECKED and one.code not in HARMLESS
+            one.code.prefix in CHECKED and one.code not in harmless
         ):
             return f"recovery is needed for {one.code}: {one.message}"
     return ""
