@@ -64,7 +64,8 @@ def _fixtures(damage: Damage) -> list[str]:
 
 
 def _place(one: Finding) -> Place:
-    return one.code, one.path, one.position, one.expected, one.actual, one.message
+    path = "broker.conf" if one.code.prefix == "BC" else one.path  # which lies elsewhere
+    return one.code, path, one.position, one.expected, one.actual, one.message
 
 
 @cache
