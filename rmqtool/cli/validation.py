@@ -155,7 +155,7 @@ class Validation:
         ledger = self._runs[0].ledger
         if reports.manifest is not None and ledger is not None and ledger.manifest is not None:
             # None of an interrupted run: it is not whole.
-            data = ledger.manifest._replace(made=circumstances(sys.argv[1:])).encode()
+            data = ledger.manifest._replace(made=circumstances(sys.argv[1:], __version__)).encode()
             _write(reports.manifest, data, overwrite=reports.replaces_manifest)
 
     def _sarif(self) -> bytes:

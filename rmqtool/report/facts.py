@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from rmqtool import __version__
 from rmqtool.check.manifest.circumstances import Circumstances, circumstances
 from rmqtool.check.manifest.manifest_ledger import DigestTask, digest
 from rmqtool.errors import UnreadablePath
@@ -157,7 +158,7 @@ def evidence(store: Store, words: Sequence[str]) -> Evidence:
         (branch.place, branch.path) for branch in store.branches if branch.path.startswith("/")
     ]
     return Evidence(
-        circumstances(words),
+        circumstances(words, __version__),
         tuple(file for place, path in roots for file in _files(place, path)),
     )
 

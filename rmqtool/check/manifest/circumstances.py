@@ -10,8 +10,6 @@ import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from rmqtool import __version__
-
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
@@ -28,15 +26,16 @@ class Circumstances:
     zone: str  # offset of its time zone from UTC, such as +0800
 
 
-def circumstances(words: Sequence[str]) -> Circumstances:
+def circumstances(words: Sequence[str], version: str) -> Circumstances:
     """Take down the circumstances.
 
     Args:
         words: the command line, without the program's name.
+        version: of rmqtool.
     """
     return Circumstances(
         command=shlex.join(["rmqtool", *words]),
-        version=f"rmqtool {__version__}, Python {sys.version.split()[0]}",
+        version=f"rmqtool {version}, Python {sys.version.split()[0]}",
         user=_user(),
         host=socket.gethostname(),
         clock_ms=round(time.time() * 1000),
