@@ -5,11 +5,13 @@ from __future__ import annotations
 import os
 import re
 import shlex
+import sys
 from contextlib import closing
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from rmqtool import __version__
+from rmqtool.check.manifest.circumstances import circumstances
 from rmqtool.check.options import CheckLevel
 from rmqtool.check.report import row_of, sentences
 from rmqtool.errors import UsageError
@@ -170,7 +172,8 @@ class Validation:
             _write(reports.junit, self._junit())
         ledger = self._runs[0].ledger
         if reports.manifest is not None and ledger is not None and ledger.manifest is not None:
-            data = ledger.manifest.encode()  # none of an interrupted run: it is not whole
+            # None of an interrupted run: it is not whole.
+            data = ledger.manifest._replace(made=circumstances(sys.argv[1:], __version__)).encode()
             _write(reports.manifest, data, overwrite=reports.replaces_manifest)
 
     def _sarif(self) -> bytes:

@@ -155,7 +155,9 @@ def compare(store: Store, manifest: Manifest, *, jobs: int | None = None) -> Man
         then = before.get(one.path)
         entry = None if found.unread else one.place.stat()
         facts = (entry.size, entry.mtime_ns, entry.inode) if entry else (0, 0, 0)
-        now = ManifestFile(one.path, one.kind, *facts, used=found.used, sha256=found.sha256)
+        now = ManifestFile(
+            one.path, one.kind, *facts, used=found.used, used_sha256=found.used_sha256
+        )
         change = None if found.unread else change_of(then, now, found.until_mark)
         if change is not Change.SAME:
             changed.append(ChangedFile(change, then, now, found.unread))

@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-import getpass
-import hashlib
-import shlex
-import socket
-import sys
-import time
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 from rmqtool import __version__
+from rmqtool.check.manifest.circumstances import Circumstances, circumstances
+from rmqtool.check.manifest.manifest_ledger import DigestTask, digest
 from rmqtool.errors import UnreadablePath
 from rmqtool.store.entry import EntryKind, printable
 
@@ -129,11 +125,6 @@ class Facts:
 # Files are read whole, once more than the validation reads them. What cannot be read is said.
 
 
-CHUNK: Final = 1 << 20
-ZEROS: Final = memoryview(bytes(CHUNK))
-LARGEST_HOLES: Final = 4 << 30  # of a file, bytes; those of brokers have 1 GiB at most
-
-
 @dataclass(frozen=True, slots=True)
 class DigestedFile:
     """A file of the store."""
@@ -148,12 +139,7 @@ class DigestedFile:
 class Evidence:
     """What a report has beside its facts."""
 
-    command: str  # the command line
-    version: str  # of rmqtool and of Python
-    user: str  # who ran it
-    host: str  # name of the machine
-    clock_ms: int  # its clock, ms since 1970
-    zone: str  # offset of its time zone from UTC, such as +0800
+    made: Circumstances
     files: tuple[DigestedFile, ...]  # by path
 
 
@@ -172,21 +158,9 @@ def evidence(store: Store, words: Sequence[str]) -> Evidence:
         (branch.place, branch.path) for branch in store.branches if branch.path.startswith("/")
     ]
     return Evidence(
-        command=shlex.join(["rmqtool", *words]),
-        version=f"rmqtool {__version__}, Python {sys.version.split()[0]}",
-        user=_user(),
-        host=socket.gethostname(),
-        clock_ms=round(time.time() * 1000),
-        zone=time.strftime("%z"),
-        files=tuple(file for place, path in roots for file in _files(place, path)),
+        circumstances(words, __version__),
+        tuple(file for place, path in roots for file in _files(place, path)),
     )
-
-
-def _user() -> str:
-    try:
-        return getpass.getuser()
-    except (KeyError, OSError):  # a user without a name
-        return "unknown"
 
 
 def _files(place: Place, path: str) -> Iterator[DigestedFile]:
@@ -204,23 +178,8 @@ def _files(place: Place, path: str) -> Iterator[DigestedFile]:
 
 
 def _digested(place: Place, path: str) -> DigestedFile:
-    digest, position, holes = hashlib.sha256(), 0, 0
-    try:
-        with place.open() as file:
-            while position < file.size:
-                found = file.next_data(position)
-                begin = file.size if found is None else found
-                holes += begin - position
-                if holes > LARGEST_HOLES:
-                    problem = f"{holes:,} bytes of it are holes, which takes hours to hash"
-                    return DigestedFile(printable(path), file.size, problem=problem)
-                for at in range(position, begin, CHUNK):
-                    digest.update(ZEROS[: begin - at])
-                raw = file.read_at(begin, CHUNK)
-                digest.update(raw)
-                position = begin + len(raw)
-                if not raw:
-                    break
-    except UnreadablePath as error:
-        return DigestedFile(printable(path), position, problem=error.reason)
-    return DigestedFile(printable(path), position, digest.hexdigest())
+    found = digest(DigestTask(place, is_whole=True))
+    problem = "" if found.unread is None else found.unread.reason
+    if not problem and not found.sha256:
+        problem = f"{found.holes:,} bytes of it are holes, which takes hours to hash"
+    return DigestedFile(printable(path), found.size, found.sha256, problem)

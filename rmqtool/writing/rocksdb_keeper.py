@@ -22,11 +22,11 @@ from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 from rmqtool.store import rocksdb_frames
 from rmqtool.store.confinement import NOWHERE, Limits, Room, confine
+from rmqtool.writing.leftovers import PREFIX, hold, sweep
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-PREFIX: Final = "rmqtool-rocksdb-"  # of the directory of links
 OPEN_FILE: Final = "/proc/self/fd/{}"
 OWN_CONFIG: Final = "rocksdict-config.json"  # that the library writes at each opening
 SET_NEW_HANDLER: Final = "_ZSt15set_new_handlerPFvvE"  # std::set_new_handler of C++
@@ -68,6 +68,7 @@ def _room() -> Iterator[int]:
         OSError: none can be made.
     """
     path = _make()
+    hold(path)
     directory = os.open(path, _DIRECTORY)
     try:
         yield directory
@@ -84,8 +85,9 @@ def _room() -> Iterator[int]:
 def _make() -> str:
     """Make a directory of a name that nobody can guess, where temporary files belong."""
     places = [*filter(None, map(os.environ.get, TEMPORARY)), *USUAL]
-    name = f"{PREFIX}{os.urandom(12).hex()}"
+    name = f"{PREFIX}rocksdb-{os.urandom(12).hex()}"
     for place in places:
+        sweep(place)
         with suppress(OSError):
             os.mkdir(f"{place}/{name}", PRIVATE)  # noqa: PTH102 - likewise
             return f"{place}/{name}"

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Final
 
 from rmqtool.errors import Trouble, WriteFailed
 from rmqtool.writing.directory import Directory
+from rmqtool.writing.leftovers import PREFIX, hold, sweep
 from rmqtool.writing.staging import write_all, write_errors
 
 if TYPE_CHECKING:
@@ -116,14 +117,14 @@ class TemporaryCopy:
 # on their way, see `spool`.
 
 
-PREFIX: Final = "rmqtool-"
-
-
 @cache
 def _directory() -> tempfile.TemporaryDirectory[str]:
-    """Make it; it is removed when this process ends."""
+    """Make it; it is removed when this process ends, or by the next one if this is killed."""
     with write_errors(tempfile.gettempdir()):
-        return tempfile.TemporaryDirectory(prefix=PREFIX, ignore_cleanup_errors=True)
+        sweep(tempfile.gettempdir())
+        made = tempfile.TemporaryDirectory(prefix=PREFIX, ignore_cleanup_errors=True)
+    hold(made.name)
+    return made
 
 
 def place_for(name: str) -> str:

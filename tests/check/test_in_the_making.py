@@ -152,7 +152,7 @@ def test_gone_while_it_is_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     """A file that a broker has removed, to put another in its place, is named as not checked."""
     store = fixture_store(NAME, tmp_path)
 
-    def vanishes(place: Place, _: list[float]) -> bytes:
+    def vanishes(place: Place, *_: object) -> bytes:
         if place.name == "topics.json":
             raise UnreadablePath(path=place.name, reason="no such file", trouble=Trouble.MISSING)
         return place.read_whole(LARGEST_CONFIG)

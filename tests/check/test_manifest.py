@@ -14,12 +14,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from rmqtool import __version__
 from rmqtool.check.manifest import manifest_ledger
 from rmqtool.check.manifest.manifest import Manifest, ManifestFile
 from rmqtool.check.manifest.manifest_ledger import DigestTask, Ledger, digest
 from rmqtool.check.options import CheckLevel, ValidateOptions
 from rmqtool.check.state.config import BEING_WRITTEN
 from rmqtool.check.validate import Findings, validate
+from rmqtool.cli.main import main
 from rmqtool.errors import StoreError
 from rmqtool.findings.catalogue import Severity
 from rmqtool.findings.finding import Finding
@@ -102,7 +104,8 @@ def test_facts(store: Path, book: Path) -> None:
         assert (status.st_size, status.st_mtime_ns, status.st_ino) == (
             one.size, one.mtime_ns, one.inode,
         )  # fmt: skip
-        assert hashlib.sha256(raw.rstrip(b"\0")).hexdigest() == one.sha256
+        assert hashlib.sha256(raw.rstrip(b"\0")).hexdigest() == one.used_sha256
+        assert hashlib.sha256(raw).hexdigest() == one.sha256
     counts = dict.fromkeys(("commitlog", "consume-queue", "index", "config"), 0)
     for one in files.values():
         if one.kind in counts:
@@ -277,6 +280,7 @@ FILES = st.builds(
     mtime_ns=st.integers(-(2**63), 2**63 - 1),
     inode=st.integers(0, 2**64 - 1),
     used=st.integers(0, 2**63 - 1),
+    used_sha256=st.text("0123456789abcdef", max_size=64),
     sha256=st.text("0123456789abcdef", max_size=64),
     records=st.none() | st.integers(0, 2**63 - 1),
     sealed=st.booleans(),
@@ -288,7 +292,7 @@ def test_round_trip(files: list[ManifestFile], level: CheckLevel) -> None:
     """What is written is read again as it was, and is JSON."""
     made = Manifest("/s", level, is_proven=True, log_end=7, files={one.path: one for one in files})
     assert made == Manifest.decode(made.encode())
-    assert "rmqtool manifest 1" == json.loads(made.encode())["format"]
+    assert "rmqtool manifest 2" == json.loads(made.encode())["format"]
 
 
 @given(
@@ -304,9 +308,10 @@ def test_digest(runs: list[tuple[bytes, int]], cut: int) -> None:
     raw = b"".join(piece * count for piece, count in runs)
     path.write_bytes(raw)
     earlier = b"".join(piece * count for piece, count in runs[:cut]).rstrip(b"\0")
-    found = digest(DigestTask(Place.of(path), len(earlier)))
+    found = digest(DigestTask(Place.of(path), len(earlier), is_whole=True))
     used = raw.rstrip(b"\0")
-    assert (len(used), hashlib.sha256(used).hexdigest()) == (found.used, found.sha256)
+    assert (len(used), hashlib.sha256(used).hexdigest()) == (found.used, found.used_sha256)
+    assert hashlib.sha256(raw).hexdigest() == found.sha256
     if earlier:
         assert hashlib.sha256(earlier).hexdigest() == found.until_mark
 
@@ -315,3 +320,42 @@ def test_digest(runs: list[tuple[bytes, int]], cut: int) -> None:
 def _digest_file(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
     """Give `test_digest` a file: hypothesis runs it many times for one fixture."""
     monkeypatch.setenv("PYTEST_DIGEST", str(tmp_path_factory.mktemp("digest") / "file"))
+
+
+def test_blank_of_a_sealed_file(store: Path, book: Path) -> None:
+    """A byte that changes in the zeros at the end of a sealed segment is a change."""
+    sealed = next(one for one in Manifest.read(book).files.values() if one.sealed)
+    assert sealed.used < sealed.size
+    with (store / sealed.path).open("r+b") as file:
+        file.seek(sealed.size - 1)
+        file.write(b"\1")
+    run, found = checked(store, since=book)
+    assert [sealed.path] == changes(run)["rewritten"]
+    assert "FS-CHANGED" in {one.code.name for one in found}
+    assert changes(run).keys() <= {"rewritten", "taken over", "the same"}
+
+
+def test_earlier_format(store: Path, book: Path) -> None:
+    """A manifest of an earlier version is compared by the bytes that it hashed."""
+    document = json.loads(book.read_bytes())
+    document["format"] = "rmqtool manifest 1"
+    for file in document["files"]:
+        file["sha256"] = file.pop("used_sha256")
+    book.write_text(json.dumps(document))
+    run, _ = checked(store, since=book)
+    assert changes(run).keys() <= {"the same", "taken over"}
+
+
+def test_made(tmp_path: Path, store: Path) -> None:
+    """A manifest says who made it, where, when and by which command; a report agrees in hashes."""
+    book, page = tmp_path / "book.json", tmp_path / "page.html"
+    assert main(["validate", str(store), "--manifest", str(book), "--quiet"]) in {0, 1}
+    made = Manifest.read(book).made
+    assert made is not None
+    assert made.version.startswith(f"rmqtool {__version__}, Python ")
+    assert abs(made.clock_ms - time.time() * 1000) < 600_000
+    assert "" not in {made.command, made.user, made.host}
+    assert main(["report", str(store), "--hashes", "--output", str(page), "--quiet"]) in {0, 1}
+    words = page.read_text()
+    for file in Manifest.read(book).files.values():
+        assert file.sha256 in words

@@ -83,6 +83,7 @@ def test_sdist(built: Path) -> None:
         names = {name.partition("/")[2] for name in archive.getnames()}
     assert sources() <= names
     pages = {"README.md", "CHANGELOG.md", "DEPENDENCIES.md", "LICENSE", "pyproject.toml"}
+    pages |= {"SECURITY.md", "requirements.lock", "rmqtool.cdx.json"}
     assert pages <= names
     assert {path.split("/")[0] for path in names if path} <= pages | {
         "rmqtool", "man", "completion", "PKG-INFO", ".gitignore",

@@ -139,5 +139,5 @@ def test_evidence(tmp_path: Path) -> None:
         if path.is_file()
     }
     assert digests == {one.path: (one.size, one.sha256) for one in found.files}
-    assert "rmqtool report 'a store'" == found.command
-    assert all((found.user, found.host, found.version, found.zone))
+    assert "rmqtool report 'a store'" == found.made.command
+    assert all((found.made.user, found.made.host, found.made.version, found.made.zone))

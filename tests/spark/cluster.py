@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
 import re
+import signal
 import subprocess
 import sys
 import time
@@ -11,6 +13,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
+DEATH_SIGNAL = 1  # PR_SET_PDEATHSIG
 MASTER = "org.apache.spark.deploy.master.Master"
 WORKER = "org.apache.spark.deploy.worker.Worker"
 ADDRESS = re.compile(r"spark://127\.0\.0\.1:\d+")
@@ -62,6 +65,11 @@ def cluster(directory: Path, workers: int = 2) -> Iterator[str]:
         yield address
 
 
+def end_with_parent() -> None:
+    """Let the system kill this process when the tests are killed: it ran on for hours."""
+    ctypes.CDLL(None).prctl(DEATH_SIGNAL, signal.SIGKILL)
+
+
 @contextmanager
 def daemon(directory: Path, *arguments: str, **variables: str) -> Iterator[Path]:
     """Run one of Spark's daemons; give its log. It is killed at the end, by its own number."""
@@ -77,6 +85,7 @@ def daemon(directory: Path, *arguments: str, **variables: str) -> Iterator[Path]
             stderr=subprocess.STDOUT,
             env=environment(directory.parent) | {"SPARK_HOME": str(program.parents[1])} | variables,
             cwd=directory,
+            preexec_fn=end_with_parent,  # noqa: PLW1509 - of one thread, and it calls one function
         )
     try:
         yield path

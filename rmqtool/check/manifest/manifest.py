@@ -6,10 +6,12 @@ a broker never touches again: the sealed segments of an append-only log.
 
 from __future__ import annotations
 
+import dataclasses
 import enum
 import json
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, Self
 
+from rmqtool.check.manifest.circumstances import Circumstances
 from rmqtool.check.options import CheckLevel
 from rmqtool.errors import StoreError
 from rmqtool.formats.config import load_written
@@ -18,8 +20,10 @@ from rmqtool.store.address import place_of
 if TYPE_CHECKING:
     import os
 
-FORMAT: Final = "rmqtool manifest 1"
-_BEGIN: Final = json.dumps({"format": FORMAT}).encode()[:-1]  # of each document
+FORMAT: Final = "rmqtool manifest 2"
+# Its `sha256` is that of the used bytes, which is now `used_sha256`.
+OLDEST: Final = "rmqtool manifest 1"
+_BEGINS: Final = tuple(json.dumps({"format": one}).encode()[:-1] for one in (FORMAT, OLDEST))
 MOST_BYTES: Final = 1 << 30  # of a manifest that is read: some four million files
 
 
@@ -32,7 +36,10 @@ class ManifestFile(NamedTuple):
     mtime_ns: int  # last change, ns since 1970 UTC
     inode: int  # its number in the file system; 0 where there is not one
     used: int = 0  # bytes up to the last one that is not zero: files are made ahead of need
-    sha256: str = ""  # of these bytes; empty when the file could not be read, or changed meanwhile
+    # of these bytes; empty when the file could not be read, or changed meanwhile
+    used_sha256: str = ""
+    # of the whole file, as `sha256sum` gives it; empty for that, and for holes of 4 GiB and more
+    sha256: str = ""
     records: int | None = None  # messages, queue units or index entries; None for other files
     # a commitlog segment after which the log goes on: brokers never write to it again
     sealed: bool = False
@@ -46,7 +53,8 @@ class ManifestFile(NamedTuple):
 
     def is_same_content(self, other: ManifestFile) -> bool:
         """Tell whether both were read and hold the same."""
-        return bool(self.sha256) and (self.used, self.sha256) == (other.used, other.sha256)
+        is_same = bool(self.used_sha256) and self.used_sha256 == other.used_sha256
+        return is_same and self.used == other.used and (self.size == other.size or not other.sealed)
 
 
 class Change(enum.StrEnum):
@@ -72,7 +80,8 @@ def change_of(then: ManifestFile | None, now: ManifestFile, until_mark: str) -> 
         return Change.NEW
     if now.is_same_content(then):
         return Change.SAME
-    if then.sha256 and (until_mark == then.sha256 or not then.used):  # made ahead of need
+    is_same_until = until_mark == then.used_sha256 or not then.used
+    if then.used_sha256 and is_same_until and not then.sealed:  # made ahead of need
         return Change.GROWN
     return Change.REWRITTEN  # as far as anybody knows, where one of them could not be read
 
@@ -81,7 +90,7 @@ def is_manifest(path: str) -> bool:
     """Tell by its first bytes whether a file is a manifest."""
     try:
         with place_of(path).open() as file:
-            return file.read_at(0, len(_BEGIN)) == _BEGIN
+            return file.read_at(0, len(_BEGINS[0])) in _BEGINS
     except StoreError:
         return False
 
@@ -94,11 +103,13 @@ class Manifest(NamedTuple):
     is_proven: bool  # all of the log, its queues and its index were compared, and nothing was wrong
     log_end: int  # where the next record goes
     files: dict[str, ManifestFile]  # by path
+    made: Circumstances | None = None  # who made it, where, when, by which command
 
     def encode(self) -> bytes:
         """Give the document; one line a file, so that two manifests can be compared by `diff`."""
         head = {
             "format": FORMAT,
+            **({} if self.made is None else {"made": dataclasses.asdict(self.made)}),
             "store": self.store,
             "level": str(self.level),
             "is_proven": self.is_proven,
@@ -131,20 +142,29 @@ class Manifest(NamedTuple):
             ValueError, TypeError, KeyError, RecursionError: it is no manifest.
         """
         found = load_written(raw)
-        if found["format"] != FORMAT:
+        if found["format"] not in {FORMAT, OLDEST}:
             message = f"not the format {FORMAT!r}"
             raise ValueError(message)
-        files = [_file(one) for one in found["files"]]
+        is_old = found["format"] == OLDEST
+        files = [_file(_newer(one) if is_old else one) for one in found["files"]]
+        made = found.get("made")
         return cls(
             str(found["store"]),
             CheckLevel(found["level"]),
             found["is_proven"] is True,
             int(found["log_end"]),
             {file.path: file for file in files},
+            None if made is None else Circumstances(**made),
         )
 
 
-_KINDS: Final = {"path": str, "kind": str, "sha256": str, "range_checksum": str, "sealed": bool}
+def _newer(facts: dict[str, Any]) -> dict[str, Any]:
+    """Give one file's line of the oldest format as the newest has it."""
+    return {**facts, "used_sha256": facts["sha256"], "sha256": ""}
+
+
+_TEXTS: Final = ("path", "kind", "sha256", "used_sha256", "range_checksum")
+_KINDS: Final = {**dict.fromkeys(_TEXTS, str), "sealed": bool}
 
 
 def _file(facts: dict[str, Any]) -> ManifestFile:

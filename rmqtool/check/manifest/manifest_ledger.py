@@ -117,7 +117,7 @@ class Ledger:
             then = before.files.get(segment.path)
             if now is None or then is None or not (now[1].sealed and then.sealed):
                 break
-            if not then.sha256 or not now[1].is_same_file(then):
+            if not then.used_sha256 or not now[1].is_same_file(then):
                 break
             taken.append(then)
         self.taken_over = frozenset(one.path for one in taken)
@@ -166,6 +166,7 @@ class Ledger:
             is_still = now is not None and (now.size, now.mtime_ns) == (file.size, file.mtime_ns)
             files[name] = file._replace(
                 used=found.used,
+                used_sha256=found.used_sha256 if is_still else "",
                 sha256=found.sha256 if is_still else "",
                 range_checksum=found.range_checksum if is_still else "",
                 records=self._count(file, place, found.used),
@@ -179,7 +180,7 @@ class Ledger:
     def _task(self, name: str, then: ManifestFile | None, *, in_range: bool) -> DigestTask:
         place, file = self._found[name]
         is_range = in_range and file.sealed and ArtefactKind(file.kind) is ArtefactKind.COMMITLOG
-        return DigestTask(place, then.used if then else 0, is_range)
+        return DigestTask(place, then.used if then else 0, is_range, is_whole=True)
 
     def _count(self, file: ManifestFile, place: Place, used: int) -> int | None:
         kind = ArtefactKind(file.kind)
@@ -197,15 +198,19 @@ class Ledger:
         """Say what became of a file."""
         change = change_of(then, now, until_mark)
         self.changes[change].append(now.path)
-        was_read = then and then.sha256 and now.sha256
+        was_read = then and then.used_sha256 and now.used_sha256
         if then and was_read and change is Change.REWRITTEN and ArtefactKind(now.kind) in LOG_KINDS:
             self._is_odd = True
+            what, was = f"the first {then.used:,} bytes of the file", then.used_sha256
+            is_now = until_mark or now.used_sha256
+            if is_now == was:  # what comes after them changed, and the log had gone on
+                what, was, is_now = "the blank of the sealed file", then.sha256, now.sha256
             yield finding(
                 FS_CHANGED,
                 At(now.path, 0, then.used),
-                f"the first {then.used:,} bytes of the file changed after {self._source} was made",
-                expected=f"sha256 {then.sha256}",
-                actual=f"sha256 {until_mark or now.sha256}",
+                f"{what} changed after {self._source} was made",
+                expected=f"sha256 {was}",
+                actual=f"sha256 {is_now}",
             )
 
     def _manifest(
@@ -250,7 +255,7 @@ def _looked_again(inspection: Inspection, place: Place, found: Digest) -> Digest
         if not _is_being_replaced(inspection, place, found):
             break
         time.sleep(pause)
-        found = digest(DigestTask(place))
+        found = digest(DigestTask(place, is_whole=True))
     return found
 
 
@@ -282,11 +287,12 @@ def _is_odd(code: Code, severity: Severity) -> bool:
     return severity is not Severity.NOTE and code.area in LOG_AREAS
 
 
-# Hash a file for the manifest: up to its last byte that is not zero, holes unread.
+# Hash a file, whole and up to its last byte that is not zero; holes are not read.
 
 
 CHUNK: Final = 1 << 20
 ZEROS: Final = bytes(CHUNK)
+LARGEST_HOLES: Final = 4 << 30  # of a file, bytes; those of brokers have 1 GiB at most
 
 
 class DigestTask(NamedTuple):
@@ -295,13 +301,17 @@ class DigestTask(NamedTuple):
     place: Place  # the file
     mark: int = 0  # hash its first bytes up to here, too: what there was at an earlier time
     in_range: bool = False  # give a broker's checksum of the range that it holds, too
+    is_whole: bool = False  # hash what comes after the last byte that is not zero, too
 
 
 class Digest(NamedTuple):
     """What was found."""
 
     used: int = 0  # bytes up to the last one that is not zero
-    sha256: str = ""  # of these
+    used_sha256: str = ""  # of these; empty where `holes` are too many
+    sha256: str = ""  # of the whole file; empty where nobody asked, or `holes` are too many
+    size: int = 0  # of the file, bytes, as it was read
+    holes: int = 0  # bytes
     until_mark: str = ""  # of the bytes up to the mark; empty where the used bytes end before
     range_checksum: str = ""  # as a broker gives it; empty where nobody asked
     unread: UnreadablePath | None = None  # why the file could not be read; None when it could
@@ -311,7 +321,7 @@ def digest(task: DigestTask) -> Digest:
     """Hash a file."""
     try:
         with task.place.open() as file:
-            found = _Hasher(file, task.mark).run()
+            found = _Hasher(file, task.mark).run(is_whole=task.is_whole)
             return found._replace(range_checksum=range_checksum(file)) if task.in_range else found
     except UnreadablePath as error:
         return Digest(unread=error)
@@ -323,10 +333,11 @@ class _Hasher:
     def __init__(self, file: OpenFile, mark: int) -> None:
         self._file, self._mark = file, mark
         self._hash = hashlib.sha256(usedforsecurity=False)
-        self._used = self._zeros = 0
+        self._used = self._zeros = self._holes = 0
         self._until_mark = ""
 
-    def run(self) -> Digest:
+    def run(self, *, is_whole: bool) -> Digest:
+        """Read the file."""
         position, size = 0, self._file.size
         while position < size:
             found = self._file.next_data(position)
@@ -338,6 +349,9 @@ class _Hasher:
             if found < self._mark < end:
                 end = self._mark
             self._zeros += found - position
+            self._holes += found - position
+            if self._holes > LARGEST_HOLES:
+                return Digest(size=size, holes=self._holes)  # it would take hours
             raw = self._file.read_at(found, end - found)
             if not raw:
                 break
@@ -345,15 +359,27 @@ class _Hasher:
             position = found + len(raw)
             if position == self._mark and not self._zeros:
                 self._until_mark = self._hash.copy().hexdigest()
-        return Digest(self._used, self._hash.hexdigest(), self._until_mark)
+        self._holes += size - position
+        used_sha256 = self._hash.hexdigest()
+        sha256 = ""
+        if is_whole and self._holes <= LARGEST_HOLES:
+            self._zeros = size - self._used
+            self._take_zeros()
+            sha256 = self._hash.hexdigest()
+        return Digest(
+            self._used, used_sha256, sha256, size, self._holes, until_mark=self._until_mark
+        )
+
+    def _take_zeros(self) -> None:
+        while self._zeros:
+            length = min(self._zeros, CHUNK)
+            self._hash.update(memoryview(ZEROS)[:length])
+            self._zeros -= length
 
     def _take(self, raw: bytes) -> None:
         bare = raw.rstrip(b"\0")
         if bare:
             self._used += self._zeros + len(bare)
-            while self._zeros:
-                length = min(self._zeros, CHUNK)
-                self._hash.update(memoryview(ZEROS)[:length])
-                self._zeros -= length
+            self._take_zeros()
             self._hash.update(bare)
         self._zeros += len(raw) - len(bare)
