@@ -296,8 +296,8 @@ def _warm_up(top: Path, sound: Path, servers: str) -> None:
         for command in COMMANDS:
             code = rmqtool(words.words_of(command))
             # A new log that would be damaged is refused, with what to do.
-        may_refuse = command == UNDO or command[0] == "rebuild-log"
-        assert code in (CODES if may_refuse else WITHOUT_MISTAKES), (command, code)
+            may_refuse = command == UNDO or command[0] == "rebuild-log"
+            assert code in (CODES if may_refuse else WITHOUT_MISTAKES), (command, code)
     empty(warm, frozenset())
     gc.freeze()  # children that collect garbage would copy all of these pages
 
