@@ -1,9 +1,11 @@
 """Flip every single bit of one of each, and see what a validation finds.
 
     python -m tests.check.flip_campaign [--every N] [--kind WORD] [--missed]
+        [--release V]
 
 prints a table with the share of flips that were found. What no check can find is listed in
 `rmqtool.findings.undetectable`, and every flip that was not found must lie in one of those fields.
+With `--release` the stores are those that this release wrote, as far as there are such.
 """
 
 from __future__ import annotations
@@ -28,7 +30,7 @@ from rmqtool.formats.timer import TIMER_CHECK, TIMER_LOG_RECORD, TIMER_SLOT
 from tests import plain_store
 from tests.check.validation import run
 from tests.plain_store import Record
-from tests.stores import broker_conf, fixture_store
+from tests.stores import broker_conf, fixture_names, fixture_store
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -264,13 +266,21 @@ TARGETS: Final[tuple[tuple[str, Callable[[Path], Iterator[Target]]], ...]] = (
 class Campaign:
     """Flips bits in one copy of a fixture after the other; a flip is undone before the next."""
 
-    def __init__(self, into: Path) -> None:
-        self._into = into
+    def __init__(self, into: Path, release: str | None = None) -> None:
+        self._into, self._release = into, release
+
+    def _targets(self) -> Iterator[tuple[str, Callable[[Path], Iterator[Target]]]]:
+        known = fixture_names()
+        for name, find in TARGETS:
+            scenario = name.partition("-")[2]
+            own = name if self._release is None else f"{self._release}-{scenario}"
+            if f"rocketmq-{own}" in known:
+                yield own, find
 
     def targets(self) -> Iterator[tuple[str, Target]]:
         """Yield fixture and target of each kind."""
         stores: dict[str, Path] = {}
-        for name, find in TARGETS:
+        for name, find in self._targets():
             if name not in stores:
                 home = self._into / name
                 home.mkdir()
@@ -317,13 +327,14 @@ def main() -> None:
     parser.add_argument("--every", type=int, default=1, help="only every n-th bit")
     parser.add_argument("--kind", default="", help="only kinds with this in their name")
     parser.add_argument("--missed", action="store_true", help="list the fields of missed flips")
+    parser.add_argument("--release", metavar="V", help="stores of this release alone")
     asked = parser.parse_args()
     findings_list.WHOLE = findings_list.NOTES = 1 << 30  # type: ignore[misc]
     total = Score("all")
     row = "{:<30} {:>7} {:>7} {:>8} {:>6} {:>7} {:>7}".format
     print(row("kind", "flips", "damage", "warning", "note", "missed", "found"))  # noqa: T201
     with tempfile.TemporaryDirectory() as into:
-        campaign = Campaign(Path(into))
+        campaign = Campaign(Path(into), asked.release)
         for name, target in campaign.targets():
             if asked.kind not in target.kind:
                 continue
