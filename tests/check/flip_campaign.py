@@ -270,7 +270,7 @@ class Campaign:
         self._into, self._release = into, release
 
     def _targets(self) -> Iterator[tuple[str, Callable[[Path], Iterator[Target]]]]:
-        known = fixture_names()
+        known = {*fixture_names(), *fixture_names(self._release)}
         for name, find in TARGETS:
             scenario = name.partition("-")[2]
             own = name if self._release is None else f"{self._release}-{scenario}"
