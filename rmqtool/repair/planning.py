@@ -139,11 +139,13 @@ def examine(
     plan = _decide(options, store, survey, (found, obstacle))
     if options.replica is not None or field_edits:
         settle(plan, lent, root)
+    repeated = 0 if obstacle else sum(_lost(survey))
+    del survey  # of many queues it takes as much memory as what counts the loss
     account: LossAccount | None = LossAccount()
     if prediction is not None or may_have_lost(summary.codes):
         account = _account(options, summary, prediction)
     if account is None and not obstacle:
-        account = LossAccount(sum(_lost(survey)))
+        account = LossAccount(repeated)
     if account != LossAccount() or any(
         finding.severity is not Severity.NOTE for finding in findings
     ):

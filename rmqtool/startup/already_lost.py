@@ -8,7 +8,7 @@ the queue looked at unit by unit.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     Int64s = NDArray[np.int64]
 
 _ID_BITS: Final = 32
+_NO_QUEUE: Final = -1
 _COLUMNS: Final = 3  # of `HeldNumbers` and `UnitNumbers`
 
 
@@ -136,6 +137,7 @@ class AlreadyLost:
         units = _units_of(before, self.model, doubtful)
         believed = {key: _are_within(units[key].physical_offsets, unread) for key in doubtful}
         held = self._held(units, believed, read())
+        named_offsets = [np.empty(0, np.int64)]
         for key in sorted(doubtful - self.copies):
             named = units[key]
             is_lost = is_in(named.physical_offsets, holes)
@@ -146,7 +148,8 @@ class AlreadyLost:
             passed = are_passed(named.physical_offsets[is_lost][rows], self.model)
             found.named += int(counts.sum())
             found.passed += int(counts[passed].sum())
-            found.left = np.setdiff1d(found.left, named.physical_offsets[is_lost])
+            named_offsets.append(named.physical_offsets[is_lost])
+        found.left = holes[~is_in(holes, np.sort(np.concatenate(named_offsets)))]
         return found
 
     def _is_doubtful(self, key: QueueKey, unread: list[ModelFile]) -> bool:
@@ -175,20 +178,70 @@ class AlreadyLost:
         A unit is believed, too, that leads to a record with its queue offset and the name of
         another queue: that name is damaged, as whoever wrote the unit has read it.
         """
-        parts: dict[QueueKey, list[Int64s]] = {key: [_no_columns()] for key in units}
+        keys = sorted(units)
+        queues = {key: number for number, key in enumerate(keys)}
+        pointed = _Pointed.of([units[key] for key in keys])
+        parts: dict[QueueKey, list[Int64s]] = {key: [_no_columns()] for key in keys}
         for segment in sorted(segments, key=lambda one: one.start):
-            own = {key: rows for key, rows in queues_of(segment) if key in units}
-            for key, rows in own.items():
+            owners = np.full(len(segment.positions), _NO_QUEUE)
+            for key, rows in queues_of(segment):
+                if (number := queues.get(key)) is None:
+                    continue
+                owners[rows] = number
                 numbers = segment.queue_offsets[rows]
                 counts = self._counts(segment, key[0], rows)
                 offsets = segment.start + segment.positions[rows]
                 parts[key].append(np.stack([numbers, counts, offsets]))
-            for key, named in units.items():
-                is_there, is_renamed = _in_other_queues(segment, own.get(key), named)
-                believed[key] |= is_renamed
-                if key not in self._spans and is_there.any():
-                    self.copies.add(key)
+            others, is_renamed = pointed.in_other_queues(segment, owners)
+            self.copies |= {
+                keys[number]
+                for number in np.unique(pointed.queues[others]).tolist()
+                if keys[number] not in self._spans
+            }
+            for unit in others[is_renamed].tolist():
+                believed[keys[pointed.queues[unit]]][pointed.rows[unit]] = True
         return {key: HeldNumbers(*np.concatenate(found, axis=1)) for key, found in parts.items()}
+
+
+class _Pointed(NamedTuple):
+    """Units of several queues by where they lead to; all int64, shape (n,)."""
+
+    offsets: Int64s  # physical ones, ascending
+    numbers: Int64s  # queue offset of each
+    queues: Int64s  # which queue each is of
+    rows: Int64s  # which of its units each is
+
+    @classmethod
+    def of(cls, units: list[UnitNumbers]) -> _Pointed:
+        """Sort the units of queues, each of which has the number of its place."""
+        none = np.empty(0, np.int64)
+        offsets = np.concatenate([none, *(one.physical_offsets for one in units)])
+        numbers = np.concatenate([none, *(one.numbers for one in units)])
+        counts = [len(one.numbers) for one in units]
+        queues = np.repeat(np.arange(len(units)), counts)
+        rows = np.concatenate([none, *map(np.arange, counts)]).astype(np.int64)
+        order = np.argsort(offsets, kind="stable")
+        return cls(offsets[order], numbers[order], queues[order], rows[order])
+
+    def in_other_queues(
+        self, segment: SegmentCensus, owners: Int64s
+    ) -> tuple[Int64s, NDArray[np.bool_]]:
+        """Give the units that lead to a record of another queue, and which of these name it.
+
+        Args:
+            segment: a file of the log.
+            owners: which queue each of its records is of; -1 for others.
+        """
+        if not segment.positions.size:
+            return np.empty(0, np.int64), np.empty(0, np.bool_)
+        places = segment.start + segment.positions
+        low = int(np.searchsorted(self.offsets, places[0]))
+        high = int(np.searchsorted(self.offsets, places[-1], side="right"))
+        offsets = self.offsets[low:high]
+        rows = np.searchsorted(places, offsets)
+        chosen = np.flatnonzero((places[rows] == offsets) & (owners[rows] != self.queues[low:high]))
+        others = chosen + low
+        return others, segment.queue_offsets[rows[chosen]] == self.numbers[others]
 
 
 def are_passed(offsets: Int64s, model: Model) -> NDArray[np.bool_]:
@@ -208,21 +261,6 @@ def _units_of(before: Before, model: Model, keys: set[QueueKey]) -> dict[QueueKe
     return {key: UnitNumbers(*np.concatenate(found, axis=1)) for key, found in parts.items()}
 
 
-def _in_other_queues(
-    segment: SegmentCensus, own: Int64s | None, named: UnitNumbers
-) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
-    """Tell which units lead to a record of another queue, and which of these have its number."""
-    positions = named.physical_offsets - segment.start
-    if not segment.positions.size:
-        none = np.zeros(len(positions), np.bool_)
-        return none, none
-    rows = np.minimum(np.searchsorted(segment.positions, positions), len(segment.positions) - 1)
-    is_there: NDArray[np.bool_] = segment.positions[rows] == positions
-    if own is not None:
-        is_there &= ~is_in(rows, own)
-    return is_there, is_there & (segment.queue_offsets[rows] == named.numbers)
-
-
 def _no_columns() -> Int64s:
     return np.empty((_COLUMNS, 0), np.int64)
 
@@ -232,9 +270,12 @@ def _is_light(key: QueueKey) -> bool:
 
 
 def _are_within(offsets: Int64s, files: list[ModelFile]) -> NDArray[np.bool_]:
-    inside = np.zeros(len(offsets), np.bool_)
-    for file in files:
-        inside |= (offsets >= file.start) & (offsets < file.start + file.length)
+    if not files:
+        return np.zeros(len(offsets), np.bool_)
+    held = sorted((file.start, file.start + file.length) for file in files)
+    starts, ends = np.array(held, np.int64).T
+    places = np.searchsorted(starts, offsets, side="right") - 1
+    inside: NDArray[np.bool_] = (places >= 0) & (offsets < ends[np.maximum(places, 0)])
     return inside
 
 

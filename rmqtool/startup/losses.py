@@ -164,7 +164,8 @@ class LossCount:
             missed = pointed[~is_in(pointed, segment.positions)] if pointed.size else pointed
             if missed.size:
                 holes.append(segment.start + missed)
-        unread = [file for file in files if file not in in_doubt]
+        read_paths = {file.path for file in in_doubt}
+        unread = [file for file in files if file.path not in read_paths]
         read = partial(run, count, in_doubt, jobs=self.jobs)
         self._missing(already, distinct(np.concatenate(holes)), unread, read, losses)
         return losses
