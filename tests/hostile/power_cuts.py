@@ -407,15 +407,15 @@ class Cut:
 
     def _moved_on(self, number: int, created: Operation) -> int | None:
         """Give the rename of a new name; None where it keeps it."""
-        later = enumerate(self._done[number:], number)
-        return next(
-            (n for n, one in later if one[0] == "rename" and one[1:3] == created[1:3]), None
-        )
+        for place, one in enumerate(self._done[number:], number):
+            if one[0] == "rename" and one[1:3] == created[1:3]:
+                return place
+        return None
 
     def _has_names(self, number: int, operation: Operation) -> bool:
-        if operation[0] == "create" and (moved := self._moved_on(number, operation)) is not None:
-            if self._has_names(moved, self._done[moved]):
-                return True  # what is there under its later name was made before
+        moved = self._moved_on(number, operation) if operation[0] == "create" else None
+        if moved is not None and self._has_names(moved, self._done[moved]):
+            return True  # what is there under its later name was made before
         directories = {operation[1]} | ({operation[3]} if operation[0] == "rename" else set())
         synced = {one: self._synced.get(one, -1) for one in directories}
         if number < self._whole or max(synced.values()) > number:
