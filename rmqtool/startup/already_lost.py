@@ -180,7 +180,7 @@ class AlreadyLost:
         """
         keys = sorted(units)
         queues = {key: number for number, key in enumerate(keys)}
-        pointed = _Pointed.of([units[key] for key in keys])
+        pointed = _UnitsByPlace.of([units[key] for key in keys])
         parts: dict[QueueKey, list[Int64s]] = {key: [_no_columns()] for key in keys}
         for segment in sorted(segments, key=lambda one: one.start):
             owners = np.full(len(segment.positions), _NO_QUEUE)
@@ -203,7 +203,7 @@ class AlreadyLost:
         return {key: HeldNumbers(*np.concatenate(found, axis=1)) for key, found in parts.items()}
 
 
-class _Pointed(NamedTuple):
+class _UnitsByPlace(NamedTuple):
     """Units of several queues by where they lead to; all int64, shape (n,)."""
 
     offsets: Int64s  # physical ones, ascending
@@ -212,7 +212,7 @@ class _Pointed(NamedTuple):
     rows: Int64s  # which of its units each is
 
     @classmethod
-    def of(cls, units: list[UnitNumbers]) -> _Pointed:
+    def of(cls, units: list[UnitNumbers]) -> _UnitsByPlace:
         """Sort the units of queues, each of which has the number of its place."""
         none = np.empty(0, np.int64)
         offsets = np.concatenate([none, *(one.physical_offsets for one in units)])
