@@ -10,8 +10,8 @@ A model of the broker's own algorithms, one module a stage, in the order in whic
    check of one record.
 5. `dispatch` goes on once the broker runs.
 6. `census` counts the messages in the log as it lies there, `already_lost` those that it has lost,
-   `losses` says which of them consumers
-   would not get any more, `outcomes` what becomes of queues and index.
+   `losses` says which of them consumers would not get any more, `outcomes` what becomes of queues
+   and index.
 
 `model` holds the store in between, `files` its files; `rules` is the table of what versions do
 differently, `settings` what a broker.conf may change. Nothing is written.

@@ -245,15 +245,16 @@ def separators(top: Path, count: int) -> Path:
     for content in (struct.pack("<2I", 0, 1), index):
         places.append((len(raw), len(content)))
         raw += content + TRAILER.pack(0, masked_crc32c(content + b"\0"))
-    handles = b"".join(_varint(one) for place in places for one in place)
+    handles = b"".join(varint(one) for place in places for one in place)
     raw += FOOTER.pack(1, handles.ljust(40, b"\0"), 3, MAGIC)
     (directory / "000009.sst").write_bytes(raw)
-    added = b"\x07\0\x09" + _varint(len(raw)) + b"\0\0"
+    added = b"\x07\0\x09" + varint(len(raw)) + b"\0\0"
     (directory / "MANIFEST-000005").write_bytes(_edits(iter([added])))
     return top
 
 
-def _varint(number: int) -> bytes:
+def varint(number: int) -> bytes:
+    """Give a number as RocksDB writes it."""
     found = bytearray()
     while number > 127:
         found.append(number & 127 | 128)

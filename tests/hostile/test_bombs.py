@@ -22,6 +22,7 @@ from rmqtool.store.tree import open_store
 from rmqtool.tables.bodies import BUDGET_BYTES, BodyMode, BodyOptions
 from rmqtool.tables.dump import DumpOptions, DumpOutcome, dump
 from rmqtool.tables.messages import MessageOptions, MessagesOf
+from tests.hostile.generators import varint
 from tests.stores import fixture_store
 
 MIB = 1 << 20
@@ -151,14 +152,6 @@ def test_value_that_no_memory_holds(tmp_path: Path) -> None:
 def test_blocks_of_tables(block: str) -> None:
     """A block of a table that inflates past what its file can need is damage, and stays packed."""
     raw = zstandard.compress(bytes(LARGEST))
-    packed = _varint(LARGEST) + raw + TRAILER.pack(7, 0)
+    packed = varint(LARGEST) + raw + TRAILER.pack(7, 0)
     with pytest.raises(BrokenBlock, match="62,914,560 bytes; at most"):
         decompressed(packed, len(packed) if block == "index" else MIB)
-
-
-def _varint(number: int) -> bytes:
-    found = bytearray()
-    while number > 127:
-        found.append(number & 127 | 128)
-        number >>= 7
-    return bytes([*found, number])
