@@ -6,7 +6,9 @@ A time with an offset from UTC means the same everywhere. One without is read in
 
 from __future__ import annotations
 
+import os
 import re
+import time
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Final
@@ -28,6 +30,19 @@ _AGO: Final = r"(.+?)\s+ago"
 _CLOCK: Final = r"(?:(today|yesterday)\s+)?(\d{1,2}:\d\d(?::\d\d(?:\.\d{1,6})?)?)"
 _DAYS: Final = {"today": 0, "yesterday": 1}
 _AROUND: Final = r"(.+?)\s*(?:±|\+/?-)\s*(.+)"
+
+
+AT: Final = "RMQTOOL_AT"  # of option --at, which not all have that predict a start
+
+
+def start_ms() -> int:
+    """Give the time of a start that is predicted, ms since 1970: as RMQTOOL_AT has it, else now.
+
+    Raises:
+        UsageError: the variable is no time.
+    """
+    text = os.environ.get(AT)
+    return Clock().ms(AT, text) if text else time.time_ns() // 1_000_000
 
 
 @dataclass(frozen=True)

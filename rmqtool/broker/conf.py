@@ -190,6 +190,8 @@ BROKER_ID: Final = Key("brokerId", 0, parse_long, "a number without spaces")
 
 # What it deletes.
 RESERVED_HOURS: Final = _number("fileReservedTime", 72)
+DELETE_WHEN: Final = _word("deleteWhen", "04")
+FULL_PERCENT: Final = _number("diskMaxUsedSpaceRatio", 75)
 CLEANS_FORCIBLY: Final = _flag("cleanFileForciblyEnable", default=True)
 
 # What keeps queues or offsets elsewhere.

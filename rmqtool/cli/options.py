@@ -73,6 +73,16 @@ AsUser: TypeAlias = Annotated[
         "NAME",
     ),
 ]
+At: TypeAlias = Annotated[
+    str | None,
+    Option(
+        "--at",
+        "When the broker would be started; now by default. By then files of the log may be old "
+        "enough to be deleted, and timers due too long ago to be delivered.",
+        "TIME",
+        env="RMQTOOL_AT",
+    ),
+]
 Jobs: TypeAlias = Annotated[
     int | None,
     Option("--jobs", "Threads; one for each processor by default.", "N", least=1),

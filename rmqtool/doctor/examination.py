@@ -84,6 +84,7 @@ def examine_store(
     options: RepairOptions,
     watch: Callable[[int], None] = lambda _: None,
     as_user: str | None = None,
+    now_ms: int | None = None,
 ) -> Examination:
     """Ask everybody.
 
@@ -91,6 +92,7 @@ def examine_store(
         options: the store, and what it is to be judged by.
         watch: takes the bytes of the log done since it was last called.
         as_user: who runs the broker, by name or number; None is whoever owns most of the store.
+        now_ms: when it would be started, ms since 1970; None is now.
 
     Raises:
         UsageError: there is no such user, or the release is not known.
@@ -106,7 +108,9 @@ def examine_store(
         is_assumed = not (options.broker_version or survey.written_by.is_settled)
     prediction, not_predicted = None, ""
     try:
-        prediction = predict(store, options.broker_version, as_user=as_user, reads_all=True)
+        prediction = predict(
+            store, options.broker_version, as_user=as_user, reads_all=True, now_ms=now_ms
+        )
     except RmqtoolError as error:
         not_predicted = getattr(error, "reason", str(error))
     plan, not_planned = None, ""

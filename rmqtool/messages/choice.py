@@ -91,8 +91,9 @@ def chosen(batch: Batch, columns: Int64s, wanted: Wanted) -> Choice:
         waits = wanted.delivered.get(int(columns[row.QUEUE_ID, number]), 0)
         is_delivered[number] = columns[row.QUEUE_OFFSET, number] < waits
     is_kept &= ~is_delivered
-    if wanted.undecided is not None:
-        is_kept &= kinds[Holds.HELD] & is_in(columns[row.PHYSICAL_OFFSET], wanted.undecided)
+    if wanted.waiting is not None:
+        is_kept &= lies_elsewhere | kinds[Holds.HELD]
+        is_kept &= is_in(columns[row.PHYSICAL_OFFSET], wanted.waiting)
     if wanted.known is not None:
         is_kept &= ~is_in(hashes(batch, columns), wanted.known)
     _leave_unlike(batch, columns, wanted, is_kept)
@@ -234,10 +235,23 @@ def open_transactions(store: Store) -> list[Row]:
     return list(undecided_transactions(store))
 
 
-def places_of(transactions: Sequence[Row]) -> Int64s:
-    """Give the physical offsets of their half messages, the newest record of each, sorted."""
-    found = [transaction["last_physical_offset"] for transaction in transactions]
-    return np.array(sorted(one for one in found if isinstance(one, int)), np.int64)
+def waiting_messages(store: Store) -> list[Row]:
+    """Give the messages that wait for their time, the newest record of each."""
+    from rmqtool.tables.pending import pending_timers
+
+    newest: dict[object, Row] = {}  # a timer that waits long is stored again and again
+    # in the order of the log, so that the newest counts
+    waiting = (one for one in pending_timers(store) if one.get("extent") is None)
+    for message in sorted(waiting, key=lambda one: int(str(one["physical_offset"]))):
+        newest[message["topic"], message["unique_key"] or message["physical_offset"]] = message
+    return list(newest.values())
+
+
+def places_of(transactions: Sequence[Row], others: Sequence[Row] = ()) -> Int64s:
+    """Give the physical offsets of half messages, the newest record of each, and others, sorted."""
+    places = [transaction["last_physical_offset"] for transaction in transactions]
+    places += [message["physical_offset"] for message in others]
+    return np.array(sorted(one for one in places if isinstance(one, int)), np.int64)
 
 
 def decisions(transactions: Sequence[Row]) -> Iterator[str]:

@@ -157,14 +157,15 @@ class ExtractRun:
 
             known, done.other_gap_bytes = known_in(self._other, advance, self.options.jobs)
         for (_, store), wanted in zip(self._stores, self._wanted, strict=True):
-            undecided = None
-            if self.options.undecided:
-                from rmqtool.messages.choice import open_transactions, places_of
+            waiting = None
+            if self.options.undecided or self.options.pending:
+                from rmqtool.messages.choice import open_transactions, places_of, waiting_messages
 
                 transactions = open_transactions(store)
                 done.undecided += transactions
-                undecided = places_of(transactions)
-            yield replace(wanted, known=known, undecided=undecided)
+                messages = waiting_messages(store) if self.options.pending else []
+                waiting = places_of(transactions, messages)
+            yield replace(wanted, known=known, waiting=waiting)
 
     def _parts(
         self,
@@ -253,5 +254,5 @@ def sentences(done: Extracted, group: str | None) -> Iterator[str]:
     if done.held_copies:
         yield (
             f"left out: {counted(done.held_copies, 'half message or timer copy', _HELD)}; "
-            "--held writes them"
+            "--pending writes those that wait, --held all"
         )

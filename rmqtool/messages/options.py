@@ -39,6 +39,7 @@ class ExtractOptions:
     held: bool = False  # half messages and timer copies, too
     where: str | None = None  # an SQL92 expression that properties fulfil
     undecided: bool = False  # only half messages of open transactions
+    pending: bool = False  # only what waits: for its time, or for its transaction
     lost_in: str | None = None  # another store: only what is not in it
     columns: tuple[str, ...] | None = None  # of a line; None is all
     body_limit: int = BodyOptions().ceiling  # bytes that one body may have
@@ -62,9 +63,12 @@ class ExtractOptions:
         if self.dead_letters is not None and self.unconsumed_by is not None:
             reason = "cannot be combined with --unconsumed-by"
             raise UsageError(option="--dead-letters", reason=reason)
-        if self.undecided and (self.dead_letters or self.unconsumed_by):
-            reason = "cannot be combined with --dead-letters or --unconsumed-by"
-            raise UsageError(option="--undecided", reason=reason)
+        for name in ("undecided", "pending"):
+            if getattr(self, name) and (self.dead_letters or self.unconsumed_by):
+                reason = "cannot be combined with --dead-letters or --unconsumed-by"
+                raise UsageError(option=f"--{name}", reason=reason)
+        if self.undecided and self.pending:
+            raise UsageError(option="--pending", reason="has what --undecided asks for, and more")
         self.selection.refuse_backward()
 
     @property

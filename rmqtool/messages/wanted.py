@@ -83,14 +83,15 @@ class Wanted:
     delivered: Mapping[int, int] = field(default_factory=dict)
     held: bool = False  # half messages and timer copies, too
     where: Subscription | None = None  # what properties fulfil; None for all
-    # physical offsets of half messages that are open, sorted; None for no such choice
-    undecided: Int64s | None = None
+    # physical offsets of messages that wait, for their time or their transaction, sorted; None for
+    # no such choice
+    waiting: Int64s | None = None
     known: Int64s | None = None  # hashes of messages that are not wanted, sorted; see `elsewhere`
 
     @property
     def is_all(self) -> bool:
         """Whether each message of a topic that is wanted is, whatever else is known of it."""
-        nothing = (self.queue_id, self.unconsumed, self.where, self.undecided, self.known)
+        nothing = (self.queue_id, self.unconsumed, self.where, self.waiting, self.known)
         return self.queue_offsets == EVERYTHING and all(one is None for one in nothing)
 
     @property
@@ -129,7 +130,7 @@ def wanted_of(store: Store, options: ExtractOptions) -> Wanted:
         chosen.queue_offsets,
         unconsumed,
         _delivered(store),
-        held=options.held or options.undecided,
+        held=options.held or options.undecided or options.pending,
         where=_expression(options.where),
     )
 

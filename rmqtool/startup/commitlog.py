@@ -65,7 +65,7 @@ def recover(model: Model, start_file: MakesStartFile = StartFile) -> Recovered:
     dispatch_from, first = start.dispatch_from, start.find()
     after_stop = files[start.after_stop()].start
     dispatches = model.rules.normal_dispatches or not model.stopped_cleanly
-    walk = Walk(check, model.by_kernels, counts_keys=dispatches)
+    walk = Walk(check, counts_keys=dispatches)
     scan = _Scan(model, walk, dispatch_from)
     last, position, stop = scan.run(first)
     end = last.start + position

@@ -46,7 +46,7 @@ def dispatch(model: Model) -> Dispatched:
     if not (model.rules.dispatches_from_queues or model.settings.rechecks_queues):
         return Dispatched(log.maximum, log.maximum, is_awaited=False)
     begin = max(log.minimum, model.queue_maximum, 0)
-    walk = Walk(RecordCheck(model.rules, model.settings), model.by_kernels)
+    walk = Walk(RecordCheck(model.rules, model.settings))
     return _Reput(model, walk, begin).run()
 
 

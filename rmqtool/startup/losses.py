@@ -18,12 +18,12 @@ from rmqtool.broker.names import LMQ_PREFIX
 from rmqtool.engine import run
 from rmqtool.formats.message import BLANK, BLANK_MAGIC_CODE
 from rmqtool.machine.arrays import distinct, is_in
+from rmqtool.startup import walk
 from rmqtool.startup.already_lost import AlreadyLost, are_passed
 from rmqtool.startup.census import census
 from rmqtool.startup.coverage import keys_of
 from rmqtool.startup.prediction import Loss, TopicLoss
 from rmqtool.startup.records import RecordCheck
-from rmqtool.startup.walk import KERNELS_FROM
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -138,15 +138,10 @@ class LossCount:
         refused = self.model.refused_log
         files = list(self.before.log) if refused is None else refused
         size = sum(file.length for file in files)
-        by_kernels = self.model.by_kernels
         # A message is lost to a broker that cannot read it, too.
         check = RecordCheck(self.model.rules, self.model.settings, reads_v2=True)
         strays = Strays(self.coverage, check)
-        count = partial(
-            census,
-            check=check,
-            by_kernels=size >= KERNELS_FROM if by_kernels is None else by_kernels,
-        )
+        count = partial(census, check=check, by_kernels=size >= walk.KERNELS_FROM)
         holes = [self._absent(files)]
         in_doubt = [*files]
         if size > READ_WHOLE and not self.reads_all:

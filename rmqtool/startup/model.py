@@ -64,8 +64,6 @@ class Model:
     dispatched: int = 0  # records that were handed to the queues
     # a topic that cannot be a directory name; from it on no queue is written
     failed_topic: str | None = None
-    # whether logs are read by kernels; None decides by the length of a file
-    by_kernels: bool | None = None
     # what it has of topics that keep the newest message of each key; None without
     compacted: CompactedTopics | None = None
     # of consume queues; None where they have no extensions

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from rmqtool.startup.commitlog import Recovered
     from rmqtool.startup.dispatch import Dispatched
     from rmqtool.startup.load import Refusal
+    from rmqtool.startup.retention import Retention
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,6 +166,9 @@ class Prediction:
     light: Loss = field(default_factory=Loss)
     timers: int = 0  # timer messages that wait for their time
     timers_lost: int = 0  # of these, those that the broker would never deliver
+    timers_gone: int = 0  # others whose record the log does not have any more
+    # what it deletes of the log in its first day; None for nothing, and beside a running broker
+    retention: Retention | None = None
     # a topic that cannot be a directory name; dispatch stops being written at it
     failed_topic: str | None = None
     # what else would happen, with RocksDB, and where configuration is missing

@@ -207,18 +207,29 @@ def steps(prediction: Prediction) -> Iterator[Row]:
         yield _step("delete", f"{path}: newer than the checkpoint, after a crash", path)
     yield from _index(prediction)
     yield from _dispatch(prediction)
+    yield from _later(prediction)
+    for further in prediction.further:
+        yield _step(further.step, further.message, further.path, count=further.count)
+    yield from _not_counted(prediction)
+
+
+def _later(prediction: Prediction) -> Iterator[Row]:
+    """Yield what comes after the start."""
     if count := prediction.timers:
         message = f"{counted(count, 'timer message')} waiting"
         if lost := prediction.timers_lost:
             message += f"; {lost} of them would never be delivered"
         yield _step("timers", message, "timerlog", count=count)
+    if count := prediction.timers_gone:
+        message = f"the records of {counted(count, 'timer message')} are gone from the log"
+        yield _step("timers", message, "timerlog", count=count)
+    if (expiring := prediction.retention) is not None:
+        message = f"{expiring.when} the broker deletes {expiring.what}: {expiring.why}"
+        yield _step("expire", message, expiring.paths[0], count=expiring.messages_deleted_soon)
     if count := prediction.files_unread:
         files = counted(count, "file")
         message = f"{files} of the log: rmqtool validate finds what is lost inside"
         yield _step("not_read", message, "commitlog", count=count)
-    for further in prediction.further:
-        yield _step(further.step, further.message, further.path, count=further.count)
-    yield from _not_counted(prediction)
 
 
 def _not_counted(prediction: Prediction) -> Iterator[Row]:
@@ -379,8 +390,10 @@ def _cost(prediction: Prediction, *, is_validated: bool) -> str:
         verb = "was" if missing == 1 else "were"
         parts.append(f"{counted(missing, 'message')} {verb} lost earlier")
     elif not prediction.costs:
-        is_whole = is_validated or not prediction.files_unread
+        is_whole = is_validated or not (prediction.files_unread or prediction.retention)
         parts.insert(0, "no message lost" if is_whole else "this start loses no message")
+    if prediction.retention is not None:
+        parts.append(f"later the broker deletes {prediction.retention.what}")
     return ", ".join(parts)
 
 

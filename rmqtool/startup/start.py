@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from rmqtool import clock
 from rmqtool.broker.complaints import complaints
 from rmqtool.broker.conf import (
     DELAY_LEVELS,
@@ -53,6 +54,7 @@ from rmqtool.startup.outcomes import Before, index_outcome, queue_outcomes
 from rmqtool.startup.prediction import FurtherStep, Loss, Prediction, TopicLoss
 from rmqtool.startup.preflight import unread_parts
 from rmqtool.startup.queues import ConsumeQueue, EmptyLastFile
+from rmqtool.startup.retention import retention
 from rmqtool.startup.settings import Settings, lengths_of, settings_of
 from rmqtool.startup.timers import timers, timers_delivered
 from rmqtool.store.access import held, user_named, usual_user
@@ -89,9 +91,9 @@ def predict(
     version: str | None = None,
     settings: Settings | None = None,
     *,
-    by_kernels: bool | None = None,
     as_user: str | None = None,
     reads_all: bool = False,
+    now_ms: int | None = None,
 ) -> Prediction:
     """Predict what the broker of a version would do if it were started on a store now.
 
@@ -99,9 +101,9 @@ def predict(
         store: a whole store; nothing of it is written.
         version: such as `5.3.3`; None is whoever wrote the store.
         settings: of the broker; None takes them from the store's broker.conf.
-        by_kernels: whether the log is read by kernels; None decides by the length of its files.
         as_user: who runs the broker, by name or number; None is whoever owns most of the store.
         reads_all: whether files of a large log are read that units tile, too.
+        now_ms: when it would be started, ms since 1970; None is now.
 
     Raises:
         UsageError: the version or the user is not known.
@@ -112,7 +114,8 @@ def predict(
     rules = Rules(written_by(store).version if version is None else Version.parse(version))
     settings = settings or _settings(store, rules)
     _refuse_what_cannot_be(store)
-    how = _How(by_kernels, as_user, reads_all)
+    now = clock.start_ms() if now_ms is None else now_ms
+    how = _How(as_user, reads_all, now)
     if store.lock_held():
         return settled(lambda: _predict(store, rules, settings, how))
     return _predict(store, rules, settings, how)
@@ -121,16 +124,16 @@ def predict(
 class _How(NamedTuple):
     """How a prediction is made; see `predict`."""
 
-    by_kernels: bool | None
     as_user: str | None
     reads_all: bool
+    now_ms: int
 
 
 def _predict(store: Store, rules: Rules, settings: Settings, how: _How) -> Prediction:
     loader = Loader(rules)
     whole, store = store, as_read_by(store, rules.version)
     model = _load(store, rules, settings, loader)
-    model.is_live, model.by_kernels = bool(store.lock_held()), how.by_kernels
+    model.is_live = bool(store.lock_held())
     stages = _rocks_stages(store, model)
     if stages is None and model.is_live:
         freeze(model)
@@ -142,7 +145,7 @@ def _predict(store: Store, rules: Rules, settings: Settings, how: _How) -> Predi
     refuse_timer(store, rules, loader)
     refuse_access(store, loader, how.as_user)
     load_extensions(store, model)
-    run = _Run(model, stages, how.reads_all)
+    run = _Run(model, stages, how)
     if loader.refusals:
         run.load_index(store, stopped_cleanly=True)  # it stays as it is
     else:
@@ -164,8 +167,8 @@ class _Run:
     """The start itself."""
 
     model: Model
-    stages: RocksStages | None = None
-    reads_all: bool = False  # see `predict`
+    stages: RocksStages | None
+    how: _How
     recovered: Recovered | None = None
     dispatched: Dispatched | None = None
 
@@ -296,9 +299,10 @@ def _prediction(whole: Store, store: Store, model: Model, before: Before, run: _
     if model.compacted is not None and run.recovered is not None:
         fates = tuple(compaction_losses.fate(fate, model.compacted) for fate in fates)
     known = partial(is_known, store, model.topics)
-    counter = LossCount(model, before, run.recovered, known, reads_all=run.reads_all)
+    counter = LossCount(model, before, run.recovered, known, reads_all=run.how.reads_all)
     losses = counter.count()
-    timer = timers(store if model.rules.has_timer else whole, model)
+    timer = timers(store if model.rules.has_timer else whole, model, run.how.now_ms)
+    stays = run.recovered is None or model.is_live or bool(model.loader.refusals)
     further = [*run.stages.further(run.recovered, fates)] if run.stages else []
     unrouted = Loss()
     if run.recovered is not None and not model.loader.refusals:
@@ -338,6 +342,8 @@ def _prediction(whole: Store, store: Store, model: Model, before: Before, run: _
         else light.missing(model, before.coverage, store.config("topics.json").document),
         timers=timer.waiting,
         timers_lost=timer.lost,
+        timers_gone=timer.gone,
+        retention=None if stays else retention(store, model, run.how.now_ms),
         failed_topic=model.failed_topic,
         further=tuple(further),
         cautions=tuple(known_bugs.cautions(store, model.rules)),

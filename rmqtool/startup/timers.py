@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from rmqtool.broker.conf import TIMER_PRECISION_MS
 from rmqtool.broker.names import TIMER_TOPIC
-from rmqtool.check.state.timer import out_of_reach, waiting
+from rmqtool.check.state.timer import first_slot, out_of_reach, waiting
 from rmqtool.check.state.timer_log import timer_log_of
 from rmqtool.errors import DecodeError
 from rmqtool.formats.properties import UNIQ_KEY
@@ -32,6 +32,7 @@ class Timers:
 
     waiting: int = 0  # those that have not been delivered
     lost: int = 0  # of them, those that the broker would never deliver
+    gone: int = 0  # others, whose record the log does not have any more
 
 
 @dataclass(slots=True)
@@ -82,12 +83,13 @@ def waiting_timers(store: Store) -> list[Row]:
     return [row for row in rows if row["waits_in"] != "delay-level" and not row.get("extent")]
 
 
-def timers(store: Store, model: Model) -> Timers:
+def timers(store: Store, model: Model, now_ms: int) -> Timers:
     """Count the timer messages that wait; none where no checkpoint of the timer says so.
 
     Args:
         store: as the release sees it.
         model: of the start.
+        now_ms: when it is, ms since 1970.
 
     Raises:
         UnreadablePath: a file of the timer cannot be read.
@@ -109,4 +111,6 @@ def timers(store: Store, model: Model) -> Timers:
     passed = None if log.starts.size else out_of_reach(store, values)
     lost = passed.timers if passed else 0
     total = sum(slot.timers for slot in slots) + unread + lost
-    return Timers(total, lost + sum(slot.timers for slot in slots if slot.is_lost))
+    first = first_slot(now_ms, precision)
+    late = (slot.timers for slot in slots if slot.is_lost or slot.time < first)
+    return Timers(total, lost + sum(late), sum(slot.gone for slot in slots))

@@ -13,8 +13,9 @@ import pytest
 from rmqtool import rebuild, repair
 from rmqtool.check.options import ValidateOptions
 from rmqtool.check.validate import validate
+from rmqtool.doctor.advice import steps_for
 from rmqtool.doctor.examination import examine_store
-from rmqtool.doctor.report import exit_code, steps_for
+from rmqtool.doctor.report import exit_code
 from rmqtool.errors import NotSound
 from rmqtool.findings.catalogue import Severity
 from rmqtool.relog.options import LogOptions, Positions, QueueOffsets

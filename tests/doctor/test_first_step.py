@@ -20,8 +20,9 @@ import orjson
 import pytest
 
 from rmqtool.cli.main import main
+from rmqtool.doctor.advice import AdviceStep, steps_for
 from rmqtool.doctor.examination import Examination, examine_store
-from rmqtool.doctor.report import AdviceStep, exit_code, screen, steps_for, summary
+from rmqtool.doctor.report import exit_code, screen, summary
 from rmqtool.render.emit import emit
 from rmqtool.render.look import Format, Look
 from rmqtool.render.sink import Sink
@@ -337,3 +338,47 @@ def test_document(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     assert ["CL-MAGIC"] == [one["code"] for one in document["findings"]]
     assert diagnosis["next"] == document["steps"][0]["command"]
     assert 2 == diagnosis["edits"] == len(document["edits"])
+
+
+def test_old_files(see: See, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Files that are deleted in the first day are named before the start, with what keeps them."""
+    store = fixture_store(TRAFFIC, tmp_path)
+    monkeypatch.setenv("RMQTOOL_AT", "2026-12-01T12:00:00Z")
+    seen = see("old files", store)
+    first, last = steps_for(seen)
+    assert "the broker deletes them each day at 04:00" == first.consequence
+    assert "3 of 4 commitlog files" in first.cause
+    assert first.command == "touch -c store/commitlog/*"
+    assert (last.advice, exit_code(seen)) == ("start the broker", 0)
+    subprocess.run(first.command, shell=True, check=True)  # noqa: S602 - it is to be pasted
+    monkeypatch.delenv("RMQTOOL_AT")
+    assert [last.advice] == [step.advice for step in steps_for(see("sound", store))]
+
+
+def test_old_files_by_configuration(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With a broker.conf the command appends how long files are kept, and that is enough."""
+    store, conf = fixture_store(TRAFFIC, tmp_path), tmp_path / "broker.conf"
+    conf.write_text(broker_conf(TRAFFIC).read_text())
+    monkeypatch.setenv("RMQTOOL_AT", "2026-12-01T12:00:00Z")
+    options = RepairOptions(str(store), broker_conf=str(conf))
+    command = steps_for(examine_store(options))[0].command
+    assert "fileReservedTime=" in command
+    subprocess.run(command, shell=True, check=True)  # noqa: S602 - it is to be pasted
+    (only,) = steps_for(examine_store(options))
+    assert "start the broker" == only.advice
+    week = 7 * 86_400_000
+    later = examine_store(options, now_ms=1_796_126_400_000 + week)
+    assert "fileReservedTime" in steps_for(later)[0].cause
+
+
+def test_late_timers(see: See, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Timers due longer ago than the wheel holds are counted, and a command keeps them."""
+    store = fixture_store("rocketmq-5.3.3-timer", tmp_path)
+    monkeypatch.setenv("RMQTOOL_AT", "2026-12-10T12:00:00Z")
+    seen = see("late timers", store)
+    (only,) = steps_for(seen)
+    assert "starting it now costs: 2 timer messages never delivered" == only.consequence
+    assert only.command == "rmqtool extract store --pending --output waiting.jsonl"
+    assert 1 == exit_code(seen)
+    assert 0 == main([*only.command.split()[1:], "--quiet"])
+    assert 2 == len((tmp_path / "waiting.jsonl").read_text().splitlines())

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 from py4j.protocol import Py4JJavaError
 
+from rmqtool.doctor.advice import steps_for
 from rmqtool.doctor.examination import Examination, examine_store
-from rmqtool.doctor.report import steps_for
 from rmqtool.repair.options import RepairOptions
 from tests.broker.bare_store import BareStore
 from tests.broker.broker import running_broker

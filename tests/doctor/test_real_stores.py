@@ -14,8 +14,8 @@ from typing import Final
 import pytest
 
 from rmqtool.cli.main import main
+from rmqtool.doctor.advice import steps_for
 from rmqtool.doctor.examination import examine_store
-from rmqtool.doctor.report import steps_for
 from rmqtool.repair.options import RepairOptions
 from tests import plain_store
 from tests.broker.jvm import Jvm

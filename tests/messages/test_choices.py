@@ -16,6 +16,7 @@ from rmqtool.messages import tables
 from rmqtool.messages.extract import Extracted, ExtractRun, sentences
 from rmqtool.messages.options import ExtractOptions
 from rmqtool.messages.sent import SENT
+from rmqtool.messages.wanted import HOLDING
 from rmqtool.tables import arrow
 from tests import inflict
 from tests.evidence import Evidence
@@ -85,6 +86,8 @@ def test_no_expression(tmp_path: Path) -> None:
         extract(store, where="a ===")
     with pytest.raises(UsageError, match="cannot be combined with --dead-letters"):
         extract(store, undecided=True, dead_letters="g")
+    with pytest.raises(UsageError, match="more"):
+        extract(store, undecided=True, pending=True)
 
 
 def test_undecided(tmp_path: Path) -> None:
@@ -105,6 +108,38 @@ def test_undecided(tmp_path: Path) -> None:
         f"producer group traffic-transactions: {len(found)} open transactions, the oldest of "
         f"{oldest}; its application knows: commit or roll back"
     )
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["rocketmq-5.3.3-traffic", "rocketmq-5.5.0-traffic"]
+    + [f"rocketmq-{version}-timer" for version in ("5.3.3", "5.5.0", "5.5.1")],
+)
+def test_pending(name: str, tmp_path: Path) -> None:
+    """What waits is written once, and it is what no topic of its own has yet."""
+    store = fixture_store(name, tmp_path)
+    _, found = extract(store, pending=True)
+    waiting = Counter((one["topic"], one["unique_key"]) for one in found)
+    assert waiting
+    assert {1} == set(waiting.values())
+    everything = records(store)
+    delivered = {
+        (record.topic, record.properties.get("UNIQ_KEY"))
+        for record in everything
+        if record.topic not in HOLDING
+    }
+    recalled = "".join(record.properties.get("TIMER_DEL_UNIQKEY", "") for record in everything)
+    delayed = {
+        (record.properties.get("REAL_TOPIC"), key)
+        for record in everything
+        if record.topic in {"SCHEDULE_TOPIC_XXXX", "rmq_sys_wheel_timer"}
+        and (key := record.properties.get("UNIQ_KEY"))
+        and not record.properties.get("TIMER_DEL_UNIQKEY")
+        and key not in recalled
+    }
+    decides = {(one["topic"], one["unique_key"]) for one in extract(store, undecided=True)[1]}
+    again = {one for one in waiting if one[0].startswith("%RETRY%")}  # comes and waits repeatedly
+    assert set(waiting) - again == ((delayed - delivered) | decides) - again
 
 
 @pytest.mark.parametrize("version", ["4.9.3", "5.3.3", "5.5.0"])

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from rmqtool.startup import predict
+from rmqtool.startup import predict, walk
 from rmqtool.store.tree import open_store
 from tests.evidence import Evidence
 from tests.inflict import NotApplicable
@@ -20,7 +20,13 @@ NAMES = [name for name in fixture_names() if name.endswith(SCENARIOS)]
 
 @pytest.mark.parametrize("damage", DAMAGES, ids=str)
 @pytest.mark.parametrize("name", NAMES)
-def test_same_prediction(name: str, damage: Variant, tmp_path: Path, evidence: Evidence) -> None:
+def test_same_prediction(
+    name: str,
+    damage: Variant,
+    tmp_path: Path,
+    evidence: Evidence,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     """On damaged stores of all kinds, for the oldest and the newest broker."""
     root = fixture_store(name, tmp_path)
     try:
@@ -30,5 +36,7 @@ def test_same_prediction(name: str, damage: Variant, tmp_path: Path, evidence: E
         pytest.skip(str(reason))
     store = open_store(evidence.keep(root), broker_conf(name))
     for version in ("4.9.3", "5.5.0"):
-        plain = predict(store, version, by_kernels=False)
-        assert plain == predict(store, version, by_kernels=True)
+        monkeypatch.setattr(walk, "KERNELS_FROM", 1 << 62)
+        plain = predict(store, version)
+        monkeypatch.setattr(walk, "KERNELS_FROM", 0)
+        assert plain == predict(store, version)

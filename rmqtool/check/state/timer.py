@@ -52,6 +52,7 @@ SLOT: Final = TIMER_SLOT.size
 CHUNK_SLOTS: Final = 1 << 15
 CHECK_PATH: Final = "config/timercheck"
 CLOCK_TOLERANCE_MS: Final = 3_600_000
+BLANK_SLOTS: Final = 60  # TIMER_BLANK_SLOTS
 MS_NS: Final = 1_000_000
 
 
@@ -134,7 +135,11 @@ def _wheel(
 def _lost(inspection: Inspection, log: TimerLog, values: dict[str, int]) -> Iterator[Finding]:
     """Find timers of the log that the wheel does not have, and that a start does not put back."""
     precision = _precision(inspection)
-    slots = [one for one in waiting(inspection.store, log, values, precision) if one.is_lost]
+    slots = [
+        one
+        for one in waiting(inspection.store, log, values, precision)
+        if one.is_lost and one.timers
+    ]
     if slots:
         count = counted(sum(slot.timers for slot in slots), "waiting timer message")
         first = iso_time(slots[0].time * precision)
@@ -245,6 +250,7 @@ class Slot(NamedTuple):
 
     time: int  # when they are due, divided by the precision
     timers: int  # how many; those that were recalled do not count
+    gone: int  # others, whose record the log has no more
     is_read_again: bool  # a start reads the newest of them in the timer log, and follows its links
     is_in_wheel: bool  # a wheel has a slot for them, right or not
 
@@ -270,14 +276,26 @@ def waiting(store: Store, log: TimerLog, values: dict[str, int], precision: int)
     revised = _revised_from(log, values.get("last_timer_log_flush_pos", 0))
     slots = log.times // precision
     times, groups = np.unique(slots[slots >= read_until], return_inverse=True)
-    counts = np.zeros(len(times), np.int64)
-    np.add.at(counts, groups, log.counts[slots >= read_until])
+    counts, gone = np.zeros(len(times), np.int64), np.zeros(len(times), np.int64)
+    is_gone = log.messages[slots >= read_until] < max(store.commitlog.start, 0)
+    np.add.at(counts, groups, log.counts[slots >= read_until] * ~is_gone)
+    np.add.at(gone, groups, log.counts[slots >= read_until] * is_gone)
     last = np.full(len(times), -1, np.int64)
     np.maximum.at(last, groups, log.starts[slots >= read_until])
     held = _held(store, times)
-    for number in np.flatnonzero(counts > 0).tolist():
+    for number in np.flatnonzero((counts > 0) | (gone > 0)).tolist():
         is_read_again = bool(last[number] >= revised)
-        yield Slot(int(times[number]), int(counts[number]), is_read_again, held[number])
+        timers = max(int(counts[number]), 0), max(int(gone[number]), 0)
+        yield Slot(int(times[number]), *timers, is_read_again, held[number])
+
+
+def first_slot(now_ms: int, precision: int) -> int:
+    """Give the oldest time, divided by the precision, whose timers a start delivers.
+
+    A broker that was down for longer than the wheel turns skips what was due before.
+    Source: TimerMessageStore#recover, 5.0.0 to 5.5.1.
+    """
+    return now_ms // precision - SLOTS_TOTAL // 2 + BLANK_SLOTS
 
 
 class OutOfReach(NamedTuple):

@@ -7,15 +7,16 @@ from typing import Annotated
 
 from rmqtool.cli.declaration import Command, Only, options_of
 from rmqtool.cli.delivery import Delivery
-from rmqtool.cli.options import AsUser, BrokerConf, Jobs, NextRelease, StorePath, UnpackLimit
+from rmqtool.cli.options import AsUser, At, BrokerConf, Jobs, NextRelease, StorePath, UnpackLimit
 from rmqtool.render.look import Format
 
 
 @dataclass(frozen=True)
 class Doctor(Command):
     """The one command to know. It tells what the store is and who wrote it, and whether a broker
-    starts on it as it is. It counts what a start would lose, and what is lost already. Then come
-    the cause, the consequence and the command to run next. Nothing is written.
+    starts on it as it is. It counts what a start would lose, what the broker then deletes as it is
+    old, and what is lost already. Then come the cause, the consequence and the command to run next.
+    Nothing is written.
 
     It asks validate, startup and the plan of repair, so it reads the whole log. It also looks at
     owner and modes of the files, the mount, free space, and the lock of a running broker. Give
@@ -31,6 +32,7 @@ class Doctor(Command):
     broker_conf: BrokerConf = None
     unpack_limit: UnpackLimit = None
     as_user: AsUser = None
+    at: At = None
     jobs: Jobs = None
     delivery: Annotated[Delivery, Only("format", "output", "color", "quiet")] = Delivery()
 
@@ -52,9 +54,11 @@ class Doctor(Command):
         from rmqtool.store.tree import open_store
 
         self.delivery.keep_out_of(self.store)
+        now = None if self.at is None else self.delivery.clock.ms("--at", self.at)
         total = open_store(self.store, self.broker_conf).commitlog.size
         with progress("doctor", total, quiet=self.delivery.quiet) as advance:
-            seen = examine_store(options_of(RepairOptions, self), advance, self.as_user)
+            options = options_of(RepairOptions, self)
+            seen = examine_store(options, advance, self.as_user, now)
         if self.delivery.wanted_format is Format.TABLE:
             self.delivery.emit(screen(seen))
             if more := summary(seen):

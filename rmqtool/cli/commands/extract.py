@@ -78,6 +78,15 @@ class Extract(Command):
             "to decide.",
         ),
     ] = False
+    pending: Annotated[
+        bool,
+        Option(
+            "--pending",
+            "Only what waits: timers, messages of delay levels, and half messages of open "
+            "transactions, the newest copy of each. Property TIMER_OUT_MS says when a timer is "
+            "due.",
+        ),
+    ] = False
     lost_in: Annotated[
         str | None,
         Option(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import struct
 import time
 from functools import partial
 from pathlib import Path
@@ -27,6 +28,9 @@ _TOPIC: Final = "timers"
 _COUNT: Final = 70  # 19 to a file of the timer log
 _DELAYS: Final = (30, 90, 200, 600)  # seconds; a longer one where the machine is too busy for it
 _PATIENCE: Final = 600 + _DELAYS[-1]
+_WHEEL_DAYS: Final = 7
+_LOG_RECORD: Final = 52  # bytes
+_SLOT: Final = 32
 _FIVE: Final = [one for one in sampled("5.3.3") if one.values[0] != "4.9.3"]  # it has no timers
 _SETTINGS: Final = {
     **SMALL_GEOMETRY,
@@ -87,6 +91,56 @@ def test_wheel(version: str, tmp_path: Path, *, is_repaired: bool) -> None:
         time.sleep(3)
         assert _COUNT - lost == len({message.body for message in consumer.wait(0)})
         broker.crash()
+
+
+@pytest.mark.parametrize("version", _FIVE)
+@pytest.mark.parametrize("days", [14, pytest.param(5, marks=pytest.mark.all_variants)])
+def test_down_for_days(version: str, days: int, tmp_path: Path) -> None:
+    """What was due longer ago than the wheel holds is never delivered; less, and all are."""
+    root = _written(version, tmp_path)
+    conf = tmp_path / "broker.conf"
+    _set_back(root, days)
+    before = predict(open_store(root, conf), version, now_ms=time.time_ns() // 1_000_000)
+    assert (_COUNT, _COUNT if days > _WHEEL_DAYS else 0) == (before.timers, before.timers_lost)
+    due = _COUNT - before.timers_lost
+    with (
+        running_broker(version, tmp_path, _SETTINGS) as broker,
+        PushConsumer(broker, "timer-consumer", _TOPIC) as consumer,
+    ):
+        with Producer(broker, "timer-producer") as producer:
+            later = {"TIMER_DELAY_SEC": "10"}
+            producer.send(Outgoing(_TOPIC, b"now", reserved=later), 0)
+        wait_until(lambda: len(consumer.wait(0)) > due, "the timer of now", _PATIENCE)
+        time.sleep(3)
+        bodies = {message.body for message in consumer.wait(0)}
+        assert (due + 1, True) == (len(bodies), b"now" in bodies)
+        broker.crash()
+
+
+def _set_back(root: Path, days: int) -> None:
+    """Let all timers have been due some days earlier, and the broker have stopped then."""
+    past = days * 86_400
+    check = root / "config" / "timercheck"
+    raw = check.read_bytes()
+    (read,) = struct.unpack_from(">q", raw)
+    check.write_bytes(struct.pack(">q", read - past * 1000) + raw[8:])
+    for path in (root / "timerlog").iterdir():
+        log = bytearray(path.read_bytes())
+        for start in range(0, len(log) - _LOG_RECORD + 1, _LOG_RECORD):
+            (written,) = struct.unpack_from(">q", log, start + 16)
+            if written > 0:
+                struct.pack_into(">q", log, start + 16, written - past * 1000)
+        path.write_bytes(log)
+    for wheel in root.glob("timerwheel*"):
+        slots = wheel.read_bytes()
+        moved = bytearray(len(slots))
+        for start in range(0, len(slots), _SLOT):
+            (due,) = struct.unpack_from(">q", slots, start)
+            if due > 0:
+                place = (due - past) % (len(slots) // _SLOT) * _SLOT
+                moved[place : place + _SLOT] = slots[start : start + _SLOT]
+                struct.pack_into(">q", moved, place, due - past)
+        wheel.write_bytes(moved)
 
 
 @pytest.mark.parametrize("version", _FIVE)

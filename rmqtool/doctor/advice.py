@@ -1,0 +1,335 @@
+"""What is to be done about a store: cause, consequence, command, the first step first.
+
+The order is that in which steps must be taken. What is around the files comes first: a repair that
+cannot write, or goes by a wrong configuration, makes things worse. Then comes what a person has to
+put right by hand, then `repair`, then what no repair reaches.
+"""
+
+from __future__ import annotations
+
+import posixpath
+import shlex
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from rmqtool.broker.conf import CLEANS_FORCIBLY
+from rmqtool.doctor.examination import DELETES_RATIO, REFUSES_RATIO
+from rmqtool.findings.catalogue import Severity
+from rmqtool.findings.registry_layout import FS_GAP, FS_NOLOG, FS_OWNER
+from rmqtool.plural import counted
+from rmqtool.repair.remedies import DLEDGER, renames
+from rmqtool.repair.state.absent import RESET
+from rmqtool.startup.report import not_read
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from rmqtool.doctor.examination import Examination, Host
+    from rmqtool.findings.finding import Finding
+    from rmqtool.startup.retention import Retention
+
+KEEPS: Final = f"{CLEANS_FORCIBLY.name}=false"
+SHUTDOWN: Final = "sh bin/mqshutdown broker"
+BRIDGE: Final = "--bridge-missing"
+RESET_CONFIG: Final = "--reset-config"
+PENDING: Final = ("--pending", "--output", "waiting.jsonl")
+FIRST: Final = "first "  # what a person has to do before a repair can be planned begins so
+
+
+@dataclass(frozen=True, slots=True)
+class AdviceStep:
+    """One step."""
+
+    cause: str  # what is the case
+    consequence: str  # what follows if nothing is done
+    command: str = ""  # to run next, ready to be pasted; empty where no command can do it
+    advice: str = ""  # what to do beside it, or instead of it; empty where the command is all
+
+
+def steps_for(seen: Examination) -> list[AdviceStep]:
+    """Give what is to be done, in order; the last step of a sound store is to start the broker."""
+    if seen.is_live:
+        return [_live(seen)]
+    found = [*_around(seen), *_lengths(seen), *_of_log(seen)]
+    if not found:
+        found = [*_unread(seen), *_by_hand(seen), *_repair(seen), *_left(seen)]
+    return [*found, *_retention(seen)] if found else [*_retention(seen), _sound(seen)]
+
+
+def _live(seen: Examination) -> AdviceStep:
+    is_harmful = _is_harmful(seen)
+    after = f"if it dies, {_consequence(seen)}"
+    if not _damage(seen) and (seen.prediction is None or seen.prediction.starts):
+        return AdviceStep(
+            "a broker runs on this store, and nothing is damaged so far",
+            after if is_harmful else "what it writes now is not judged",
+            advice="nothing; ask again once the broker is down",
+        )
+    cause = _worst(seen) if _damage(seen) else "nothing is damaged so far"
+    if not is_harmful:
+        after = "its next start reads the damaged files"
+    return AdviceStep(
+        f"a broker runs on this store; {cause}",
+        f"it serves what it has in memory; {after}",
+        SHUTDOWN,
+        "let consumers catch up, stop the broker, then ask again",
+    )
+
+
+def _around(seen: Examination) -> Iterator[AdviceStep]:
+    """Yield what is to be done about disk and rights."""
+    host = seen.host
+    if host is None:
+        return
+    root = shlex.quote(seen.store)
+    if host.is_read_only:
+        yield AdviceStep(
+            "the file system of the store is mounted read-only",
+            "the broker refuses to start, and nothing can be repaired in place",
+            f"mount -o remount,rw $(findmnt -nro TARGET -T {root})",
+            "look at dmesg first, as a failing disk is mounted read-only; then, as root",
+        )
+    if host.denied:
+        first, more = host.denied[0], len(host.denied) - 1
+        also = f" and {more:,} more" if more else ""
+        yield AdviceStep(
+            f"the broker runs as {host.owner} and cannot read and write {first}{also}",
+            _consequence(seen) if _is_harmful(seen) else FS_OWNER.consequence,
+            f"chown -R {host.owner}: {root} && chmod -R u+rwX {root}",
+            "give the files to the broker's user; run this as root",
+        )
+    yield from _disk(seen, host)
+
+
+def _disk(seen: Examination, host: Host) -> Iterator[AdviceStep]:
+    """Yield what is to be done about a disk that is too full.
+
+    Where it must be emptied in any case that comes first: no file can be changed on a full disk.
+    """
+    if host.used <= DELETES_RATIO:
+        return
+    cause = f"the disk of the store is {host.used:.0%} used, {host.free:,} bytes are free"
+    deletes = "a broker deletes the oldest commitlog files before their time"
+    conf = seen.options.broker_conf
+    place = shlex.quote(host.fullest or seen.store)
+    is_hint = host.deletes_early and conf is None and not host.is_full
+    if host.used > REFUSES_RATIO or (host.deletes_early and conf is None):
+        consequence = "a broker refuses new messages"
+        if host.is_full:
+            consequence = "the broker does not come up, or refuses messages, or ends while it runs"
+        elif host.deletes_early:
+            also = " and refuses new messages" if host.used > REFUSES_RATIO else ""
+            consequence = f"{deletes}{also}"
+        yield AdviceStep(
+            cause,
+            consequence,
+            f"du -xah $(findmnt -nro TARGET -T {place}) | sort -h | tail -n 20",
+            "these take most room: move away what is not the store's, before the start"
+            f"{f'; {KEEPS} in broker.conf keeps the files' if is_hint else ''}",
+        )
+    if host.deletes_early and conf is not None:
+        command = f"sed -i -e '$a {KEEPS}' {shlex.quote(conf)}"
+        yield AdviceStep(cause, deletes, command, "then it keeps them; make room all the same")
+
+
+def _lengths(seen: Examination) -> Iterator[AdviceStep]:
+    """Yield what is to be done about lengths that are configured wrongly."""
+    if not seen.lengths:
+        return
+    conf = seen.options.broker_conf or ""
+    first, *more = seen.lengths
+    also = f"; and {counted(len(more), 'length')} more" if more else ""
+    lines = " ".join(f"-e '$a {length.key}={length.found}'" for length in seen.lengths)
+    yield AdviceStep(
+        f"{conf}: {first}{also}",
+        "the broker refuses to start, or reads records and units at wrong places",
+        f"sed -i {lines} {shlex.quote(conf)}",
+        "the command appends what the files have; the last line of a key counts",
+    )
+
+
+def _of_log(seen: Examination) -> Iterator[AdviceStep]:
+    """Yield what is to be done where there is no log, or one of a group."""
+    for finding in seen.findings:
+        if finding.code == FS_NOLOG:
+            yield AdviceStep(finding.message, finding.code.consequence, advice=finding.code.remedy)
+    if seen.about.commitlog == "dledger" and _damage(seen):
+        yield AdviceStep(
+            _worst(seen),
+            "this node may lose or repeat messages; its group has copies",
+            advice=DLEDGER,
+        )
+
+
+def _unread(seen: Examination) -> Iterator[AdviceStep]:
+    """Yield what is to be done about what cannot be read."""
+    harmed = [one.path for one in _damage(seen)]
+    unread = [  # where damage of a file within is known, that is the cause
+        (path, reason)
+        for path, reason in seen.summary.account.reasons
+        if not any(f"{one}/".startswith(f"{path}/") for one in harmed)
+    ]
+    if not unread:
+        return
+    path, reason = unread[0]
+    also = f" and {len(unread) - 1:,} more" if len(unread) > 1 else ""
+    yield AdviceStep(
+        f"cannot be read: {path}{also}: {reason}",
+        "nothing is known of what is in there; a broker most likely refuses to start",
+        advice="fix the permission, or copy the disk past its bad sectors; then ask again",
+    )
+
+
+def _by_hand(seen: Examination) -> Iterator[AdviceStep]:
+    """Yield what has to be done before a repair can be planned."""
+    if seen.plan is None:
+        return
+    asked = [one for one in seen.plan.left if one.why.startswith(FIRST)]
+    for why in dict.fromkeys(one.why for one in asked):
+        cause = next(one.message for one in asked if one.why == why)
+        yield AdviceStep(
+            cause, _consequence(seen), _moves(seen, renames(why)), why.removeprefix(FIRST)
+        )
+
+
+def _moves(seen: Examination, pairs: list[tuple[str, str]]) -> str:
+    """Give the command that renames files of a store; one whose new name is taken stays."""
+    if not pairs or seen.host is None:
+        return ""
+    words = [shlex.join(["mv", "-n", one, other]) for one, other in pairs]
+    return f"({' && '.join([f'cd {shlex.quote(seen.store)}', *words])})"
+
+
+def _repair(seen: Examination) -> Iterator[AdviceStep]:
+    """Yield the repair, where it has something to do that matters."""
+    plan = seen.plan
+    if plan is None or not (_damage(seen) or _is_harmful(seen) or seen.missing):
+        return
+    if any(one.why.startswith(FIRST) for one in plan.left):
+        return
+    has_gap = any(one.code == FS_GAP for one in plan.left)
+    lacks_config = any(one.why == RESET for one in plan.left)
+    if not plan.edits and not has_gap and not lacks_config:
+        return
+    options = ([BRIDGE] if has_gap else []) + ([RESET_CONFIG] if lacks_config else [])
+    words = [*seen.options.words, *options]
+    restore = "if a copy of what is missing exists, put it back instead" if options else ""
+    command = shlex.join(["rmqtool", "repair", seen.store, *words, "--in-place"])
+    yield AdviceStep(_worst(seen), _consequence(seen), command, restore)
+
+
+def _retention(seen: Examination) -> Iterator[AdviceStep]:
+    """Yield what keeps messages that no group has consumed and that the broker deletes soon."""
+    expiring = seen.prediction and seen.prediction.retention
+    if not expiring or not expiring.messages_unconsumed:
+        return
+    conf = seen.options.broker_conf
+    if conf is not None:
+        command = f"sed -i -e '$a fileReservedTime={expiring.hours_to_keep}' {shlex.quote(conf)}"
+    else:
+        folders = {posixpath.join(seen.store, posixpath.dirname(one)) for one in expiring.paths}
+        command = f"touch -c {' '.join(f'{shlex.quote(one)}/*' for one in sorted(folders))}"
+    yield AdviceStep(
+        f"{expiring.which} {expiring.why}",
+        f"the broker deletes them {when_deleted(seen, expiring)}",
+        command,
+        "to keep them for three days more, run this before the start",
+    )
+
+
+def when_deleted(seen: Examination, expiring: Retention) -> str:
+    """Say when the broker deletes what has expired, in the midst of a sentence."""
+    if seen.host is not None and seen.host.used * 100 > expiring.full_percent:
+        return f"at once, as the disk is {seen.host.used:.0%} used"
+    return expiring.when
+
+
+def _left(seen: Examination) -> Iterator[AdviceStep]:
+    """Yield what no repair reaches."""
+    plan = seen.plan
+    if plan is None:
+        if _damage(seen):
+            yield AdviceStep(_worst(seen), _consequence(seen), advice=_damage(seen)[0].repair)
+        return
+    for one in plan.left:
+        is_said = one.code in {FS_GAP, FS_OWNER} or one.why == RESET
+        if not is_said and not one.why.startswith(FIRST):
+            yield AdviceStep(f"{one.path}: {one.message}", one.code.consequence, advice=one.why)
+
+
+def _sound(seen: Examination) -> AdviceStep:
+    host = seen.host
+    who = "" if host is None or host.owner == host.user else f" as {host.owner}"
+    if not seen.is_whole_store:
+        consequence = "only a whole store tells whether a broker starts on it"
+        command = shlex.join(["rmqtool", "info", seen.store])
+        return AdviceStep(
+            f"nothing is damaged in this {seen.about.recognised_as}", consequence, command
+        )
+    if _is_harmful(seen) and seen.prediction is not None and seen.prediction.timers_lost:
+        command = shlex.join(["rmqtool", "extract", seen.store, *PENDING])
+        advice = "this keeps what waits; once a broker runs, rmqtool send gives it the messages"
+        return AdviceStep("nothing is damaged", _consequence(seen), command, advice)
+    if _is_harmful(seen):
+        command = shlex.join(["rmqtool", "startup", seen.store])
+        return AdviceStep("nothing is damaged", _consequence(seen), command)
+    if seen.missing:
+        return AdviceStep(_worst(seen), _consequence(seen), advice=f"start the broker{who}")
+    if seen.prediction is None:
+        cause = "nothing is damaged, and a start cannot be predicted"
+        return AdviceStep(cause, "no loss is known of", advice=f"start the broker{who}")
+    cost = "nothing is lost by starting"
+    if seen.prediction.retention is not None:
+        cost = "starting loses nothing; what the broker deletes later stands above"
+    return AdviceStep("nothing is damaged", cost, advice=f"start the broker{who}")
+
+
+def _is_harmful(seen: Examination) -> bool:
+    """Tell whether a start would fail, or cost something."""
+    prediction = seen.prediction
+    return prediction is not None and (not prediction.starts or prediction.costs)
+
+
+def _consequence(seen: Examination) -> str:
+    """Say what a start costs; where that is nothing, what the worst finding does."""
+    prediction = seen.prediction
+    if prediction is not None and prediction.refusals:
+        return "the broker refuses to start"
+    if prediction is not None and not prediction.starts:
+        return "the broker never comes up"
+    if prediction is not None and prediction.costs:
+        segments = len(prediction.segments_deleted)
+        parts = [
+            (prediction.lost.messages, "message", "cut off the log"),
+            (prediction.unreachable, "message", "out of reach of consumers"),
+            (prediction.misdelivered.messages, "message", "delivered under another topic or queue"),
+            (prediction.unrouted.messages, "message", "without a route to them"),
+            (prediction.light.messages, "message", "missing in light queues"),
+            (prediction.timers_lost, "timer message", "never delivered"),
+            (segments, "commitlog file", "deleted"),
+        ]
+        costs = [f"{counted(count, what)} {how}" for count, what, how in parts if count]
+        costs += [step.message for step in prediction.further] + not_read(prediction)
+        now = "" if seen.is_live else " now"
+        return f"starting it{now} costs: {', '.join(costs)}"
+    if worst := _damage(seen):
+        also = "; the start itself loses nothing" if prediction is not None else ""
+        return f"{worst[0].code.consequence}{also}"
+    return "starting the broker loses nothing"
+
+
+def _damage(seen: Examination) -> list[Finding]:
+    return [finding for finding in seen.findings if finding.severity is Severity.DAMAGE]
+
+
+def _worst(seen: Examination) -> str:
+    """Say what the worst finding is: of the log where it is damaged, as the rest follows it."""
+    found = _damage(seen) or [
+        finding for finding in seen.findings if finding.severity is Severity.WARNING
+    ]
+    if not found:
+        return f"{counted(seen.missing, 'message')} lost already"
+    first = min(found, key=lambda one: not one.path.startswith("commitlog"))
+    more = len(found) - 1
+    also = f"; and {counted(more, 'finding')} more" if more else ""
+    return f"{first.code} {first.path}: {first.message}{also}"
