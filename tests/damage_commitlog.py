@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import re
+import struct
 from typing import TYPE_CHECKING, Final
 
-from tests import inflict
-from tests.inflict import Damage
+from tests import inflict, plain_store
+from tests.inflict import Damage, NotApplicable
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from tests.plain_store import Record
 
+DAY_MS: Final = 86_400_000
 EARLY, MIDDLE, LATE = 0.1, 0.5, 0.97
 # A record's number is wrong, or it cannot be dispatched any more, and its unit is right.
 _UNIT_IS_RIGHT: Final = ("BQ-UNIT",)
@@ -45,6 +49,21 @@ def _is_compressed(record: Record) -> bool:
 
 def _has_property_crc(record: Record) -> bool:
     return b"__CRC32#\x01" in record.bytes_of("properties")
+
+
+def _give_another_writer(store: Path) -> None:
+    """Let the records of the second file name another broker, and the day before."""
+    _, *later = plain_store.segments(store)
+    records = [one for one in plain_store.records(store) if one.path in later[:-1][:1]]
+    if not records or records[0].position:
+        raise NotApplicable  # of three files the second must begin with a record
+    for record in records:
+        place, size = record.places()["store_host"]
+        port = struct.pack(">i", record.integer("store_host") % (1 << 16) + 1)
+        inflict.write_at(record.path, record.position + place + size - len(port), port)
+        place, _ = record.places()["store_timestamp"]
+        time = struct.pack(">q", record.integer("store_timestamp") - DAY_MS)
+        inflict.write_at(record.path, record.position + place, time)
 
 
 COMMITLOG: Final[list[Damage]] = [
@@ -205,6 +224,12 @@ COMMITLOG: Final[list[Damage]] = [
     Damage("long-last-segment", inflict.cut_segment(-1, lambda size: size + 4096), ("FS-LEN",)),
     Damage("empty-last-segment", inflict.cut_segment(-1, lambda _: 0), ("FS-LEN",)),
     Damage("remove-all-segments", inflict.remove_log, ("FS-NOLOG",)),
+    Damage(
+        "segment-of-another-broker",
+        _give_another_writer,
+        ("CL-FOREIGN",),
+        stays=("CL-FOREIGN",),
+    ),
     Damage("remove-middle-segment", inflict.remove_segment(1), ("FS-GAP",)),
     Damage(
         "remove-last-segment",

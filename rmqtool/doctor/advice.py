@@ -186,7 +186,8 @@ def _by_hand(seen: Examination) -> Iterator[AdviceStep]:
         return
     asked = [one for one in seen.plan.left if one.why.startswith(FIRST)]
     for why in dict.fromkeys(one.why for one in asked):
-        cause = next(one.message for one in asked if one.why == why)
+        one = next(one for one in asked if one.why == why)
+        cause = f"{one.path}: {one.message}"
         yield AdviceStep(
             cause, _consequence(seen), _moves(seen, renames(why)), why.removeprefix(FIRST)
         )

@@ -113,6 +113,16 @@ CL_BLANKSIZE: Final = Code(
     remedy="none",
     command=DUMP_FILLERS,
 )
+CL_FOREIGN: Final = Code(
+    "CL-FOREIGN",
+    DAMAGE,
+    Owner.PERSON,
+    meaning="the records of this file name another broker than those around it, and another time",
+    consequence="its own messages are lost to this broker, and queues lead to another's",
+    remedy="put back the broker's own file; without one move this file away from the commitlog, "
+    "then rmqtool repair --bridge-missing",
+    command=DUMP,
+)
 CL_BLANKDATA: Final = Code(
     "CL-BLANKDATA",
     NOTE,

@@ -15,7 +15,7 @@ from rmqtool.check.options import CheckLevel, ValidateOptions
 from rmqtool.check.validate import validate
 from rmqtool.errors import NotAStore, UnreadablePath
 from rmqtool.findings.catalogue import Area, Severity
-from rmqtool.findings.registry_commitlog import CL_QOFF_GAP
+from rmqtool.findings.registry_commitlog import CL_FOREIGN, CL_QOFF_GAP
 from rmqtool.findings.registry_consume_queue import BQ_UNIT, CQ_RANGE
 from rmqtool.findings.registry_index import IX_CRASH, IX_KEY
 from rmqtool.findings.registry_layout import FS_DIR, FS_DUP, FS_LOCK, FS_NAME, FS_NOLOG
@@ -34,6 +34,7 @@ from rmqtool.repair.queues.wrong_queue_fields import find as find_misplaced
 from rmqtool.repair.remedies import (
     DLEDGER,
     DUPLICATES,
+    FOREIGN,
     NO_LOG,
     UNITS_KEPT,
     is_repaired,
@@ -74,6 +75,7 @@ if TYPE_CHECKING:
     from rmqtool.repair.queues.wrong_queue_fields import WrongQueue
     from rmqtool.repair.replica.merge_edits import Lent
     from rmqtool.startup.prediction import Prediction
+    from rmqtool.store.segment import MappedFiles
     from rmqtool.store.tree import Store
 
 QUEUE_AREAS: Final = frozenset({Area.CONSUME_QUEUE, Area.LAYOUT, Area.COMMITLOG})
@@ -379,20 +381,24 @@ def _obstacle(survey: LogSurvey, found: list[Finding]) -> str:
     if store.is_dledger:
         is_damaged = len(survey.damaged) or any(one.code.area is Area.DLEDGER for one in found)
         return DLEDGER if is_damaged else ""
-    length = log.file_length
-    moved = survey.moved_files()
-    unused = {start for start, facts in survey.segments.items() if not facts.is_used}
-    for segment in log.segments:
-        if segment.start in moved or (length and segment.start % length):
-            return misnamed(segment, log, moved, unused)
-    if names := odd_names(log, store.root):
-        return next(iter(names.values()))
+    if why := _misplaced(survey, log, found) or next(iter(odd_names(log, store.root).values()), ""):
+        return why
     is_empty = not any(facts.is_used for facts in survey.segments.values())
     if any(one.code == FS_NOLOG or (is_empty and one.code == CQ_RANGE) for one in found):
         return NO_LOG  # files without a record are none, where queues point into a log
     if any(one.code == FS_DUP for one in found) and duplicates.copies(log) is None:
         return DUPLICATES
     return ""
+
+
+def _misplaced(survey: LogSurvey, log: MappedFiles, found: list[Finding]) -> str:
+    """Say what to do about a file of the log that lies where it does not belong; else nothing."""
+    length, moved = log.file_length, survey.moved_files()
+    unused = {start for start, facts in survey.segments.items() if not facts.is_used}
+    for segment in log.segments:
+        if segment.start in moved or (length and segment.start % length):
+            return misnamed(segment, log, moved, unused)
+    return FOREIGN if any(one.code == CL_FOREIGN for one in found) else ""
 
 
 def _maker(store: Store) -> BridgeMaker:

@@ -9,6 +9,7 @@ from rmqtool.errors import Trouble
 from rmqtool.findings.catalogue import Owner
 from rmqtool.findings.registry_commitlog import (
     CL_BLANKSIZE,
+    CL_FOREIGN,
     CL_PHYOFF,
     CL_QOFF_BACK,
     CL_QOFF_GAP,
@@ -46,6 +47,7 @@ DUPLICATES: Final = (
     "first move one of the two commitlog files of the same name away: they differ, and "
     "rmqtool validate FILE judges each"
 )
+FOREIGN: Final = f"first {CL_FOREIGN.remedy}"
 NO_LOG: Final = (
     "first mount or restore the commitlog directory, or correct storePathCommitLog; without a "
     "commitlog nothing can be repaired"

@@ -17,6 +17,7 @@ from rmqtool.broker.dispatch import light_queue_texts
 from rmqtool.broker.names import LMQ_PREFIX
 from rmqtool.engine import run
 from rmqtool.formats.message import BLANK, BLANK_MAGIC_CODE
+from rmqtool.judge.foreign import HEAD_BYTES, foreign_files
 from rmqtool.machine.arrays import distinct, is_in
 from rmqtool.startup import walk
 from rmqtool.startup.already_lost import AlreadyLost, are_passed
@@ -80,6 +81,15 @@ class LossTally:
     def loss(self) -> Loss:
         """Give the sum."""
         return Loss(tuple(sorted(self.topics.values(), key=lambda one: -one.messages)))
+
+
+def _foreign(files: Iterable[ModelFile]) -> frozenset[int]:
+    """Give the starts of the files that another broker wrote: no message of this one is in them."""
+    heads = []
+    for file in files:
+        with file.open() as reader:
+            heads.append((file.start, reader.read_at(0, HEAD_BYTES)))
+    return foreign_files(heads)
 
 
 def _sum(one: TopicLoss, two: TopicLoss) -> TopicLoss:
@@ -149,7 +159,8 @@ class LossCount:
         losses.unread = len(files) - len(in_doubt)
         by_path = {file.path: file for file in files}
         already = AlreadyLost(self.model, self.coverage, self.is_known)
-        for segment in run(count, in_doubt, jobs=self.jobs):
+        read = partial(self._read, count, in_doubt, _foreign(files))
+        for segment in read():
             already.take(segment)
             if self.recovered is not None:
                 self._ask(segment, ends.get(segment.path, 0), self.recovered, losses)
@@ -161,9 +172,18 @@ class LossCount:
                 holes.append(segment.start + missed)
         read_paths = {file.path for file in in_doubt}
         unread = [file for file in files if file.path not in read_paths]
-        read = partial(run, count, in_doubt, jobs=self.jobs)
         self._missing(already, distinct(np.concatenate(holes)), unread, read, losses)
         return losses
+
+    def _read(
+        self,
+        count: Callable[[ModelFile], SegmentCensus],
+        files: list[ModelFile],
+        foreign: frozenset[int],
+    ) -> Iterator[SegmentCensus]:
+        """Count the messages of files; those of another broker are none of this one."""
+        for segment in run(count, files, jobs=self.jobs):
+            yield segment.without_messages() if segment.start in foreign else segment
 
     def _missing(
         self,

@@ -189,3 +189,56 @@ def test_fewer_queues_to_read(store: Broken) -> None:
     (finding,) = store.findings()
     assert ("CF-QUEUES", "warning") == (str(finding.code), str(finding.severity))
     assert "queues 2 to 3 of topic" in finding.message
+
+
+def put_from(other: Path, store: Broken, *paths: str) -> None:
+    """Put files of another store into the place of those of one."""
+    for path in paths:
+        into = store.root / path
+        if into.is_dir():
+            shutil.rmtree(into)
+            shutil.copytree(other / path, into)
+        else:
+            shutil.copy2(other / path, into)
+
+
+def test_index_of_another_log(store: Broken, tmp_path: Path) -> None:
+    """One finding a file says what it is, and one command ends it."""
+    (tmp_path / "other").mkdir()
+    put_from(fixture_store("rocketmq-5.5.0-traffic", tmp_path / "other"), store, "index")
+    found = [one for one in store.findings() if one.severity is Severity.DAMAGE]
+    files = sorted(path.name for path in (store.root / "index").iterdir())
+    assert [("IX-KEY", f"index/{name}") for name in files] == [
+        (one.code, one.path) for one in found
+    ]
+    *within, past = [one.message for one in found]
+    assert all("the index of another log" in message for message in within)
+    assert "entries point past the end of the commitlog" in past
+    repair.apply(store.plan(), in_place=True)
+    assert [] == store.findings()
+
+
+def test_file_of_another_broker(store: Broken, tmp_path: Path) -> None:
+    """One finding says it, its messages are none of this broker's; what it displaced is lost."""
+    second = plain_store.segments(store.root)[1]
+    name = second.relative_to(store.root).as_posix()
+    gone = {
+        (one.topic, one.integer("queue_id"), one.integer("queue_offset"))
+        for one in plain_store.records(store.root)
+        if one.path == second and one.transaction in {0, 8}
+    }
+    (tmp_path / "other").mkdir()
+    put_from(fixture_store("rocketmq-5.5.0-traffic", tmp_path / "other"), store, name)
+    found = [one for one in store.findings() if one.severity is not Severity.NOTE]
+    assert [("CL-FOREIGN", name)] == [(str(one.code), one.path) for one in found]
+    assert gone == lost_of(store.root, store.conf, store.version)
+    seen = examine_store(RepairOptions(str(store.root), broker_conf=store.conf))
+    (step,) = steps_for(seen)
+    assert (step.command, step.cause.partition(":")[0]) == ("", name)
+    assert "put back the broker's own file" in step.advice
+    assert [] == store.plan().edits
+    second.rename(tmp_path / "aside")
+    plan = repair.plan(store.root, broker_conf=store.conf, bridge_missing=True)
+    repair.apply(plan, in_place=True)
+    assert not [one for one in store.findings() if one.severity is Severity.DAMAGE]
+    assert gone == lost_of(store.root, store.conf, store.version)

@@ -7,6 +7,7 @@ Source: IndexService#buildIndex, IndexFile#putKey, 4.9.3 to 5.5.0.
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
@@ -19,8 +20,9 @@ from rmqtool.errors import DecodeError, UnreadablePath
 from rmqtool.findings.catalogue import Severity
 from rmqtool.findings.finding import At, finding
 from rmqtool.findings.registry_index import IX_DUP, IX_KEY, IX_MISSING
-from rmqtool.formats.index import INDEX_ENTRY
+from rmqtool.formats.index import FIRST_ENTRY, INDEX_ENTRY
 from rmqtool.machine.arrays import is_in
+from rmqtool.plural import counted
 from rmqtool.store.index_files import is_destroyed
 
 if TYPE_CHECKING:
@@ -38,6 +40,7 @@ if TYPE_CHECKING:
 
 LOOK_AHEAD: Final = 256  # entries in which an explanation is looked for; ten torn sectors
 FAR: Final = LOOK_AHEAD + 1
+LEAST_FOREIGN: Final = 32  # entries; fewer may be damaged by chance
 NEARBY: Final = 9  # entries whose offsets tell whether one of them is out of order
 
 
@@ -57,6 +60,7 @@ class IndexComparer:
         self._has_tag_keys = inspection.scope.release.indexes_tags
         self._duplicates = 0
         self._first_duplicate = At("index")
+        self._held: list[Finding] = []  # of the current file, until it is known what it is
 
     def open(self) -> Iterator[Finding]:
         """Judge the headers and take up the first file."""
@@ -70,7 +74,8 @@ class IndexComparer:
             self._inspection.account.bytes += self._current.used_bytes
             self._inspection.account.files += 1
             yield from self._current.finish()
-            self._current = None
+            reader, self._current = self._current, None
+            yield from self._released(reader)
         while self._current is None and self._next < len(self._files):
             before = self._files[self._next - 1] if self._next else None
             opened = self._files[self._next]
@@ -84,6 +89,35 @@ class IndexComparer:
     @grouped
     def take(self, run: IndexRun) -> Iterator[Finding]:
         """Compare the entries of one part of the log."""
+        yield from self._holding(self._take(run))
+
+    def _holding(self, findings: Iterator[Finding]) -> Iterator[Finding]:
+        """Hold what is found of entries of the current file until all of them were seen."""
+        for one in findings:
+            is_of_entry = one.code in {IX_KEY, IX_MISSING} and one.severity is not Severity.NOTE
+            if is_of_entry and self._current is not None and one.path == self._current.path:
+                self._held.append(one)
+            else:
+                yield one
+
+    def _released(self, reader: FileReader) -> Iterator[Finding]:
+        """Give what was held; of the index of another log one finding instead."""
+        held, self._held = self._held, []
+        wrong = [one for one in held if one.code == IX_KEY]
+        count, offsets = reader.count - FIRST_ENTRY, [one.physical_offset or 0 for one in wrong]
+        falls = sum(one > other for one, other in pairwise(offsets))
+        is_foreign = len(wrong) >= LEAST_FOREIGN and len(wrong) * 2 > count
+        if not is_foreign or falls * 10 > len(wrong):
+            yield from held
+            return
+        entries = f"{len(wrong):,} of {counted(count, 'entry', 'entries')}"
+        message = (
+            f"{entries} name no record with their key, though they lie in the order of a log: the "
+            "file is the index of another log"
+        )
+        yield finding(IX_KEY, At(reader.path), message)
+
+    def _take(self, run: IndexRun) -> Iterator[Finding]:
         arrays = self._without_lost((run.hashes, run.physical_offsets, run.store_timestamps))
         state = np.zeros(kernel.STATE, np.int64)
         state[kernel.MAY_SKIP] = self._has_tag_keys
@@ -235,6 +269,9 @@ class IndexComparer:
     @grouped
     def finish(self) -> Iterator[Finding]:
         """Judge what is left in the files, and say what was only counted."""
+        yield from self._holding(self._finish())
+
+    def _finish(self) -> Iterator[Finding]:
         while self._current is not None:
             reader = self._current
             try:

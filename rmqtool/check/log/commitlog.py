@@ -5,6 +5,7 @@ Source: DefaultMessageStore#load, CommitLog#recoverNormally, 4.9.3 to 5.5.0.
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Final
@@ -21,7 +22,8 @@ from rmqtool.engine import results_travel
 from rmqtool.errors import DamagedDatabase, UnreadablePath
 from rmqtool.findings.catalogue import Severity
 from rmqtool.findings.finding import At, finding
-from rmqtool.findings.registry_commitlog import CL_TIME, CL_TOPIC, CL_TRANREF, DL_ENTRY
+from rmqtool.findings.registry_commitlog import CL_FOREIGN, CL_TIME, CL_TOPIC, CL_TRANREF, DL_ENTRY
+from rmqtool.judge.foreign import HEAD_BYTES, foreign_files
 from rmqtool.judge.message import RecordOptions
 from rmqtool.machine.arrays import is_in
 from rmqtool.scan.batch import Extent, ScanOptions
@@ -90,6 +92,10 @@ class LogPass:
         facts.oldest = min((one.start for one in read), default=0)
         read = [one for one in read if one.path not in taken_over]
         facts.start = min((one.start for one in read), default=facts.oldest)
+        foreign = foreign_segments(read)
+        facts.foreign = frozenset(one.start for one in foreign)
+        for one in foreign:
+            facts.lost.add(one.start, one.end, finding(CL_FOREIGN, At(one.path)))
         if begin is not None:
             yield from begin()
         for log in logs:
@@ -199,6 +205,8 @@ class LogPass:
             elif not self._is_lost(one):
                 yield one
         facts.counted.update(report.counts)
+        if part.segment.start in facts.foreign:
+            report.runs = report.judge = None  # no queue, no key and no time of this broker
         yield from self._across(part, report)
         self._add_facts(part, report)
         proven = self._observers.take(part, report)
@@ -399,3 +407,13 @@ def _at(log: LogReader, place: int) -> At:
     except UnreadablePath:
         return at
     return At(at.path, at.position, None, place, *queue) if queue else at
+
+
+def foreign_segments(segments: Sequence[Segment]) -> list[Segment]:
+    """Give the files of a log that another broker wrote; one that cannot be read is none."""
+    heads = []
+    for segment in segments:
+        with suppress(UnreadablePath), segment.open() as file:
+            heads.append((segment.start, file.read_at(0, HEAD_BYTES)))
+    starts = foreign_files(heads)
+    return [segment for segment in segments if segment.start in starts]

@@ -36,6 +36,7 @@ class LogFacts:
     newest_time: int = 0  # largest store timestamp of a record, ms; 0 without records
     is_scanned: bool = False  # every record was read; else only the tail was looked at
     lost: LostRanges = field(default_factory=LostRanges)  # stretches of the log without records
+    foreign: frozenset[int] = frozenset()  # starts of the files that another broker wrote
     # records that lie elsewhere than they say: what they say to where they lie
     moved: dict[int, int] = field(default_factory=dict)
     # of the records that repair has put over damage, in order

@@ -106,6 +106,8 @@ class SegmentJudge:
     def _lose(self, segment: Segment, stretch: Stretch, defect: Finding) -> None:
         """Hold a finding back until it is known what points into the stretch."""
         start = segment.start + stretch.position
+        if self._lost.at(start) is not None:
+            return  # the whole file is lost to this broker
         self._lost.add(start, start + stretch.length, defect)
 
     def _filler(self, segment: Segment, stretch: Stretch) -> Iterator[Finding]:

@@ -1,0 +1,69 @@
+"""Files of the log that another broker wrote.
+
+Records name their own place, so a file of another broker's log, copied to the same name, looks
+sound. But its records name another store host than those before and after it, and another time. A
+broker that was moved to another host writes on in order of time, so both must differ.
+Source: MessageExtEncoder, CommitLog#checkMessageAndReturnSize, which looks at neither, 4.9.3 to
+5.5.1.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from rmqtool.formats.message import MESSAGE_MAGIC_BYTES, MESSAGE_MIDDLES, MESSAGE_PREFIX, middle_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+HEAD_BYTES: Final = MESSAGE_PREFIX.size + max(one.size for one in MESSAGE_MIDDLES.values())
+FEWEST: Final = 3  # files; of two nobody can say which is the other one's
+_MAGIC: Final = slice(MESSAGE_PREFIX["magic_code"].position, MESSAGE_PREFIX["magic_code"].end)
+
+
+class FirstRecord(NamedTuple):
+    """What the first record of a file says of its writer."""
+
+    start: int  # physical offset of the file
+    host: tuple[bytes, int]  # address and port of the broker
+    store_timestamp: int  # ms since 1970
+
+
+def first_record(start: int, raw: bytes) -> FirstRecord | None:
+    """Read it; None where no record begins the file that says so itself.
+
+    Args:
+        start: physical offset of the file.
+        raw: its first `HEAD_BYTES` bytes, or all that it has.
+    """
+    if len(raw) < HEAD_BYTES or raw[_MAGIC] not in MESSAGE_MAGIC_BYTES:
+        return None
+    if MESSAGE_PREFIX["physical_offset"].of(raw) != start:
+        return None
+    middle = middle_of(MESSAGE_PREFIX["sys_flag"].of(raw)).parse(raw[MESSAGE_PREFIX.size :])
+    host = middle["store_address"], middle["store_port"]
+    return FirstRecord(start, host, middle["store_timestamp"])
+
+
+def foreign_files(heads: Iterable[tuple[int, bytes]]) -> frozenset[int]:
+    """Give the starts of the files that another broker wrote.
+
+    Args:
+        heads: of each file of the log, in order, its start and its first bytes.
+    """
+    firsts = [one for start, raw in heads if (one := first_record(start, raw)) is not None]
+    if len(firsts) < FEWEST or len({one.host for one in firsts}) == 1:
+        return frozenset()
+    return frozenset(
+        one.start for number, one in enumerate(firsts) if _is_foreign(firsts, number, one)
+    )
+
+
+def _is_foreign(firsts: Sequence[FirstRecord], number: int, one: FirstRecord) -> bool:
+    first = min(max(number - 1, 0), len(firsts) - FEWEST)
+    others = [other for other in firsts[first : first + FEWEST] if other is not one]
+    if len({other.host for other in others}) > 1 or one.host == others[0].host:
+        return False
+    in_order = sorted([one, *others], key=lambda other: other.start)
+    times = [other.store_timestamp for other in in_order]
+    return times != sorted(times)
