@@ -29,7 +29,6 @@ if TYPE_CHECKING:
 
     from rmqtool.relog.sources import LogSource
     from rmqtool.rows import Row
-    from rmqtool.store.tree import Store
 
 
 class Choice(NamedTuple):
@@ -225,13 +224,6 @@ def known_in(
         keys.append(chunk.fields[KEY])
         gap_bytes += sum(gap.length for gap in chunk.gaps)
     return distinct(concatenated(keys)), gap_bytes
-
-
-def open_transactions(store: Store) -> list[Row]:
-    """Give the transactions that nobody decided; see `undecided_transactions`."""
-    from rmqtool.tables.pending import undecided_transactions
-
-    return list(undecided_transactions(store))
 
 
 def places_of(transactions: Sequence[Row]) -> Int64s:

@@ -159,9 +159,10 @@ class ExtractRun:
         for (_, store), wanted in zip(self._stores, self._wanted, strict=True):
             undecided = None
             if self.options.undecided:
-                from rmqtool.messages.choice import open_transactions, places_of
+                from rmqtool.messages.choice import places_of
+                from rmqtool.tables.pending import open_transactions
 
-                transactions = open_transactions(store)
+                transactions = list(open_transactions(store))
                 done.undecided += transactions
                 undecided = places_of(transactions)
             yield replace(wanted, known=known, undecided=undecided)
