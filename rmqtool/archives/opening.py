@@ -61,7 +61,7 @@ class OpenArchives:
         archive = Archive(place.location)
         source = place.open()
         self._kept.callback(source.close)
-        members = Members(archive, source.size)
+        members = Members(archive, source.stored)
         try:
             self._read(path, source, members, advance)
         except WriteFailed as error:
