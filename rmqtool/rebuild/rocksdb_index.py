@@ -94,7 +94,7 @@ def write_index(store: Store, files: WritingSink, result: RebuildResult) -> None
         WriteFailed: the system refused.
     """
     with (
-        _Beside(store) as kept,
+        _OtherFamilies(store) as kept,
         DatabaseWriter(files.tree(MESSAGE_STORE), (DEFAULT, *kept.families)) as writer,
     ):
         for family in kept.families:
@@ -149,7 +149,7 @@ def _database(store: Store) -> RocksDb | None:
     return next((one for one in store.rocksdb() if one.path == MESSAGE_STORE), None)
 
 
-class _Beside:
+class _OtherFamilies:
     """The rows of the other families of the old database, read again as the new one is written.
 
     Args:

@@ -49,7 +49,6 @@ from rmqtool.store.entry import EntryKind, printable
 from rmqtool.store.rocksdb import is_queue_database
 from rmqtool.store.rocksdb_database import Database
 from rmqtool.store.root import is_known
-from rmqtool.tables.pending import pop_in_flight
 from rmqtool.tables.pop_acks import unacknowledged
 
 if TYPE_CHECKING:
@@ -229,6 +228,8 @@ def _transactions(one: Comparison) -> Iterator[Unread]:
 def _pop(one: Comparison) -> Iterator[Unread]:
     """Count what consumers popped and did not acknowledge: it would not come to them again."""
     before = "let consumers acknowledge, or wait until the invisible time is over"
+    from rmqtool.tables.pending import pop_in_flight  # few stores have it
+
     if one.hides(POP_STORE) and (count := sum(1 for _ in pop_in_flight(one.whole))):
         held = counted(count, "popped message")
         message = f"{one.version} does not read pop state in RocksDB: {held} without an "

@@ -11,7 +11,6 @@ import select
 import signal
 import subprocess
 import sys
-from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final
 
 from rmqtool.errors import EngineMissing
@@ -87,6 +86,7 @@ class Cell:
             raise CellFailed(message) from error
         self._silence = SILENCE_SECONDS if silence is None else silence
         self.seconds = 0.0  # of a processor that it took, once it has ended
+        self._code: int | None = None  # how it has ended; None before
         self.tell(order)
 
     def tell(self, content: dict[str, Any]) -> None:
@@ -142,24 +142,28 @@ class Cell:
         for stream in (self.process.stdin, self.process.stdout):
             if stream is not None:
                 stream.close()
-        if self.process.returncode is None:
+        if self._code is None:
             self.process.terminate()
         self._status()
 
     @property
     def took_too_long(self) -> bool:
         """Whether it was ended as it took more time of a processor than it may."""
-        return self.process.returncode == -signal.SIGXCPU
+        return self._code == -signal.SIGXCPU
 
     def _status(self, options: int = 0) -> int | None:
         """Give how the process has ended, and note what it took; None while it runs."""
-        if self.process.returncode is None:
-            with suppress(ChildProcessError):  # another thread was faster
-                pid, status, used = os.wait4(self.process.pid, options)
-                if pid:
-                    self.process.returncode = os.waitstatus_to_exitcode(status)
-                    self.seconds = used.ru_utime + used.ru_stime
-        return self.process.returncode
+        if self._code is not None:
+            return self._code
+        try:
+            pid, status, used = os.wait4(self.process.pid, options)
+        except ChildProcessError:  # another thread was faster
+            self._code = self.process.poll() if options else self.process.wait()
+        else:
+            if pid:
+                self._code = self.process.returncode = os.waitstatus_to_exitcode(status)
+                self.seconds = used.ru_utime + used.ru_stime
+        return self._code
 
     def wait(self) -> None:
         """Wait for the end of a process that was told to end."""

@@ -41,7 +41,7 @@ LACKING: Final[set[str]] = set()  # what could not confine a process of this one
 FREE_SECONDS: Final = 20.0  # of a processor, for all databases of a store
 
 
-class _Run(NamedTuple):
+class _CommandRun(NamedTuple):
     """What is known while a command runs."""
 
     process: int  # whose it is: a child shares the pipes of what waits
@@ -50,13 +50,13 @@ class _Run(NamedTuple):
     refused: dict[str, str]  # why a database is not opened again, by its place
 
 
-_RUNS: Final[list[_Run]] = []
+_RUNS: Final[list[_CommandRun]] = []
 
 
 @contextmanager
 def databases_wait() -> Iterator[None]:
     """Let databases wait for their next reader until the block ends."""
-    run = _Run(os.getpid(), [], {}, {})
+    run = _CommandRun(os.getpid(), [], {}, {})
     _RUNS.append(run)
     try:
         yield
@@ -114,7 +114,7 @@ def refused(place: str) -> str | None:
     return run.refused.get(place) if run else None
 
 
-def _here() -> _Run | None:
+def _here() -> _CommandRun | None:
     """Give what is known of this process's command; None where nothing may wait."""
     run = _RUNS[-1] if _RUNS else None
     return run if run and run.process == os.getpid() else None
