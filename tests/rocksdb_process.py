@@ -46,6 +46,7 @@ class Forked:
         self._forker = forker
         self.pid = forker.ask(order, theirs_in, theirs_out, *handles)
         self._status: int | None = None
+        self.returncode: int | None = None
         for descriptor in (theirs_in, theirs_out):
             os.close(descriptor)
 

@@ -28,6 +28,7 @@ SHORTEST: Final = 40
 # What is shorter, and why it is a module; each format and each command is one in any case.
 SHORT: Final = {
     "findings/registry.py": "the only place that knows all registries",
+    "judge/bridge.py": "records of a repair, for who judges nothing else",
     "machine/intrinsics.py": "loaded by every kernel; what makes the code only by the compiler",
     "machine/pieces.py": "compiler, stamp and kernels know pieces without knowing each other",
     "memory.py": "memory of the process, for commands of every room",

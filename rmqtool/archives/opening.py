@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from rmqtool.archives.members import Members
 from rmqtool.archives.stream import Stream
-from rmqtool.archives.tarred import BLOCK, read_tar
+from rmqtool.archives.tarred import BLOCK, is_header, read_tar
 from rmqtool.errors import Trouble, UnreadablePath, WriteFailed
 from rmqtool.store.address import place_of
 from rmqtool.store.archive import INSIDE, OPENED, Archive, ArchivePlace
@@ -61,7 +61,7 @@ class OpenArchives:
         archive = Archive(place.location)
         source = place.open()
         self._kept.callback(source.close)
-        members = Members(archive, source.size)
+        members = Members(archive, source.stored)
         try:
             self._read(path, source, members, advance)
         except WriteFailed as error:
@@ -95,7 +95,7 @@ class OpenArchives:
                 reason = "unpacks to an archive again, which is not opened: unpack it first"
                 raise UnreadablePath(path=path, reason=reason, trouble=Trouble.TOLD)
             read_tar(unpacked, members)
-        elif container is TAR or not head.strip(b"\0"):
+        elif container is TAR or is_header(head) or not head.strip(b"\0"):
             read_tar(source, members)
         else:
             names = ", ".join(one.name for one in CONTAINERS)

@@ -108,6 +108,19 @@ def read_tar(source: OpenFile, members: Members) -> None:
     _check_end(source, reader.end, members)
 
 
+def is_header(raw: bytes) -> bool:
+    """Tell by its checksum whether a block is a header; those before POSIX have no magic number."""
+    if len(raw) < BLOCK or not any(raw):
+        return False
+    try:
+        stored = _number(raw[CHECKSUM])
+    except DamagedHeader:
+        return False
+    blank = raw[:148] + b" " * 8 + raw[156:]
+    total = sum(blank)
+    return stored in {total, total - 256 * sum(byte > 127 for byte in blank)}  # noqa: PLR2004 - signed bytes
+
+
 class _HeaderReader:
     """Reads headers, one after the other."""
 
@@ -155,17 +168,7 @@ class _HeaderReader:
         """Read a header; None where there is not one."""
         self._spend(HEADER_STEPS)
         raw = self._source.read_at(position, BLOCK)
-        if len(raw) < BLOCK or not any(raw):
-            return None
-        try:
-            stored = _number(raw[CHECKSUM])
-        except DamagedHeader:
-            return None
-        blank = raw[:148] + b" " * 8 + raw[156:]
-        total = sum(blank)
-        if stored not in {total, total - 256 * sum(byte > 127 for byte in blank)}:  # noqa: PLR2004 - signed bytes
-            return None
-        return raw
+        return raw if is_header(raw) else None
 
     def _extension(self, position: int, size: int) -> bytes:
         """Read what an extended header holds."""

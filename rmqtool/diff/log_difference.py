@@ -15,7 +15,7 @@ from rmqtool.findings.registry_commitlog import CL_CRC, CL_TRANTYPE
 from rmqtool.formats import java
 from rmqtool.formats.dledger import DLEDGER_BLANK
 from rmqtool.formats.message import BLANK
-from rmqtool.judge.message_fields import BRIDGE_TOPIC
+from rmqtool.judge.bridge import BRIDGE_TOPIC
 from rmqtool.machine.arrays import is_in
 from rmqtool.scan import columns as row
 from rmqtool.scan.batch import Batch, Extent, ScanOptions

@@ -55,9 +55,9 @@ def load_written(raw: bytes) -> Any:  # noqa: ANN401 - whatever JSON holds
     return json.loads(raw)
 
 
-def steps_of(raw: bytes) -> int:
-    """Give what a row of configuration costs, before it is parsed."""
-    return _values_in(raw) * VALUE_STEPS + len(raw) // BYTES_A_STEP
+def steps_of(name: bytes, raw: bytes) -> int:
+    """Give what a row of configuration costs, before it is parsed: its name is kept, too."""
+    return _values_in(raw) * VALUE_STEPS + (len(name) + len(raw)) // BYTES_A_STEP
 
 
 def _values_in(raw: bytes) -> int:

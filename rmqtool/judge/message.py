@@ -35,8 +35,9 @@ from rmqtool.formats import sys_flag
 from rmqtool.formats.java import text
 from rmqtool.formats.message import MESSAGE_MAGIC_CODE_V2
 from rmqtool.judge import kernels_message as has
+from rmqtool.judge.bridge import BRIDGE_NOTE, is_bridge
 from rmqtool.judge.message_content import UNKNOWN, check_content, check_further, timer_facts
-from rmqtool.judge.message_fields import FieldJudge, is_bridge
+from rmqtool.judge.message_fields import FieldJudge
 from rmqtool.scan import columns as row
 from rmqtool.times import iso_time
 
@@ -58,7 +59,6 @@ LEGAL_TOPIC: Final = re.compile(rb"[%|a-zA-Z0-9_\-]+")
 POSSIBLE_TOPIC: Final = re.compile(
     r"[^\x00-\x1f,/\x7f\ud800-\udfff]*[^\x00-\x1f,./\x7f\ud800-\udfff]+"
 )
-BRIDGE_NOTE: Final = "a bridge that rmqtool repair has put over damage"
 UNUSABLE: Final = frozenset({CL_CRC, CL_PROPCRC, CL_TOPIC, CL_PHYOFF, CL_LMQ})
 CONTENT: Final = has.COMPRESSED | has.INNER_BATCH
 DAMAGE: Final = has.BODY_CRC | has.PLACE | has.PROPERTY_CRC  # what is damage in any record

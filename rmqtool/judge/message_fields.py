@@ -20,6 +20,7 @@ from rmqtool.formats.host import IPV4_BYTES, IPV6_BYTES, PORT_BYTES
 from rmqtool.formats.message import MESSAGE_PREFIX, middle_of
 from rmqtool.formats.message_id import HIGHEST_PORT, UNIQUE_KEY_TAIL
 from rmqtool.formats.sys_flag import SysFlag
+from rmqtool.judge.bridge import is_bridge
 from rmqtool.scan import columns as row
 
 if TYPE_CHECKING:
@@ -240,16 +241,3 @@ def _control_characters(batch: Batch, place: Place) -> Iterator[Finding]:
         message = "the properties hold control characters"
         actual = f"{int(found[number])} of them"
         yield finding(CL_PROPS, place(number), message, actual=actual, severity=Severity.NOTE)
-
-
-# Know the records that a repair has put over damage, so that no check blames them.
-
-
-BRIDGE_TOPIC: Final = b"rmqtool"
-
-
-def is_bridge(batch: Batch, number: int) -> bool:
-    """Tell whether repair has put this record over damage."""
-    if not batch.has_texts:
-        return False
-    return batch.topics[int(batch.matrix[row.TOPIC_NUMBER, number])] == BRIDGE_TOPIC

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from rmqtool.scan.batch import Batch
+    from rmqtool.store.tree import Store
 
     Int64s: TypeAlias = npt.NDArray[np.int64]
     Bools: TypeAlias = npt.NDArray[np.bool_]
@@ -29,7 +30,6 @@ if TYPE_CHECKING:
 
     from rmqtool.relog.sources import LogSource
     from rmqtool.rows import Row
-    from rmqtool.store.tree import Store
 
 
 class Choice(NamedTuple):
@@ -226,13 +226,6 @@ def known_in(
         keys.append(chunk.fields[KEY])
         gap_bytes += sum(gap.length for gap in chunk.gaps)
     return distinct(concatenated(keys)), gap_bytes
-
-
-def open_transactions(store: Store) -> list[Row]:
-    """Give the transactions that nobody decided; see `undecided_transactions`."""
-    from rmqtool.tables.pending import undecided_transactions
-
-    return list(undecided_transactions(store))
 
 
 def waiting_messages(store: Store) -> list[Row]:

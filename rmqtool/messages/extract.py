@@ -159,9 +159,10 @@ class ExtractRun:
         for (_, store), wanted in zip(self._stores, self._wanted, strict=True):
             waiting = None
             if self.options.undecided or self.options.pending:
-                from rmqtool.messages.choice import open_transactions, places_of, waiting_messages
+                from rmqtool.messages.choice import places_of, waiting_messages
+                from rmqtool.tables.pending import open_transactions
 
-                transactions = open_transactions(store)
+                transactions = list(open_transactions(store))
                 done.undecided += transactions
                 messages = waiting_messages(store) if self.options.pending else []
                 waiting = places_of(transactions, messages)

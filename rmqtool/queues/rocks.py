@@ -13,7 +13,8 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from rmqtool.broker.names import topic_text
-from rmqtool.errors import DecodeError
+from rmqtool.budget import FREE_STEPS, OverBudget, ParseBudget
+from rmqtool.errors import DamagedDatabase, DecodeError
 from rmqtool.formats.consume_queue import CQ_UNIT, CQ_UNIT_SIZE
 from rmqtool.formats.rocksdb_databases import DEFAULT
 from rmqtool.formats.rocksdb_queue import (
@@ -44,6 +45,8 @@ if TYPE_CHECKING:
 OFFSETS: Final = "offset"  # the family of max, min and the end of dispatch
 LAST_UNITS: Final = 128  # whose sizes are averaged
 UNITS_A_BATCH: Final = 4096
+NAME_STEPS: Final = 20  # see `budget`: of a queue
+BYTES_A_STEP: Final = 2  # of its name, of which commands keep some ten copies
 
 
 class QueueEnds(NamedTuple):
@@ -228,6 +231,7 @@ class RocksQueues(QueueSource):
             DamagedDatabase: not all of them can be read.
         """
         found: dict[tuple[bytes, int], QueueEnds] = {}
+        budget = self._budget()
         for batch in self.database.rows(OFFSETS):
             for key, value in batch.items():
                 try:
@@ -238,7 +242,9 @@ class RocksQueues(QueueSource):
                     continue
                 name = (row.values["topic"], row.values["queue_id"])
                 end = (row.values["physical_offset"], row.values["queue_offset"])
-                ends = found.get(name, QueueEnds())
+                if (ends := found.get(name)) is None:
+                    self._pay(budget, name[0])
+                    ends = QueueEnds()
                 is_max = row.kind == "max"
                 found[name] = ends._replace(**{"maximum" if is_max else "minimum": end})
         return found
@@ -263,19 +269,32 @@ class RocksQueues(QueueSource):
             DamagedDatabase: not all of them can be read.
         """
         found = {name for name, ends in self.ends.items() if ends.maximum is not None}
-        begin = b""
+        begin, budget = b"", self._budget()
         while batch := next(self.database.rows(DEFAULT, begin, b"", 1), None):
             ((key, value),) = batch.items()
             try:
                 values = unit_row(key, value).values
             except DecodeError:
+                self._pay(budget, key + value)
                 self.odd_rows.append((key, value))
                 begin = key + b"\0"
                 continue
             name = (values["topic"], values["queue_id"])
+            self._pay(budget, name[0])
             found.add(name)
             begin = queue_prefix(*name, RANGE_END)
         return sorted(found)
+
+    def _budget(self) -> ParseBudget:
+        """Give what the names of queues may cost: commands keep several copies of each."""
+        return ParseBudget("the names of its queues", free=FREE_STEPS + self.database.size)
+
+    def _pay(self, budget: ParseBudget, name: bytes) -> None:
+        """Pay for a name that is kept. Raises DamagedDatabase: all of them cost too much."""
+        try:
+            budget.spend(NAME_STEPS + len(name) // BYTES_A_STEP)
+        except OverBudget as error:
+            raise DamagedDatabase(path=self.path, reason=str(error)) from error
 
     def topics(self) -> list[str]:
         """List the topics, sorted."""

@@ -7,8 +7,8 @@ Source: MessageRocksDBStorage, IndexRocksDBStore, 5.4.0 and 5.5.0; observed, 5.5
 
 from __future__ import annotations
 
-from contextlib import suppress
-from typing import TYPE_CHECKING, Final
+from contextlib import contextmanager, suppress
+from typing import TYPE_CHECKING, Final, Self
 
 from rmqtool.broker import conf
 from rmqtool.check.rocksdb.entries import (
@@ -18,7 +18,7 @@ from rmqtool.check.rocksdb.entries import (
     log_records,
     only_in,
 )
-from rmqtool.errors import EngineMissing, Trouble, UnreadablePath
+from rmqtool.errors import DamagedDatabase, EngineMissing, Trouble, UnreadablePath
 from rmqtool.formats.rocksdb_databases import DATABASES, DEFAULT, MESSAGE_STORE
 from rmqtool.formats.rocksdb_store import INDEX_OFFSET, LAST_OFFSET, LAST_TIME, NUMBER
 from rmqtool.store.rocksdb_database import Database
@@ -93,11 +93,13 @@ def write_index(store: Store, files: WritingSink, result: RebuildResult) -> None
         UnreadablePath: timers or open halves of the old one cannot be read, and would be lost.
         WriteFailed: the system refused.
     """
-    kept = _beside(store)
-    with DatabaseWriter(files.tree(MESSAGE_STORE), (DEFAULT, *kept)) as writer:
+    with (
+        _OtherFamilies(store) as kept,
+        DatabaseWriter(files.tree(MESSAGE_STORE), (DEFAULT, *kept.families)) as writer,
+    ):
+        for family in kept.families:
+            writer.put(family, kept.rows(family))
         writer.put(DEFAULT, LogEntries(store, result))
-        for family, rows in kept.items():
-            writer.put(family, rows)
         writer.finish()
 
 
@@ -147,27 +149,49 @@ def _database(store: Store) -> RocksDb | None:
     return next((one for one in store.rocksdb() if one.path == MESSAGE_STORE), None)
 
 
-def _beside(store: Store) -> dict[str, list[Pair]]:
-    """Give the rows of the other families."""
-    kept: dict[str, list[Pair]] = {family: [] for family in BESIDE}
-    found = _database(store)
-    if found is None:
-        return kept
-    reason = ""
+class _OtherFamilies:
+    """The rows of the other families of the old database, read again as the new one is written.
+
+    Args:
+        store: whose database it is; it may have none.
+    """
+
+    def __init__(self, store: Store) -> None:
+        """Open the old database. Raises UnreadablePath: it cannot be."""
+        found = _database(store)
+        self._database: Database | None = None
+        if found is not None:
+            with _rows_would_be_lost(found.path):
+                self._database = Database(found.place, found.path)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        if self._database is not None:
+            self._database.close()
+
+    @property
+    def families(self) -> tuple[str, ...]:
+        """Names of the families, with those that a broker makes."""
+        there = self._database.families if self._database is not None else ()
+        return tuple(dict.fromkeys((*BESIDE, *(one for one in there if one != DEFAULT))))
+
+    def rows(self, family: str) -> Iterator[Pair]:
+        """Yield the rows of a family. Raises UnreadablePath: not all of them can be read."""
+        if self._database is None:
+            return
+        with _rows_would_be_lost(self._database.path):
+            for batch in self._database.rows(family):
+                for value in batch.long_values.values():
+                    raise DamagedDatabase(path=self._database.path, reason=value.reason)
+                yield from batch.items()
+
+
+@contextmanager
+def _rows_would_be_lost(path: str) -> Iterator[None]:
     try:
-        with Database(found.place, found.path) as database:
-            for family in database.families:
-                if family == DEFAULT:
-                    continue
-                rows = kept[family] = []
-                for batch in database.rows(family):
-                    rows += batch.items()
-                    reason = reason or next(
-                        (value.reason for value in batch.long_values.values()), ""
-                    )
+        yield
     except UnreadablePath as error:
-        reason = error.reason
-    if reason:
-        reason = f"timers and open transactions of it would be lost: {reason}"
-        raise UnreadablePath(path=found.path, reason=reason, trouble=Trouble.TOLD)
-    return kept
+        reason = f"timers and open transactions of it would be lost: {error.reason}"
+        raise UnreadablePath(path=path, reason=reason, trouble=Trouble.TOLD) from error

@@ -10,7 +10,7 @@ import numpy as np
 from rmqtool.errors import UnreadablePath
 from rmqtool.findings.registry_commitlog import CL_CRC, CL_PROPCRC
 from rmqtool.formats.message import MESSAGE_MAGIC_CODE
-from rmqtool.judge.message_fields import BRIDGE_TOPIC
+from rmqtool.judge.bridge import BRIDGE_TOPIC
 from rmqtool.judge.reading import judged
 from rmqtool.machine.arrays import is_in
 from rmqtool.relog import waiting

@@ -21,7 +21,7 @@ from rmqtool.formats.rocksdb_databases import MESSAGE_STORE
 from rmqtool.machine.arrays import is_in
 from rmqtool.query.delay_offsets import delivered_levels
 from rmqtool.scan import columns as row
-from rmqtool.tables.pending import pending_timers, undecided_transactions
+from rmqtool.tables.pending import open_transactions, pending_timers
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -111,7 +111,7 @@ def waiting_of(store: Store, *, moves: bool, renumbers: bool) -> Waiting:
         left_out = frozenset(one.raw for one in names.OP_TOPICS)
     halves = None
     if half_topics:
-        halves = _numbers(undecided_transactions(store), "last_physical_offset")
+        halves = _numbers(open_transactions(store), "last_physical_offset")
     delivered = {}
     if renumbers:
         levels = delivered_levels(store)

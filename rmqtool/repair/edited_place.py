@@ -170,6 +170,11 @@ class EditedFile(OpenFile):
             if edit.content is not None
         ]
 
+    @property
+    def stored(self) -> int:
+        """Bytes that somebody really sent; what is new is ours."""
+        return self.size if self._own is None else self._own.stored
+
     def close(self) -> None:
         """Close the file; twice does no harm."""
         if self._own is not None:

@@ -19,9 +19,9 @@ from rmqtool.check.validate import Findings, validate
 from rmqtool.errors import UnreadablePath
 from rmqtool.info.overview import SECTIONS
 from rmqtool.info.survey import Survey
+from rmqtool.ledger.account import may_have_lost
 from rmqtool.query.lost import lost_messages
 from rmqtool.report.facts import Facts, QueueCoverage, SegmentTiling, TopicTraffic
-from rmqtool.startup.account import account_of
 from rmqtool.store.artefact import ArtefactKind
 from rmqtool.store.tree import open_store
 
@@ -39,7 +39,9 @@ if TYPE_CHECKING:
     from rmqtool.derive.queue_runs import QueueRuns
     from rmqtool.findings.finding import Finding
     from rmqtool.info.overview_rows import QueueRow, SegmentRow
+    from rmqtool.ledger.numbers import LostNumbers
     from rmqtool.store.segment import SegmentPart
+    from rmqtool.store.tree import Store
 
 SHOWN_SECTIONS: Final = ("store", "end", "dispatch", "queues", "checkpoint", "groups", "problems")
 MOST_STEPS: Final = 120
@@ -71,10 +73,20 @@ def gather(options: ValidateOptions, watch: Callable[[int], None] = lambda _: No
         looker = Looker(grid_of(_times(SECTIONS["segments"](survey))))
         run = validate(options, watch, looker)
         findings = list(run)
-        account = account_of(survey.store, run.summary.codes, options.broker_version)
-        lost = lost_messages(survey.store, findings, account.numbers if account else ())
+        numbers = _lost_numbers(survey.store, run, options.broker_version)
+        lost = lost_messages(survey.store, findings, numbers)
         sections = {name: SECTIONS[name](survey) for name in SHOWN_SECTIONS}
     return replace(_facts(run, findings, looker, sections), lost=lost)
+
+
+def _lost_numbers(store: Store, run: Findings, version: str | None) -> Sequence[LostNumbers]:
+    """Give the queue offsets whose messages are lost."""
+    if not may_have_lost(run.summary.codes):
+        return ()
+    from rmqtool.startup.account import account_of  # most stores have lost nothing
+
+    account = account_of(store, run.summary.codes, version)
+    return account.numbers if account else ()
 
 
 class Looker:

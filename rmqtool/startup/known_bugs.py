@@ -23,7 +23,6 @@ from rmqtool.queues.discovery import Queues
 from rmqtool.startup.prediction import Unread
 from rmqtool.startup.timers import waiting_timers
 from rmqtool.store.record_heads import LogReader
-from rmqtool.tables.pending import pop_in_flight
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -140,6 +139,8 @@ def _recalled(store: Store) -> dict[str, int]:
 def cautions(store: Store, rules: Rules) -> Iterator[str]:
     """Yield bugs of a release that may cost messages of the store, and that nobody can count."""
     if rules.loses_changed_pops and any(one.path == POP_STORE for one in store.rocksdb()):
+        from rmqtool.tables.pending import pop_in_flight  # few stores have it
+
         try:
             count = sum(1 for _ in pop_in_flight(store))
         except StoreError:  # other findings say so

@@ -17,7 +17,6 @@ from rmqtool.errors import DecodeError
 from rmqtool.formats.properties import UNIQ_KEY
 from rmqtool.startup.census import whole_records
 from rmqtool.startup.records import RecordCheck
-from rmqtool.tables.pending import pending_timers
 
 if TYPE_CHECKING:
     from rmqtool.rows import Row
@@ -79,6 +78,8 @@ def waiting_timers(store: Store) -> list[Row]:
     Raises:
         UnreadablePath: a file or a database cannot be read to its end.
     """
+    from rmqtool.tables.pending import pending_timers  # few starts ask for rows
+
     rows = pending_timers(store)
     return [row for row in rows if row["waits_in"] != "delay-level" and not row.get("extent")]
 

@@ -171,12 +171,18 @@ class ArchivePlace(Place):
 class ArchiveFile(OpenFile):
     """A member, open for positioned reads; its source stays open with the archive."""
 
-    __slots__ = ("_extents", "_source", "_starts")
+    __slots__ = ("_extents", "_source", "_starts", "_stored")
 
     def __init__(self, place: Place, member: Member) -> None:
         OpenFile.__init__(self, place, -1, member.size)
         self._source, self._extents = member.source, member.extents
+        self._stored = min(member.size, member.allocated)
         self._starts = [extent.position for extent in member.extents]
+
+    @property
+    def stored(self) -> int:
+        """Bytes that somebody really sent: a hole may be of any length."""
+        return self._stored
 
     def fileno(self) -> int:
         """Refuse: locks of a member do not exist. Raises UnreadablePath: always."""

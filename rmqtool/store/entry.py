@@ -36,9 +36,19 @@ class Entry(NamedTuple):
     mode: int = 0  # permission bits, and what the operating system keeps beside them
 
     @property
+    def stored(self) -> int:
+        """Bytes that somebody really sent: a hole may be of any length."""
+        return min(self.size, self.allocated)
+
+    @property
     def mtime_ms(self) -> int:
         """Last change, ms since 1970 UTC."""
         return self.mtime_ns // 1_000_000
+
+
+def stored_bytes(facts: os.stat_result) -> int:
+    """Give the bytes of a file that somebody really sent: a hole may be of any length."""
+    return min(facts.st_size, getattr(facts, "st_blocks", 0) * 512)
 
 
 def printable(name: str) -> str:

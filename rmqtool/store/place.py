@@ -19,7 +19,16 @@ from typing import TYPE_CHECKING, Final, NoReturn, Self, TypeVar
 
 from rmqtool.errors import Trouble, UnreadablePath
 from rmqtool.store.anchors import from_anchor, keep
-from rmqtool.store.entry import EntryKind, entry, entry_of, kind_of, listed, named, printable
+from rmqtool.store.entry import (
+    EntryKind,
+    entry,
+    entry_of,
+    kind_of,
+    listed,
+    named,
+    printable,
+    stored_bytes,
+)
 from rmqtool.store.refused import note_refused
 
 if TYPE_CHECKING:
@@ -236,6 +245,13 @@ class OpenFile:
         if self._descriptor >= 0:
             os.close(self._descriptor)
             self._descriptor = -1
+
+    @property
+    def stored(self) -> int:
+        """Bytes that somebody really sent: a hole may be of any length."""
+        if self._descriptor < 0:
+            return self.size
+        return min(self.size, stored_bytes(os.fstat(self._descriptor)))
 
     def fileno(self) -> int:
         """Give the descriptor, for questions about locks and holes."""

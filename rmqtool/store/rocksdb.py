@@ -39,6 +39,11 @@ class RocksDb(NamedTuple):
     allocated: int  # bytes that the disk really holds
 
     @property
+    def stored(self) -> int:
+        """Bytes of all its files, without holes."""
+        return min(self.size, self.allocated)
+
+    @property
     def is_empty(self) -> bool:
         """Whether nothing was ever flushed or logged: what an unused feature leaves."""
         return not self.table_files and not self.log_bytes

@@ -85,6 +85,8 @@ class Cell:
             message = f"its process cannot be started: {error}"
             raise CellFailed(message) from error
         self._silence = SILENCE_SECONDS if silence is None else silence
+        self.seconds = 0.0  # of a processor that it took, once it has ended
+        self._code: int | None = None  # how it has ended; None before
         self.tell(order)
 
     def tell(self, content: dict[str, Any]) -> None:
@@ -133,15 +135,35 @@ class Cell:
     @property
     def is_alive(self) -> bool:
         """Whether the process runs."""
-        return self.process.poll() is None
+        return self._status(os.WNOHANG) is None
 
     def end(self) -> None:
         """End the process; twice does no harm."""
         for stream in (self.process.stdin, self.process.stdout):
             if stream is not None:
                 stream.close()
-        self.process.terminate()
-        self.process.wait()
+        if self._code is None:
+            self.process.terminate()
+        self._status()
+
+    @property
+    def took_too_long(self) -> bool:
+        """Whether it was ended as it took more time of a processor than it may."""
+        return self._code == -signal.SIGXCPU
+
+    def _status(self, options: int = 0) -> int | None:
+        """Give how the process has ended, and note what it took; None while it runs."""
+        if self._code is not None:
+            return self._code
+        try:
+            pid, status, used = os.wait4(self.process.pid, options)
+        except ChildProcessError:  # another thread was faster
+            self._code = self.process.poll() if options else self.process.wait()
+        else:
+            if pid:
+                self._code = self.process.returncode = os.waitstatus_to_exitcode(status)
+                self.seconds = used.ru_utime + used.ru_stime
+        return self._code
 
     def wait(self) -> None:
         """Wait for the end of a process that was told to end."""
@@ -174,7 +196,7 @@ class Cell:
 
     def _ended(self) -> CellFailed:
         """Say how the process has ended."""
-        code = self.process.wait()
+        code = self._status() or 0
         self.end()
         reason = f"RocksDB's process ended, status {code}, on these files"
         return CellFailed(reason + WHY.get(code, ""))

@@ -147,7 +147,7 @@ def _rows(
     for batch in database.rows(family):
         for key, value in batch.items():
             try:
-                budget.spend(config.steps_of(value))
+                budget.spend(config.steps_of(key, value))
             except OverBudget as error:
                 raise DamagedDatabase(path=database.path, reason=str(error)) from error
             try:

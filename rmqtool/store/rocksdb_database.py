@@ -12,6 +12,7 @@ from __future__ import annotations
 import errno
 import os
 import resource
+import signal
 import stat
 import sys
 import weakref
@@ -23,12 +24,12 @@ from rmqtool.errors import DamagedDatabase, Trouble, UnreadablePath
 from rmqtool.formats.rocksdb_families import longest_value
 from rmqtool.store.anchors import from_anchor
 from rmqtool.store.confinement import spare_user
-from rmqtool.store.entry import EntryKind, entry_of, listed
+from rmqtool.store.entry import EntryKind, entry_of, listed, stored_bytes
 from rmqtool.store.place import OPEN_FLAGS, OpenFile
 from rmqtool.store.rocksdb import CURRENT, FILE_NAME
-from rmqtool.store.rocksdb_cell import LARGEST_REASON, Cell, CellFailed, limits
+from rmqtool.store.rocksdb_cell import LARGEST_REASON, WHY, Cell, CellFailed, limits
 from rmqtool.store.rocksdb_frames import LONG, RowBatch
-from rmqtool.store.rocksdb_idle import leave, take
+from rmqtool.store.rocksdb_idle import free_seconds, leave, refuse, refused, spend, take
 from rmqtool.store.rocksdb_server import SKIP_CORRUPTED
 
 if TYPE_CHECKING:
@@ -45,8 +46,7 @@ BYTES_A_STEP: Final = 4  # of keys and values
 MOST_FAMILIES: Final = 64  # brokers make ten at most
 MOST_COPIED: Final = 4 << 30  # bytes of files that the process cannot open by itself
 MEMORY_OF_LOGS: Final = 4  # bytes in memory for each in a write-ahead log
-SECONDS: Final = 40  # of a processor, and so many more for each GiB: a command reads it some times
-SECONDS_A_GIB: Final = 3600
+SECONDS_A_GIB: Final = 600  # of a processor, beside those that are free: it is read some times
 
 
 class Served:
@@ -59,14 +59,17 @@ class Served:
 
     def __init__(self, cell: Cell, opening: Opening) -> None:
         self.cell, self.opening = cell, opening
+        self.store, self.own_seconds = "", 0.0  # whose it is; what it may take by itself
         self.families: tuple[str, ...] = ()  # names of the column families
         self.live: dict[str, int] = {}  # table files that the library uses, and their sizes
-        self.size = 0  # bytes of all files
+        self.size = 0  # bytes of all files, without holes
         self.is_answered = False  # whether all of its last answer was read
 
     def end(self) -> None:
         """End the process; it only reads, and its parent removes the directory."""
         self.cell.end()
+        spend(self.store, max(0.0, self.cell.seconds - self.own_seconds))
+        self.own_seconds = max(self.cell.seconds, self.own_seconds)  # ended twice, it is paid once
 
     @property
     def can_answer(self) -> bool:
@@ -89,6 +92,7 @@ class Database:
         path: the same relative to the store root.
         families: names of its column families.
         live: table files that the library uses, with the size that the MANIFEST gives.
+        size: bytes of all its files, without holes.
     """
 
     def __init__(self, place: Place, path: str) -> None:
@@ -100,6 +104,8 @@ class Database:
             EngineMissing: the library is not installed.
         """
         self.place, self.path = place, path
+        if (reason := refused(str(place))) is not None:
+            raise self._damaged(reason)
         with ExitStack() as stack:
             if place.child(CURRENT).is_local:
                 files = stack.enter_context(DatabaseFiles(place, path))
@@ -108,7 +114,7 @@ class Database:
                 self._served = self._of_copies(stack)
         self._close = weakref.finalize(self, self._served.close)
         self.families, self.live = self._served.families, self._served.live
-        self._size = self._served.size
+        self.size = self._served.size
 
     def __enter__(self) -> Self:
         return self
@@ -166,24 +172,25 @@ class Database:
         most_open, of_library = files.most_open
         order: dict[str, Any] = {"links": handles, "user": user, "open_files": of_library}
         copies = {name: files.opened(name) for name in closed}
-        return self._served_by(order, copies, files.sizes, most_open, () if closed else opening)
+        return self._served_by(order, copies, files.stored, most_open, () if closed else opening)
 
     def _of_copies(self, stack: ExitStack) -> Served:
         """Give a process that opens copies of files that are not on this machine's disks."""
         copies: dict[str, OpenFile] = {}
+        stored: dict[str, int] = {}
         for entry in filter(is_used, self.place.entries()):
             if (reason := too_large(entry.name, entry.size)) is not None:
                 raise self._damaged(reason)
             copies[entry.name] = stack.enter_context(self.place.child(entry.name).open())
-        sizes = {name: file.size for name, file in copies.items()}
+            stored[entry.name] = entry.stored
         order: dict[str, Any] = {"links": {}, "user": None, "open_files": -1}
-        return self._served_by(order, copies, sizes, len(copies) + SPARE, ())
+        return self._served_by(order, copies, stored, len(copies) + SPARE, ())
 
     def _served_by(
         self,
         order: dict[str, Any],
         copies: dict[str, OpenFile],
-        sizes: dict[str, int],
+        stored: dict[str, int],
         most_open: int,
         opening: Opening,
     ) -> Served:
@@ -192,14 +199,15 @@ class Database:
         Args:
             order: what it opens by itself, as whom.
             copies: what is copied for it.
-            sizes: of all files.
+            stored: bytes of each file that somebody really sent.
             most_open: files that it may have open.
             opening: see `Served`.
         """
         self._require_room(sum(file.size for file in copies.values()))
-        size = sum(sizes.values())
-        logs = sum(one for name, one in sizes.items() if name.endswith(".log"))
-        seconds = SECONDS + SECONDS_A_GIB * size // (1 << 30)
+        size = sum(stored.values())
+        logs = sum(one for name, one in stored.items() if name.endswith(".log"))
+        store, own_seconds = _root(self.place, self.path), SECONDS_A_GIB * size / (1 << 30)
+        seconds = 1 + int(free_seconds(store) + own_seconds)
         order |= {
             "copies": {name: file.size for name, file in copies.items()},
             "mode": self._mode,
@@ -208,13 +216,15 @@ class Database:
         with self._failures():
             cell = Cell(order, [*order["links"].values()])
             served = Served(cell, opening)
+            served.store, served.own_seconds = store, own_seconds
             try:
                 for file in copies.values():
                     for position in range(0, file.size, READ_BYTES):
                         cell.write([file.read_at(position, READ_BYTES)])
                 answer = cell.answer()
             except BaseException:
-                cell.end()
+                served.end()
+                self._refuse(cell)
                 raise
             if not _is_description(answer):
                 reason = "it does not say what it has opened"
@@ -242,7 +252,7 @@ class Database:
         self._served.is_answered = False
         is_read = False
         next_key = begin
-        budget = ParseBudget("its rows", self._size)
+        budget = ParseBudget("its rows", self.size)
         try:
             with self._failures():
                 self._served.cell.tell({**asked, "is_last": is_last, "longest": longest})
@@ -254,6 +264,7 @@ class Database:
         finally:
             if not is_read and self._close.alive:  # nobody wants the rest, or it is damaged
                 self._drain()
+            self._refuse(self._served.cell)
 
     def _past(self, batch: RowBatch, begin: bytes, end: bytes, limit: int) -> tuple[bytes, int]:
         """Give what the next rows begin at, and how many there may be: whoever asks gets on.
@@ -279,6 +290,11 @@ class Database:
             budget.spend(len(batch) * ROW_STEPS + content // BYTES_A_STEP)
         except OverBudget as error:
             raise self._served.cell.stopped(str(error)) from error
+
+    def _refuse(self, cell: Cell) -> None:
+        """See that what took too long is not opened again."""
+        if cell.took_too_long:
+            refuse(str(self.place), f"RocksDB's process was stopped{WHY[-signal.SIGXCPU]}")
 
     def _drain(self) -> None:
         """Read what is left of an answer, so that the next question gets its own."""
@@ -309,6 +325,11 @@ class Database:
 
     def _damaged(self, reason: str) -> DamagedDatabase:
         return DamagedDatabase(path=self.path, reason=reason)
+
+
+def _root(place: Place, path: str) -> str:
+    """Give the store that a database is of."""
+    return str(place).removesuffix(f"/{path}")
 
 
 def _is_description(answer: dict[str, Any]) -> bool:
@@ -375,9 +396,9 @@ class DatabaseFiles:
         return own.st_dev, own.st_ino, *files
 
     @property
-    def sizes(self) -> dict[str, int]:
-        """Bytes of each open file."""
-        return {name: facts.st_size for name, facts in self._facts.items()}
+    def stored(self) -> dict[str, int]:
+        """Bytes of each open file that somebody really sent."""
+        return {name: stored_bytes(facts) for name, facts in self._facts.items()}
 
     def opened(self, name: str) -> OpenFile:
         """Give an open file, to be read as long as this is open."""

@@ -104,7 +104,7 @@ def read_manifest(directory: Place) -> RocksdbManifest:
     manifest = RocksdbManifest(name=found[1].decode())
     place = directory.child(manifest.name)
     entry = place.stat()
-    edits = _Edits(manifest, 0 if entry is None else entry.size)
+    edits = _Edits(manifest, 0 if entry is None else entry.stored)
     content = read_log(place, edits.take)
     if edits.is_broken:
         return manifest

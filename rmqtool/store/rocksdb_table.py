@@ -88,7 +88,7 @@ class _ReadAhead:
     """Reads a file in windows, for blocks that lie one after another."""
 
     def __init__(self, file: OpenFile) -> None:
-        self.size, self._file = file.size, file
+        self.size, self.stored, self._file = file.size, file.stored, file
         self._begin, self._window = 0, b""
 
     def read_at(self, position: int, length: int) -> bytes:
@@ -222,7 +222,7 @@ def _properties(
     if raw is None:
         return {}
     try:
-        budget = budget_of_keys(file.size)
+        budget = budget_of_keys(file.stored)
         pairs = list(pairs_of(decompressed(raw, LARGEST_PROPERTIES), budget))
     except (BrokenBlock, IndexError, OverBudget) as error:
         content.add(f"the properties block cannot be read: {error}", handle, is_data=False)
@@ -264,9 +264,9 @@ def _entries_of(
     if raw is None:
         return []
     try:
-        block = decompressed(raw, LARGEST_INDEX + file.size)
-        found = handles_of(block, budget_of_keys(file.size), delta=delta)
-        most = file.size // TRAILER.size  # each block has one
+        block = decompressed(raw, LARGEST_INDEX + file.stored)
+        found = handles_of(block, budget_of_keys(file.stored), delta=delta)
+        most = file.stored // TRAILER.size  # each block has one
         handles = list(islice(found, most + 1))
     except (BrokenBlock, IndexError, OverBudget) as error:
         content.add(f"the {name} block cannot be read: {error}", handle, is_data=True)

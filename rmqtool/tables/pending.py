@@ -125,6 +125,11 @@ def undecided_transactions(store: Store) -> Iterator[Row]:
         }
 
 
+def open_transactions(store: Store) -> Iterator[Row]:
+    """Yield the transactions of `undecided_transactions` alone, without the rows of damage."""
+    return (one for one in undecided_transactions(store) if "code" not in one)
+
+
 def _damage(record: Record) -> Row:
     """Give the row of damage: a transaction that began or ended there is not known."""
     return {

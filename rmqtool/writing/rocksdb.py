@@ -95,8 +95,17 @@ class DatabaseWriter:
                 self._cell.tell({"family": family})
                 self._family = family
             while some := list(islice(coming, ROWS_A_FRAME)):
-                keys, values = zip(*some, strict=True)
-                self._cell.write(rocksdb_frames.rows(keys, values, {}))
+                self._write(some)
+
+    def _write(self, some: list[tuple[bytes, bytes]]) -> None:
+        """Write rows, in as many frames as their bytes need."""
+        keys, values = zip(*some, strict=True)
+        if len(some) > 1 and sum(map(len, keys)) + sum(map(len, values)) > rocksdb_frames.BYTES:
+            half = len(some) // 2
+            self._write(some[:half])
+            self._write(some[half:])
+            return
+        self._cell.write(rocksdb_frames.rows(keys, values, {}))
 
     def finish(self) -> None:
         """Bring all families to table files, and take those that brokers need.

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import errno
 import os
+import select
 import signal
 import sys
 from contextlib import contextmanager, suppress
@@ -131,10 +132,26 @@ def _end_of(child: int) -> int:
     for number in ENDING:
         signal.signal(number, kill)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, ENDING)
+    _watch(child)
     os.waitid(os.P_PID, child, os.WEXITED | os.WNOWAIT)  # its number is not given to another one
     for number in ENDING:
         signal.signal(number, signal.SIG_IGN)
     return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+
+
+def _watch(child: int) -> None:
+    """Wait for the end of the child, and kill it when nobody is left who could ask it anything.
+
+    It may be at work for a while then, and would learn of that when it has an answer.
+    """
+    with suppress(AttributeError, OSError):  # macOS, and Linux before 5.3, have no such handle
+        handle = os.pidfd_open(child)
+        waiting = select.poll()
+        waiting.register(handle, select.POLLIN)
+        waiting.register(sys.stdin.fileno(), 0)  # the end of who writes is told in any case
+        if handle not in dict(waiting.poll()):
+            os.kill(child, signal.SIGKILL)
+        os.close(handle)
 
 
 def _answer(order: dict[str, Any], directory: int) -> NoReturn:

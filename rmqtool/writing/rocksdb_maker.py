@@ -83,6 +83,8 @@ def _create(families: list[str]) -> Rdict:
     tables.set_checksum_type(ChecksumType.crc32c())
     tables.set_bloom_filter(16, block_based=False)
     tables.set_block_size(32 << 10)
+    # Keys of a stranger make an index long: those of all tables share the cache, which is small.
+    tables.set_cache_index_and_filter_blocks(True)
 
     def options(*, compressed: bool) -> Options:
         made = Options(raw_mode=True)

@@ -33,13 +33,14 @@ from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import Final, NamedTuple
+from zipfile import ZIP_DEFLATED, ZipFile
 
 import numpy as np
 
 from rmqtool.cli.main import main as rmqtool
 from tests.hostile.commands import SOUND, given, silence
 from tests.hostile.damages import OF_ARCHIVES, damage_some, one_of
-from tests.hostile.lines import COMMANDS, IN_PLACE, KEPT, UNDO
+from tests.hostile.lines import ARCHIVE, COMMANDS, IN_PLACE, KEPT, UNDO
 from tests.hostile.stranger import NOBODY, give, look
 from tests.sending.cluster import running_cluster
 from tests.stores import FIXTURES, fixture_store
@@ -51,6 +52,7 @@ SECONDS: Final = 20  # of a processor, with all that the command starts
 WAITING_SECONDS: Final = 600  # of a clock, on a machine that has other things to do
 MOST_MEMORY: Final = 1 << 20  # KiB
 FRESH_EACH: Final = 97  # of the commands: in a program of its own
+MOST_ZIPPED: Final = 1 << 26  # bytes of a file in a zip
 LARGE: Final = 1 << 28  # bytes; a file that nobody hashes before and after
 OURS: Final = ("lock", "rmqtool-")  # a broker makes its lock, and so do we
 
@@ -179,8 +181,8 @@ class Attack:
 
     def _pack(self, chance: np.random.Generator) -> Path:
         """Make an archive of the store; half of them are damaged, too."""
-        name = one_of(chance, ["archive.tar", "archive.tar.gz", "archive.tar.zst"])
-        archive = pack(self.store, self.top / name)
+        self.kind = one_of(chance, [".tar", ".tar.gz", ".tar.zst", ".zip"])
+        archive = pack(self.store, self.top / f"archive{self.kind}")
         if one_of(chance, [False, True]):
             one_of(chance, OF_ARCHIVES)(archive, chance)
         return archive
@@ -222,10 +224,23 @@ class Tally:
     def __init__(self) -> None:
         self.runs, self.codes = Counter[str](), Counter[int]()
         self.stores = self.fresh = self.broken = 0
+        self.kinds = Counter[str]()  # of archives
+        self.in_rocksdb = self.rocksdb_runs = self.on_archives = 0
+        self._is_rocksdb = False
         self._most = dict[str, list[float]]()
 
-    def add(self, name: str, done: Run, disk: int, *, is_fresh: bool) -> None:
+    def begin(self, attack: Attack) -> None:
+        """Count a store."""
+        self.stores += 1
+        self.kinds[attack.kind] += 1
+        self._is_rocksdb = "rocksdb" in attack.fixture
+        self.in_rocksdb += self._is_rocksdb
+
+    def add(self, command: tuple[str, ...], done: Run, disk: int, *, is_fresh: bool) -> None:
         """Count a run, which took some bytes of the disk."""
+        name = command[0]
+        self.rocksdb_runs += self._is_rocksdb
+        self.on_archives += ARCHIVE in command
         self.runs[name] += 1
         self.codes[done.code] += 1
         self.fresh += is_fresh
@@ -241,6 +256,9 @@ class Tally:
         codes = ", ".join(f"{code}: {count:,}" for code, count in sorted(self.codes.items()))
         total = f"{self.runs.total():,} commands ({self.fresh:,} as programs of their own)"
         print(f"{self.stores:,} stores, {total}; exit codes {codes}")
+        archives = ", ".join(f"{self.kinds[kind]} {kind}" for kind in sorted(self.kinds))
+        print(f"{self.in_rocksdb} stores with RocksDB, {self.rocksdb_runs:,} commands on them")
+        print(f"archives: {archives}; {self.on_archives:,} commands on them")
         print(f"{self.broken:,} broke what is promised", flush=True)
 
 
@@ -258,7 +276,7 @@ def campaign(seeds: range, seconds: float, top: Path, tally: Tally, servers: str
         if time.monotonic() > end:
             return
         attack = Attack(top, seed, sound, servers)
-        tally.stores += 1
+        tally.begin(attack)
         for command in COMMANDS:
             is_fresh = tally.runs.total() % FRESH_EACH == FRESH_EACH - 1
             done = run(attack.given.words_of(command), said, is_fresh=is_fresh)
@@ -268,7 +286,7 @@ def campaign(seeds: range, seconds: float, top: Path, tally: Tally, servers: str
             disk = empty(attack.work, KEPT) + empty(scratch, own)
             for one in own:
                 disk += empty(scratch / one, frozenset())
-            tally.add(command[0], done, disk, is_fresh=is_fresh)
+            tally.add(command, done, disk, is_fresh=is_fresh)
             for what in (*done.ends, *attack.wrong(command)):
                 tally.broken += 1
                 print(f"seed {seed} | {attack.fixture} | {' '.join(command)} | {what}", flush=True)
@@ -304,8 +322,21 @@ def _warm_up(top: Path, sound: Path, servers: str) -> None:
 
 def pack(store: Path, archive: Path) -> Path:
     """Make a tar of a store, with its holes, compressed where its name says so."""
+    if archive.suffix == ".zip":
+        return _zipped(store, archive)
     words = ["tar", "--sparse", "--auto-compress", "--create", "--file", str(archive), store.name]
     subprocess.run(words, cwd=store.parent, check=True, stderr=subprocess.DEVNULL)  # noqa: S603
+    return archive
+
+
+def _zipped(store: Path, archive: Path) -> Path:
+    """Make a zip of a store, which has no holes: of a longer file, the first bytes."""
+    with ZipFile(archive, "w", ZIP_DEFLATED) as packed:
+        for path in sorted(store.rglob("*")):
+            if path.is_file() and not path.is_symlink():
+                name = path.relative_to(store.parent).as_posix()
+                with path.open("rb") as file:
+                    packed.writestr(name, file.read(MOST_ZIPPED))
     return archive
 
 

@@ -8,15 +8,27 @@ from __future__ import annotations
 
 import gzip
 import json
+import os
 import struct
 import tarfile
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from itertools import chain
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from rocksdict import Options, Rdict
+from rocksdict import BlockBasedOptions, ChecksumType, Options, Rdict
 
+from rmqtool.formats.rocksdb_families import pop_key
+from rmqtool.formats.rocksdb_queue import MAX, offset_key, unit_key
+from rmqtool.formats.rocksdb_store import (
+    TIMER_DELIVERED,
+    TIMER_SCANNED,
+    IndexKey,
+    half_key,
+    index_key,
+    timer_key,
+)
 from rmqtool.store.rocksdb_blocks import TRAILER
 from rmqtool.store.rocksdb_manifest import BLOCK_BYTES, HEADER
 from rmqtool.store.rocksdb_table import FOOTER, MAGIC, masked_crc32c
@@ -160,14 +172,67 @@ def empty_documents(top: Path, count: int) -> Path:
 
 def keys(top: Path, count: int) -> Path:
     """Rows of RocksDB whose keys share all but their last bytes: 64 KiB each, for some bytes."""
-    _store(top)
+    return _rows(_store(top), "config/topics", {"default": ((one, b"{}") for one in _names(count))})
+
+
+def queues(top: Path, count: int) -> Path:
+    """Queues in RocksDB with such names; RocksDB passes all others to come to one of them."""
+    units = ((unit_key(name, 0, 0), bytes(11) + b"d" + bytes(16)) for name in _names(count))
+    ends = ((offset_key(name, 0, MAX), bytes(16)) for name in _names(count))
+    return _rows(_store(top), "consumequeue", {"default": units, "offset": ends})
+
+
+def timers(top: Path, count: int) -> Path:
+    """Entries of the key index, timers and transactions with such names."""
+    entry = (IndexKey(b"t", b"K", name, b"u") for name in _names(count))
+    timer = ((timer_key(0, name), bytes(12)) for name in _names(count))
+    half = ((half_key(0, b"t", name), bytes(8)) for name in _names(count))
+    return _rows(
+        _store(top),
+        "rocksdbstore",
+        {
+            "default": ((index_key(one, 0, 0), bytes(8)) for one in entry),
+            "timer": chain([(TIMER_SCANNED, bytes(8)), (TIMER_DELIVERED, bytes(8))], timer),
+            "trans": half,
+        },
+    )
+
+
+def pops(top: Path, count: int) -> Path:
+    """Popped messages of topics with such names."""
+    rows = ((pop_key(0, b"g", name, 0, 0), b"{}") for name in _names(count))
+    return _rows(_store(top), "kvStore", {"popState": rows})
+
+
+def _names(count: int) -> Iterator[bytes]:
+    return (b"k" * 60_000 + b"%08d" % number for number in range(count))
+
+
+def _rows(top: Path, path: str, families: dict[str, Iterable[tuple[bytes, bytes]]]) -> Path:
+    """Write a database of a few large blocks, without a place in them to begin to read at.
+
+    So its files are small; a table that nobody uses is as long as a stranger likes.
+    """
+    tables = BlockBasedOptions()
+    tables.set_format_version(5)
+    tables.set_checksum_type(ChecksumType.crc32c())
+    tables.set_block_size(1 << 27)
+    tables.set_block_restart_interval(1 << 20)
     options = Options(raw_mode=True)
+    options.set_block_based_table_factory(tables)
     options.set_write_buffer_size(1 << 30)
-    database = Rdict(str(top / "config/topics"), options)
-    for number in range(count):
-        database[b"k" * 60_000 + b"%08d" % number] = b"{}"
-    database.flush()
+    database = Rdict(str(top / path), options)
+    for name, rows in families.items():
+        if name != "default":
+            database.create_column_family(name, options).close()
+        family = database.get_column_family(name)
+        for key, value in rows:
+            family[key] = value
+        family.flush()
+        family.close()
     database.close()
+    del database
+    (top / path / "000999.sst").write_bytes(os.urandom(16 << 20))
     return top
 
 
@@ -280,6 +345,9 @@ GENERATORS: Final[dict[str, Generator]] = {
     "json-values": Generator(documents, 300_000, 10_000_000),
     "json-holes": Generator(empty_documents, 10, 300),
     "rocksdb-keys": Generator(keys, 300, 4000),
+    "rocksdb-queues": Generator(queues, 300, 16_000),
+    "rocksdb-timers": Generator(timers, 300, 8000),
+    "rocksdb-pops": Generator(pops, 300, 16_000),
     "rocksdb-numbers": Generator(numbers, 100_000, 10_000_000),
     "rocksdb-drops": Generator(dropped, 4000, 500_000),
     "rocksdb-separators": Generator(separators, 4000, 200_000),

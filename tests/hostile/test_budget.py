@@ -34,6 +34,8 @@ COMMANDS: Final = (
     "diff {}",
     "extract --output NEW.rmq",
     "rebuild-log --output NEW",
+    "rebuild-cq --as rocksdb --output NEW",
+    "rebuild-index --as rocksdb --output NEW",
 )
 # What a command took, of all its processes: seconds of a processor, and KiB of the largest one.
 BETWEEN: Final = """

@@ -20,7 +20,7 @@ from rmqtool.messages.wanted import HOLDING
 from rmqtool.tables import arrow
 from tests import inflict
 from tests.evidence import Evidence
-from tests.plain_store import records
+from tests.plain_store import Record, records
 from tests.store import faults
 from tests.stores import fixture_directory, fixture_store
 
@@ -140,6 +140,25 @@ def test_pending(name: str, tmp_path: Path) -> None:
     decides = {(one["topic"], one["unique_key"]) for one in extract(store, undecided=True)[1]}
     again = {one for one in waiting if one[0].startswith("%RETRY%")}  # comes and waits repeatedly
     assert set(waiting) - again == ((delayed - delivered) | decides) - again
+
+
+def test_undecided_beside_damage(tmp_path: Path) -> None:
+    """Damage among half messages is no transaction: the sentences are about those that are open."""
+    store = fixture_store(TRAFFIC, tmp_path)
+    whole = extract(store, undecided=True)[1]
+    inflict.flip_field("body", where=0.0, wanted=_is_half)(store)
+    inflict.garbage(where=0.3)(store)
+    done, found = extract(store, undecided=True)
+    *damage, said = sentences(done, None)
+    keys = {one["unique_key"] for one in whole}
+    assert damage
+    assert len(found) == len(done.undecided)
+    assert {one["unique_key"] for one in found} <= keys
+    assert said.startswith(f"producer group traffic-transactions: {len(found)} open transactions,")
+
+
+def _is_half(record: Record) -> bool:
+    return record.topic == "RMQ_SYS_TRANS_HALF_TOPIC"
 
 
 @pytest.mark.parametrize("version", ["4.9.3", "5.3.3", "5.5.0"])

@@ -109,3 +109,10 @@ def wait_for(log: Path, pattern: re.Pattern[str]) -> str:
             break
         time.sleep(0.1)
     raise TimeoutError(log.read_text(errors="replace")[-2000:])
+
+
+if __name__ == "__main__":
+    with cluster(Path(sys.argv[1]), workers=1) as found:
+        sys.stdout.write(f"{found}\n")
+        sys.stdout.flush()
+        signal.pause()

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Final
 
 from rmqtool.spark.session import session
+from tests.processes import of_session
 from tests.spark.conftest import QUICK
 from tests.spark.stream_judge import COLUMNS
 
@@ -95,7 +96,7 @@ class Follower:
         """Kill it, its Java process and its Python workers: all of its session, at once."""
         if self._process is None:
             return
-        for process in _of_session(self._process.pid):
+        for process in of_session(self._process.pid):
             try:
                 os.kill(process, signal.SIGKILL)
             except ProcessLookupError:
@@ -119,19 +120,6 @@ class Follower:
             except FileNotFoundError:
                 time.sleep(0.1)
         raise FileNotFoundError(directory)
-
-
-def _of_session(leader: int) -> list[int]:
-    """Give the processes of a session, its leader first."""
-    found = [leader]
-    for place in Path("/proc").glob("[0-9]*"):
-        try:
-            status = (place / "stat").read_text().rpartition(")")[2].split()
-        except OSError:
-            continue  # it has ended
-        if int(status[3]) == leader and int(place.name) != leader:
-            found.append(int(place.name))
-    return found
 
 
 if __name__ == "__main__":

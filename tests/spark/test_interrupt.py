@@ -12,10 +12,12 @@ from pathlib import Path
 import pytest
 
 from tests.cli.run import CLEAN
+from tests.processes import of_session
 from tests.stores import fixture_store
 
 pytestmark = [pytest.mark.spark, pytest.mark.usefixtures("has_spark")]
 ROOT = Path(__file__).parents[2]
+ENDED_WITHIN = 60  # seconds, on a machine that does other things
 
 
 def test_ctrl_c(tmp_path: Path) -> None:
@@ -53,6 +55,51 @@ def test_ctrl_c(tmp_path: Path) -> None:
         time.sleep(0.05)
     names = {"marker", "store", "temporary", "state"}
     assert names == {path.name for path in tmp_path.iterdir()}
+
+
+def test_killed(tmp_path: Path) -> None:
+    """Who is killed leaves no process: neither Spark's own, nor those that run its tasks."""
+    store, marker = fixture_store("rocketmq-5.3.3-lmq", tmp_path), tmp_path / "marker"
+    arguments = [str(marker), "validate", str(store), "--master", "local[1]"]
+    with subprocess.Popen(  # noqa: S603 - our own program
+        [sys.executable, "-m", "tests.spark.sleeper", *arguments],
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        cwd=tmp_path,
+        env={**CLEAN, "PYTHONPATH": str(ROOT), "TMPDIR": str(tmp_path)},
+        start_new_session=True,
+    ) as process:
+        while not marker.exists():
+            assert process.poll() is None
+            time.sleep(0.05)
+        started = of_session(process.pid) - {process.pid}
+        process.kill()
+    worker = int(marker.read_text())
+    assert len(started - {worker}) > 1  # Java, and what starts workers
+    wait_until_ended(process.pid, worker)
+
+
+def test_killed_tests(tmp_path: Path) -> None:
+    """A master and a worker end with the tests that started them, whatever killed those."""
+    with subprocess.Popen(  # noqa: S603 - our own program
+        [sys.executable, "-m", "tests.spark.cluster", str(tmp_path / "cluster")],
+        stdout=subprocess.PIPE,
+        cwd=ROOT,
+        start_new_session=True,
+    ) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline().startswith(b"spark://")
+        assert len(of_session(process.pid)) >= 3  # itself, the master, a worker
+        process.kill()
+    wait_until_ended(process.pid)
+
+
+def wait_until_ended(leader: int, *others: int) -> None:
+    """Wait until no process of a session runs, nor any of the others."""
+    end = time.monotonic() + ENDED_WITHIN
+    while of_session(leader) or any(map(is_running, others)):
+        assert time.monotonic() < end, of_session(leader)
+        time.sleep(0.05)
 
 
 def is_running(process: int) -> bool:

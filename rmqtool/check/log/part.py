@@ -14,9 +14,9 @@ from rmqtool.check.log.traffic import LogTraffic
 from rmqtool.derive.runs import Stretch
 from rmqtool.errors import UnreadablePath
 from rmqtool.findings.registry_commitlog import CL_STALE, CL_TAIL
+from rmqtool.judge.bridge import is_bridge
 from rmqtool.judge.dledger import DLedgerEntryJudge
 from rmqtool.judge.message import RecordJudge, RecordOptions
-from rmqtool.judge.message_fields import is_bridge
 from rmqtool.scan import columns as row
 from rmqtool.scan.batch import Extent
 from rmqtool.scan.message import scan

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import getpass
 import shlex
-import socket
 import sys
 import time
 from dataclasses import dataclass
@@ -33,6 +31,8 @@ def circumstances(words: Sequence[str], version: str) -> Circumstances:
         words: the command line, without the program's name.
         version: of rmqtool.
     """
+    import socket  # few runs write a document
+
     return Circumstances(
         command=shlex.join(["rmqtool", *words]),
         version=f"rmqtool {version}, Python {sys.version.split()[0]}",
@@ -44,6 +44,8 @@ def circumstances(words: Sequence[str], version: str) -> Circumstances:
 
 
 def _user() -> str:
+    import getpass
+
     try:
         return getpass.getuser()
     except (KeyError, OSError):  # a user without a name

@@ -26,7 +26,7 @@ from rmqtool.findings.registry_consume_queue import (
     CQ_SHIFT,
 )
 from rmqtool.formats.sys_flag import SysFlag
-from rmqtool.judge.message_fields import BRIDGE_TOPIC
+from rmqtool.judge.bridge import BRIDGE_TOPIC
 from rmqtool.queues.kinds import UnitKind, kinds_of
 
 if TYPE_CHECKING:

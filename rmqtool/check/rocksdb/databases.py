@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from rmqtool.budget import OverBudget, ParseBudget
+from rmqtool.budget import FREE_STEPS, OverBudget, ParseBudget
 from rmqtool.errors import DamagedDatabase, DecodeError, EngineMissing, Trouble, UnreadablePath
 from rmqtool.findings.catalogue import Severity
 from rmqtool.findings.finding import At, finding
@@ -26,6 +26,7 @@ from rmqtool.findings.registry_rocksdb import (
 from rmqtool.formats.rocksdb_databases import DEFAULT, MESSAGE_STORE
 from rmqtool.formats.rocksdb_families import reader_of
 from rmqtool.formats.rocksdb_store import is_index_row
+from rmqtool.plural import counted
 from rmqtool.store.entry import EntryKind
 from rmqtool.store.rocksdb import is_queue_database
 from rmqtool.store.rocksdb_database import Database
@@ -43,7 +44,15 @@ if TYPE_CHECKING:
     from rmqtool.store.rocksdb import RocksDb
 
 KEPT_STEPS: Final = 40  # see `budget`; of a row with its values by name
-BYTES_A_STEP: Final = 8
+BYTES_A_STEP: Final = 2  # of its key and its value, of which checks keep some copies
+STEPS_A_BYTE: Final = 2  # of a database: what a timer message takes there
+
+
+def _budget(size: int) -> ParseBudget:
+    """Give what rows of so many bytes of files may take, as they are kept."""
+    return ParseBudget(
+        "the rows of small databases, together,", free=FREE_STEPS + STEPS_A_BYTE * size
+    )
 
 
 class Databases:
@@ -60,7 +69,7 @@ class Databases:
         self.rows: dict[str, dict[str, list[RocksdbRow]]] = {}
         self._inspection = inspection
         self._damaged: set[str] = set()
-        self._budget = ParseBudget("the rows of small databases, together,")
+        self._budget = _budget(0)
 
     def check(self, found: list[RocksDb]) -> Iterator[Finding]:
         """Judge the files of all databases; open those that can be opened, and read their rows.
@@ -69,6 +78,7 @@ class Databases:
             found: the databases.
         """
         queues = [one for one in found if is_queue_database(one.path)]
+        self._budget = _budget(sum(one.stored for one in found if one not in queues))
         if len(queues) > 1:
             yield finding(RD_BOTH, At(queues[-1].path))
         for one in found:
@@ -193,12 +203,18 @@ class Databases:
                 yield from self._rows(database, family)
             except DamagedDatabase as error:
                 yield from self._unread(rocksdb, error)
+            except OverBudget as cost:
+                kept = len(self.rows[path][family])
+                where = f"family {family}, after {counted(kept, 'row')}: {cost}"
+                yield self._damage(rocksdb, finding(RD_OPEN, At(path), where))
+                yield from self._unread(rocksdb, DamagedDatabase(path=path, reason=where))
 
     def _rows(self, database: Database, family: str) -> Iterator[Finding]:
         """Read the rows of a family; keep those of known shape, but for entries of the index.
 
         Raises:
             DamagedDatabase: not all of them can be read.
+            OverBudget: all rows together take too much memory.
         """
         path = database.path
         read = reader_of(path, family)
@@ -219,11 +235,8 @@ class Databases:
                 self._keep(path, family, row, len(key) + len(value))
 
     def _keep(self, path: str, family: str, row: RocksdbRow, count: int) -> None:
-        """Keep a row of so many bytes. Raises DamagedDatabase: all of them take too much memory."""
-        try:
-            self._budget.spend(KEPT_STEPS + count // BYTES_A_STEP)
-        except OverBudget as error:
-            raise DamagedDatabase(path=path, reason=str(error)) from error
+        """Keep a row of so many bytes. Raises OverBudget: all of them take too much memory."""
+        self._budget.spend(KEPT_STEPS + count // BYTES_A_STEP)
         self.rows[path][family].append(row._replace(key_spans=(), value_spans=()))
 
     def odd_row(self, path: str, family: str, key: bytes, error: DecodeError) -> Finding:

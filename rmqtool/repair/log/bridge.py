@@ -18,7 +18,7 @@ from rmqtool.broker.conf import MAX_MESSAGE_SIZE
 from rmqtool.formats.message import SMALLEST_RECORD, Message, encode, sealed
 from rmqtool.formats.properties import CRC32_RESERVED_LENGTH, crc_item
 from rmqtool.formats.sys_flag import SysFlag
-from rmqtool.judge.message_fields import BRIDGE_TOPIC
+from rmqtool.judge.bridge import BRIDGE_TOPIC
 from rmqtool.repair.log.content import Content
 
 if TYPE_CHECKING:
