@@ -43,6 +43,12 @@ def fixture_names(version: str | None = None, scenario: str | None = None) -> li
     ]
 
 
+def fixture_before(version: str, scenario: str) -> str:
+    """Name the fixture of a scenario that a release wrote, or the newest one before it."""
+    names = [*fixture_names(scenario=scenario), *fixture_names(version, scenario)]
+    return max(name for name in names if name.split("-")[1] <= version)
+
+
 def fixture_directory(name: str) -> Path:
     """Return where a fixture's own files are: `broker.conf`, `sent.jsonl`, `MANIFEST.toml`."""
     return FIXTURES / name

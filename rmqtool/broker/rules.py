@@ -22,6 +22,8 @@ PROVEN: Final = frozenset(
         Version(5, 1, 4),
         Version(5, 2, 0),
         Version(5, 3, 3),
+        Version(5, 3, 4),
+        Version(5, 4, 0),
         Version(5, 5, 0),
         Version(5, 5, 1),
     }
@@ -321,6 +323,11 @@ class Rules:
         "DefaultMessageStore#createConsumeQueueStore",
         "queues in files and in RocksDB are recovered and read together",
     )
+    skips_unstarted_queues = _since(
+        "5.5.0",
+        "CombineConsumeQueueStore#isMappedFileMatchedRecover",
+        "recovery does not go back for queues that were never written",
+    )
 
     has_compaction = _since("5.1.0", "CompactionStore", "topics may be compacted: `compaction/`")
     checks_both_databases = _since(
@@ -329,8 +336,8 @@ class Rules:
         "queues in the database that is not configured stop the broker",
     )
     throws_at_holes = _since(
-        "5.4.0",
-        "RocksDBConsumeQueueTable#rangeQuery",
+        "5.5.0",
+        "RocksDBConsumeQueue#iterateFrom0",
         "a hole in RocksDB ends the pull; before, consumers are sent back to 0",
     )
     pulls_by_place = _since(

@@ -20,9 +20,14 @@ LATEST: Final = "5.5.1"
 """The newest release: of few kinds of stores there are fixtures, which few tests take."""
 
 _MODULES: Final = ("broker", "namesrv", "client", "tools", "store")
-_OTHERS: Final = ("acl", "auth", "client", "container", "filter", "namesrv", "srvutil", "tools")
-_MIXED: Final = {LATEST: "5.5.0"}
-"""Releases of which the registry has no client and no tools, and the release that lends its own."""
+_OTHERS: Final = ("auth", "client", "container", "filter", "srvutil", "tools")
+_MIXED: Final = {
+    "5.3.4": ("5.3.3", (*_OTHERS, "common", "remoting", "tiered-store")),
+    LATEST: ("5.5.0", (*_OTHERS, "acl", "namesrv")),
+}
+"""By release: modules that the registry has none of, and the nearest release, which fills in."""
+BARE: Final = ("5.3.4",)
+"""Releases whose own broker does not run with what fills in; their message stores do."""
 _POM: Final = """\
 <project xmlns="http://maven.apache.org/POM/4.0.0">
   <modelVersion>4.0.0</modelVersion>
@@ -49,6 +54,14 @@ _DEPENDENCY: Final = """\
 
 class OracleMissing(RuntimeError):
     """Java or Maven is not there, or Maven could not get the jars."""
+
+
+def mixtures() -> str:
+    """Say which releases run with modules of which other one."""
+    return "; ".join(
+        f"{version}: {', '.join(sorted(lent))} of {lender}"
+        for version, (lender, lent) in _MIXED.items()
+    )
 
 
 def missing_tools() -> str:
@@ -139,7 +152,8 @@ def _dependencies(modules: dict[str, str]) -> str:
 
 
 def _fetch(version: str, work: Path) -> Path:
-    other = dict.fromkeys(_OTHERS, _MIXED.get(version, version))
+    lender, lent = _MIXED.get(version, (version, ()))
+    other = dict.fromkeys(lent, lender)
     managed = _dependencies(other)
     dependencies = _dependencies({name: other.get(name, version) for name in _MODULES})
     pom = _POM.format(managed=managed, dependencies=dependencies)

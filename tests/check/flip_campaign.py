@@ -250,7 +250,7 @@ TARGETS: Final[tuple[tuple[str, Callable[[Path], Iterator[Target]]], ...]] = (
     ("5.5.0-lmq", _record("light queues", lambda r: "INNER_MULTI_DISPATCH" in r.properties)),
     ("5.5.0-timer", _record("timer", lambda r: r.topic == "rmq_sys_wheel_timer")),
     ("5.5.0-traffic", _blank),
-    ("4.9.3-lmq", _units("consume queue", "consumequeue/lmq-other/*/*", CQ_UNIT, 20)),
+    ("4.9.3-lmq", _units("consume queue", "consumequeue/*-o[rt]*/*/*", CQ_UNIT, 20)),
     ("4.9.3-ext", _ext),
     ("5.5.0-batch-queue", _units("batch queue", "batchconsumequeue/*/*/*", BATCH_CQ_UNIT, 10)),
     ("5.5.0-batch-queue", _index),
@@ -269,24 +269,32 @@ class Campaign:
     def __init__(self, into: Path, release: str | None = None) -> None:
         self._into, self._release = into, release
 
-    def _targets(self) -> Iterator[tuple[str, Callable[[Path], Iterator[Target]]]]:
-        known = {*fixture_names(), *fixture_names(self._release)}
-        for name, find in TARGETS:
-            scenario = name.partition("-")[2]
-            own = name if self._release is None else f"{self._release}-{scenario}"
-            if f"rocketmq-{own}" in known:
-                yield own, find
-
     def targets(self) -> Iterator[tuple[str, Target]]:
-        """Yield fixture and target of each kind."""
-        stores: dict[str, Path] = {}
-        for name, find in self._targets():
-            if name not in stores:
-                home = self._into / name
-                home.mkdir()
-                stores[name] = fixture_store(f"rocketmq-{name}", home)
-            for target in find(stores[name]):
-                yield name, target
+        """Yield fixture and target of each kind; of a release the first fixture that has it."""
+        for named, find in TARGETS:
+            for name in self._fixtures(named):
+                if targets := self._sought(name, find):
+                    yield from ((name, target) for target in targets)
+                    break
+
+    def _fixtures(self, named: str) -> list[str]:
+        if self._release is None:
+            return [named]
+        scenario = named.partition("-")[2]
+        names = [name.removeprefix("rocketmq-") for name in fixture_names(self._release)]
+        return sorted(names, key=lambda name: (not name.endswith(f"-{scenario}"), name))
+
+    def _sought(self, name: str, find: Callable[[Path], Iterator[Target]]) -> list[Target]:
+        home = self._into / name
+        if not home.is_dir():
+            home.mkdir()
+            fixture_store(f"rocketmq-{name}", home)
+        try:
+            return [*find(home / "store")]
+        except (AssertionError, LookupError, ValueError):
+            if self._release is None:
+                raise
+            return []  # this store has none of the kind
 
     def score(self, name: str, target: Target, every: int, first: int = 0) -> Score:
         """Flip every n-th bit of a target."""

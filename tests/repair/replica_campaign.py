@@ -27,6 +27,7 @@ from rmqtool import repair
 from rmqtool.errors import UsageError
 from rmqtool.repair.plans import Plan
 from tests.evidence import snapshot
+from tests.repair.advice import follow
 from tests.repair.broker import damaged_case
 from tests.repair.broker.damaged_case import Case
 
@@ -84,7 +85,7 @@ def _repaired(one: Case, counts: Counter[str]) -> tuple[Plan, Plan]:
     """Repair a case in place, as the plan advises; give its plan and a second one."""
     plan = damaged_case.plan(one)
     for _ in range(ADVICE_FOLLOWED):
-        if not damaged_case.follow(one, plan):
+        if not follow(one.root, plan):
             break
         counts["advice followed"] += 1
         plan = damaged_case.plan(one)

@@ -13,6 +13,7 @@ from rmqtool.findings.catalogue import Severity
 from rmqtool.repair.remedies import renames
 from tests import plain_store
 from tests.inflict import flip_bits
+from tests.repair.advice import follow
 from tests.repair.repaired import Broken, cost_of, traces
 from tests.stores import broker_conf, fixture_store
 
@@ -41,8 +42,7 @@ def test_exchanged_segments(store: Broken) -> None:
     assert [] == [edit.path for edit in plan.edits if edit.path.startswith("commitlog")]
     advice = f"first exchange the names of commitlog/{first.name} and commitlog/{second.name}"
     assert all(left.why.startswith(advice) for left in plan.left)
-    assert plan.left
-    exchange(first, second)
+    assert follow(store.root, plan)
     assert [] == store.plan().edits
     assert [] == store.findings()
 
@@ -54,7 +54,8 @@ def test_copied_segment(store: Broken) -> None:
     (left, *_) = store.plan().left
     assert left.why.startswith(f"first move commitlog/{second.name} out of the store")
     assert third.name in left.why
-    second.unlink()
+    assert follow(store.root, store.plan())
+    assert not second.exists()
     plan = store.plan()
     repair.apply(plan, in_place=True)
     assert first.stat().st_size == second.stat().st_size
@@ -73,10 +74,10 @@ def test_copy_of_an_emptied_segment(store: Broken) -> None:
     first.write_bytes(b"")
     (left, *_) = store.plan().left
     assert left.why.startswith("first exchange the names of ")
-    exchange(first, copy)
+    assert follow(store.root, store.plan())
     (left, *_) = store.plan().left
     assert left.why == f"first move commitlog/{copy.name} out of the store: it holds no record"
-    copy.unlink()
+    assert follow(store.root, store.plan())
     repair.apply(store.plan(), in_place=True)
     assert whole == plain_store.records(store.root)
     assert ([], []) == (store.findings(), store.plan().edits)
@@ -102,7 +103,8 @@ def test_topic_beside_a_stale_copy(place: int, store: Broken) -> None:
     shutil.copyfile(first, copy)
     why = store.plan().left[0].why
     assert why.startswith(f"first save the messages of commitlog/{copy.name} ")
-    copy.unlink()
+    assert follow(store.root, store.plan())
+    assert not copy.exists()
     repair.apply(store.plan(), in_place=True)
     assert record.raw == first.read_bytes()[record.position : record.position + record.size]
     gone = {one.physical_offset for one in whole if one.path == copy}

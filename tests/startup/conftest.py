@@ -9,12 +9,13 @@ from typing import Final
 
 import pytest
 
-from tests.broker.jars import VERSIONS, missing_tools
+from tests.broker.jars import VERSIONS, missing_tools, mixtures
 from tests.broker.jvm import Jvm
 from tests.startup.oracle import Oracle
 from tests.startup.small_store import write_small_store
 
-FURTHER_VERSIONS: Final = ("5.1.4", "5.2.0", "5.5.1")  # opened with --all-variants only
+# Opened with --all-variants only.
+FURTHER_VERSIONS: Final = ("5.1.4", "5.2.0", "5.3.4", "5.4.0", "5.5.1")
 SAMPLED_SCENARIOS: Final = ("crash", "batch-queue", "lmq")
 
 
@@ -34,6 +35,11 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     if left_out:
         config.hook.pytest_deselected(items=left_out)
         items[:] = chosen
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Say which releases run with modules of another one: the registry lacks their own."""
+    terminalreporter.write_line(f"mixed: {mixtures()}")
 
 
 def _in_sample(variant: object = None, name: str = "", oracle: str = "", **_: object) -> bool:

@@ -14,7 +14,7 @@ from rmqtool.startup.extension import Extension, ExtensionRules
 from tests import inflict
 from tests.startup.oracle import Oracle
 from tests.startup.test_against_stores import ALWAYS, compare, foretell
-from tests.stores import fixture_store, manifest
+from tests.stores import fixture_before, fixture_store, manifest
 
 QUEUE: Final = "ext-orders", 0
 LENGTH: Final = 100  # of a file: a unit of 20 bytes, three more, and the end mark
@@ -45,7 +45,7 @@ def test_overwritten(tmp_path: Path) -> None:
 @pytest.mark.broker
 def test_overwritten_for_a_store(oracle: Oracle, tmp_path: Path) -> None:
     """A real message store delivers what is foretold."""
-    name = f"rocketmq-{oracle.jvm.version}-ext"
+    name = fixture_before(oracle.jvm.version, "ext")
     (tmp_path / "kept").mkdir()
     root = _crashed(name, tmp_path / "kept")
     opened = tmp_path / "opened"

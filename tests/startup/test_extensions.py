@@ -13,7 +13,7 @@ from rmqtool.queues.kinds import as_units
 from tests.inflict import write_at
 from tests.startup.oracle import Oracle
 from tests.startup.test_against_stores import ALWAYS, compare, foretell
-from tests.stores import fixture_store, manifest
+from tests.stores import fixture_before, fixture_store, manifest
 
 pytestmark = pytest.mark.broker
 
@@ -32,7 +32,7 @@ def _spoil(root: Path) -> None:
 
 def test_pulls_fail(oracle: Oracle, tmp_path: Path) -> None:
     """Whole pulls before the unit are handed out, nothing after them; other queues are not hurt."""
-    name = f"rocketmq-{oracle.jvm.version}-ext"
+    name = fixture_before(oracle.jvm.version, "ext")
     (tmp_path / "kept").mkdir()
     root = fixture_store(name, tmp_path / "kept")
     settings = {**manifest(name)["settings"], **ALWAYS}

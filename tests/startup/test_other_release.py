@@ -24,6 +24,9 @@ PAIRS: Final = (
     ("5.5.1-crash", "5.3.3"),
     ("5.5.0-rocksdb", "5.5.1"),
     ("5.5.1-rocksdb-selective", "4.9.3"),
+    ("5.5.1-rocksdb-selective", "5.5.0"),
+    ("5.5.1-rocksdb-selective", "5.4.0"),
+    ("5.5.1-rocksdb", "5.4.0"),
 )
 
 
@@ -39,8 +42,9 @@ def test_delivers_what_is_read(fixture: str, version: str, tmp_path: Path) -> No
     conf.write_text(conf_text(settings))
     prediction = predict(open_store(root, conf), version)
     assert prediction.starts
+    is_read = all(one.part != "queues in RocksDB" for one in prediction.unread)
     expected = {
-        (queue.topic, queue.queue_id): queue.readable
+        (queue.topic, queue.queue_id): queue.readable if is_read or not queue.in_rocksdb else 0
         # Of queues in both, those in files are read: they come last.
         for queue in sorted(prediction.queues, key=lambda one: not one.in_rocksdb)
         if queue.topic.endswith(("orders", "rooms")) or "%LMQ%" in queue.topic
@@ -49,5 +53,7 @@ def test_delivers_what_is_read(fixture: str, version: str, tmp_path: Path) -> No
     with running_broker(version, tmp_path, settings) as broker:
         reader = PullConsumer(broker, "preflight")
         with reader:
-            found = {key: sum(1 for _ in reader.read(key[0], key[1])) for key in expected}
+            # Light queues have no route: by the topics before them the client knows the broker.
+            keys = sorted(expected, key=lambda key: key[0].startswith("%"))
+            found = {key: sum(1 for _ in reader.read(*key)) for key in keys}
     assert expected == found

@@ -16,7 +16,7 @@ from rmqtool.startup.pull import LogExtent, Pull
 from tests.inflict import write_at
 from tests.startup.oracle import Oracle
 from tests.startup.test_against_stores import ALWAYS, compare
-from tests.stores import fixture_store, manifest
+from tests.stores import fixture_before, fixture_store, manifest
 
 LENGTH: Final = 1 << 20
 UNITS: Final = 2_000
@@ -51,7 +51,7 @@ def test_odd_unit(offset: int, size: int, delivered: int) -> None:
 @pytest.mark.parametrize("size", SIZES)
 def test_judged(oracle: Oracle, size: int, tmp_path: Path) -> None:
     """A real store hands out as much, of a unit in a file that recovery does not look at."""
-    name = f"rocketmq-{oracle.jvm.version}-traffic"
+    name = fixture_before(oracle.jvm.version, "traffic")
     root = fixture_store(name, tmp_path)
     half = int(manifest(name)["settings"]["mappedFileSizeConsumeQueue"]) // 2
     for path in (root / "consumequeue").glob("*/*/*"):

@@ -22,7 +22,7 @@ from tests.damage_rocksdb import DAMAGES, table_of
 from tests.startup import harm
 from tests.startup.rocks_oracle import observe
 from tests.startup.small_store import SETTINGS, outlines, write_small_store
-from tests.stores import fixture_store, manifest
+from tests.stores import fixture_before, fixture_store, manifest
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -38,7 +38,7 @@ ROCKSDB: Final[dict[str, object]] = {**SETTINGS, "storeType": "defaultRocksDB"}
 COMBINED: Final[dict[str, object]] = {**SETTINGS, "rocksdbCQDoubleWriteEnable": True}
 ALL_FILES: Final = {"commitLogRecoverMaxNum": 1000}
 QUEUES: Final = "consumequeue"
-OF_ROCKSDB: Final = frozenset({"5.3.3", "5.5.0"})
+OF_ROCKSDB: Final = frozenset({"5.3.3", "5.3.4", "5.4.0", "5.5.0", "5.5.1"})
 JAVA_THREW: Final = -1  # a minimum that cannot be read
 TOPIC: Final = b"orders"
 PART: Final = 560  # of 700 messages, where the database of some trials ends
@@ -238,7 +238,7 @@ def test_fixture(oracle: Oracle, scenario: str, tmp_path: Path) -> None:
     """The same for what brokers wrote."""
     if oracle.jvm.version not in OF_ROCKSDB:
         pytest.skip("no queues in RocksDB, or an old store of them")
-    name = f"rocketmq-{oracle.jvm.version}-{scenario}"
+    name = fixture_before(oracle.jvm.version, scenario)
     kept = {"fileReservedTime": 500000, "haListenPort": 0}
     judge(oracle, fixture_store(name, tmp_path), {**manifest(name)["settings"], **kept})
 

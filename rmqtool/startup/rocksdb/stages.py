@@ -130,7 +130,8 @@ def rocks_stages(store: Store, plain: Model) -> RocksStages | None:
 # Stage 4 for RocksDB: which commitlog file recovery begins with, and what it dispatches.
 #
 # See CommitLog#recoverNormally, #recoverAbnormally, #isMappedFileMatchedRecover, 5.3.3 to 5.5.0;
-# CombineConsumeQueueStore#isMappedFileMatchedRecover, DefaultMessageStore#recover, 5.5.0.
+# CombineConsumeQueueStore#isMappedFileMatchedRecover, 5.4.0 and 5.5.0;
+# DefaultMessageStore#recover, 5.5.0.
 
 
 class RocksStartFile(StartFile):
@@ -196,7 +197,8 @@ class RocksStartFile(StartFile):
         agrees = all(offset <= one for one in model.further_offsets)
         if not model.rocksdb_settings.path or model.rocksdb_settings.rocksdb_leads:
             return agrees
-        if self._queued <= 0 or offset <= self._queued:  # 0: it has not been started before
+        is_skipped = model.rules.skips_unstarted_queues and self._queued <= 0
+        if is_skipped or offset <= self._queued:
             return agrees
         if model.rocksdb_settings.has_light_alone:
             return False
@@ -285,10 +287,10 @@ def _readable(
 ) -> int:
     """Give the messages that a consumer gets who pulls from the minimum on.
 
-    At a hole 5.3.3 sends consumers back to 0, over and over; newer releases throw for all units
-    that are read together with it.
-    Source: DefaultMessageStore#getMessage, RocksDBConsumeQueueTable#rangeQuery; observed, 5.3.3 and
-    5.5.0.
+    At a hole releases before 5.5.0 send consumers back to 0, over and over; 5.5.0 throws for all
+    units that are read together with it.
+    Source: DefaultMessageStore#getMessage, RocksDBConsumeQueue#iterateFrom0; observed, 5.3.3 to
+    5.5.1.
     """
     expected = np.arange(minimum, minimum + len(numbers))
     holes = np.flatnonzero(numbers != expected)

@@ -48,6 +48,7 @@ from rmqtool.repair.state.config import BOTH_BROKEN
 from tests import plain_store
 from tests.broker.jars import VERSIONS
 from tests.broker.jvm import Jvm
+from tests.repair.advice import follow
 from tests.repair.broker import damaged_case, survivors
 from tests.repair.broker.campaign_table import write_table
 from tests.repair.broker.damaged_case import HEAP_BYTES, Case, Queues
@@ -162,7 +163,7 @@ class Judge:
             one = replace(one, replica=None)
             plan = damaged_case.plan(one)
         for _ in range(ADVICE_FOLLOWED):
-            if not damaged_case.follow(one, plan):
+            if not follow(one.root, plan):
                 break
             self.counts["advice followed"] += 1
             plan = damaged_case.plan(one)

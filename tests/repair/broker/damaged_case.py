@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -120,26 +119,6 @@ def foretold(one: Case) -> Prediction:
     """Predict a start by the case's release."""
     settings = {**manifest(one.fixture)["settings"], **ALWAYS}
     return foretell(one.root, one.release, settings, HEAP_BYTES)
-
-
-def follow(one: Case, plan: Plan) -> bool:
-    """Do what the plan asks a person to do first, where it is about names of commitlog files."""
-    for left in plan.left:
-        paths = [one.root / name for name in re.findall(r"commitlog/\d+", left.why)]
-        if left.why.startswith("first exchange the names of "):
-            aside = one.root / "aside"
-            paths[0].rename(aside)
-            paths[1].rename(paths[0])
-            aside.rename(paths[1])
-        elif found := re.match(r"first rename \S+ to (\d+)", left.why):
-            assert not paths[0].with_name(found[1]).exists(), "never a name that is there"
-            paths[0].rename(paths[0].with_name(found[1]))
-        elif left.why.startswith("first move commitlog/"):
-            paths[0].unlink()
-        else:
-            continue
-        return True
-    return False
 
 
 def findings(one: Case, root: Path) -> list[Finding]:

@@ -53,6 +53,7 @@ def test_open(what: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("seed", "number"),
     [
+        (41, 87),
         (101, 206),
         (101, 975),
         (102, 420),
