@@ -19,10 +19,13 @@ from rmqtool.findings.registry_layout import FS_GAP, FS_NOLOG, FS_OWNER
 from rmqtool.plural import counted
 from rmqtool.repair.remedies import DLEDGER, renames
 from rmqtool.repair.state.absent import RESET
+from rmqtool.repair.state.offsets import CLAMPED, WAITING
 from rmqtool.startup.report import not_read
+from rmqtool.store.containers import unpacking
+from rmqtool.store.place import SEPARATOR
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Container, Iterator
 
     from rmqtool.doctor.examination import Examination, Host
     from rmqtool.findings.finding import Finding
@@ -32,6 +35,7 @@ KEEPS: Final = f"{CLEANS_FORCIBLY.name}=false"
 SHUTDOWN: Final = "sh bin/mqshutdown broker"
 BRIDGE: Final = "--bridge-missing"
 RESET_CONFIG: Final = "--reset-config"
+CLAMP: Final = "--clamp-offsets"
 PENDING: Final = ("--pending", "--output", "waiting.jsonl")
 FIRST: Final = "first "  # what a person has to do before a repair can be planned begins so
 
@@ -44,6 +48,7 @@ class AdviceStep:
     consequence: str  # what follows if nothing is done
     command: str = ""  # to run next, ready to be pasted; empty where no command can do it
     advice: str = ""  # what to do beside it, or instead of it; empty where the command is all
+    costs: bool = False  # whether the start costs something by this cause
 
 
 def steps_for(seen: Examination) -> list[AdviceStep]:
@@ -52,7 +57,11 @@ def steps_for(seen: Examination) -> list[AdviceStep]:
         return [_live(seen)]
     found = [*_around(seen), *_lengths(seen), *_of_log(seen)]
     if not found:
-        found = [*_unread(seen), *_by_hand(seen), *_repair(seen), *_left(seen)]
+        edits, left = list(_repair(seen)), list(_left(seen))
+        # A repair that saves nothing comes after what the start costs.
+        first = [] if any(one.costs for one in edits) else [one for one in left if one.costs]
+        rest = [one for one in left if one not in first]
+        found = [*_unread(seen), *_by_hand(seen), *first, *edits, *rest]
     return [*found, *_retention(seen)] if found else [*_retention(seen), _sound(seen)]
 
 
@@ -213,10 +222,26 @@ def _repair(seen: Examination) -> Iterator[AdviceStep]:
     if not plan.edits and not has_gap and not lacks_config:
         return
     options = ([BRIDGE] if has_gap else []) + ([RESET_CONFIG] if lacks_config else [])
-    words = [*seen.options.words, *options]
     restore = "if a copy of what is missing exists, put it back instead" if options else ""
-    command = shlex.join(["rmqtool", "repair", seen.store, *words, "--in-place"])
-    yield AdviceStep(_worst(seen), _consequence(seen), command, restore)
+    left = frozenset() if options else frozenset(one.path for one in plan.left)
+    yield AdviceStep(
+        _worst(seen, left),
+        _consequence(seen, left),
+        _repair_command(seen, *options),
+        restore,
+        costs=bool(_costs(seen, left)),
+    )
+
+
+def _repair_command(seen: Examination, *options: str) -> str:
+    """Give the command that repairs the store, or a copy of what an archive holds."""
+    words = [*seen.options.words, *options]
+    archive, separator, inside = seen.store.partition(SEPARATOR)
+    if seen.host is not None or not separator:
+        return shlex.join(["rmqtool", "repair", seen.store, *words, "--in-place"])
+    unpack = unpacking(archive, shlex.quote(archive))
+    repair = shlex.join(["rmqtool", "repair", posixpath.join("DIR", inside), *words, "--in-place"])
+    return f"mkdir DIR && {unpack} && {repair}"
 
 
 def _retention(seen: Examination) -> Iterator[AdviceStep]:
@@ -252,10 +277,19 @@ def _left(seen: Examination) -> Iterator[AdviceStep]:
         if _damage(seen):
             yield AdviceStep(_worst(seen), _consequence(seen), advice=_damage(seen)[0].repair)
         return
+    steps = seen.prediction.further if seen.prediction is not None else ()
     for one in plan.left:
         is_said = one.code in {FS_GAP, FS_OWNER} or one.why == RESET
-        if not is_said and not one.why.startswith(FIRST):
-            yield AdviceStep(f"{one.path}: {one.message}", one.code.consequence, advice=one.why)
+        if is_said or one.why.startswith(FIRST):
+            continue
+        costs = ", ".join(step.message for step in steps if step.path == one.path)
+        yield AdviceStep(
+            f"{one.path}: {one.message}",
+            f"starting it now costs: {costs}" if costs else one.code.consequence,
+            _repair_command(seen, CLAMP) if one.why in {CLAMPED, WAITING} else "",
+            one.why,
+            costs=bool(costs),
+        )
 
 
 def _sound(seen: Examination) -> AdviceStep:
@@ -291,41 +325,55 @@ def _is_harmful(seen: Examination) -> bool:
     return prediction is not None and (not prediction.starts or prediction.costs)
 
 
-def _consequence(seen: Examination) -> str:
-    """Say what a start costs; where that is nothing, what the worst finding does."""
+def _costs(seen: Examination, left: Container[str] = ()) -> list[str]:
+    """Say what a start costs, but for what files cost that no repair reaches."""
+    prediction = seen.prediction
+    if prediction is None or not prediction.costs:
+        return []
+    lost = prediction.lost.messages
+    parts = [
+        (lost, "message", "cut off the log"),
+        (prediction.unreachable, "message", "out of reach of consumers"),
+        (prediction.misdelivered.messages, "message", "delivered under another topic or queue"),
+        (prediction.unrouted.messages, "message", "without a route to them"),
+        (prediction.light.messages, "message", "missing in light queues"),
+        (prediction.timers_lost, "timer message", "never delivered"),
+        (len(prediction.segments_deleted) if lost else 0, "commitlog file", "deleted"),
+    ]
+    costs = [f"{counted(count, what)} {how}" for count, what, how in parts if count]
+    costs += [step.message for step in prediction.further if step.path not in left]
+    return costs + not_read(prediction)
+
+
+def _consequence(seen: Examination, left: Container[str] = ()) -> str:
+    """Say what a start costs; where that is nothing, what the worst finding does.
+
+    Args:
+        seen: the store.
+        left: files that no repair reaches: what they cost stands in steps of their own.
+    """
     prediction = seen.prediction
     if prediction is not None and prediction.refusals:
         return "the broker refuses to start"
     if prediction is not None and not prediction.starts:
         return "the broker never comes up"
-    if prediction is not None and prediction.costs:
-        segments = len(prediction.segments_deleted)
-        parts = [
-            (prediction.lost.messages, "message", "cut off the log"),
-            (prediction.unreachable, "message", "out of reach of consumers"),
-            (prediction.misdelivered.messages, "message", "delivered under another topic or queue"),
-            (prediction.unrouted.messages, "message", "without a route to them"),
-            (prediction.light.messages, "message", "missing in light queues"),
-            (prediction.timers_lost, "timer message", "never delivered"),
-            (segments, "commitlog file", "deleted"),
-        ]
-        costs = [f"{counted(count, what)} {how}" for count, what, how in parts if count]
-        costs += [step.message for step in prediction.further] + not_read(prediction)
+    if costs := _costs(seen, left):
         now = "" if seen.is_live else " now"
         return f"starting it{now} costs: {', '.join(costs)}"
-    if worst := _damage(seen):
+    if worst := _damage(seen, left):
         also = "; the start itself loses nothing" if prediction is not None else ""
         return f"{worst[0].code.consequence}{also}"
     return "starting the broker loses nothing"
 
 
-def _damage(seen: Examination) -> list[Finding]:
-    return [finding for finding in seen.findings if finding.severity is Severity.DAMAGE]
+def _damage(seen: Examination, left: Container[str] = ()) -> list[Finding]:
+    found = [finding for finding in seen.findings if finding.severity is Severity.DAMAGE]
+    return [finding for finding in found if finding.path not in left] or found
 
 
-def _worst(seen: Examination) -> str:
+def _worst(seen: Examination, left: Container[str] = ()) -> str:
     """Say what the worst finding is: of the log where it is damaged, as the rest follows it."""
-    found = _damage(seen) or [
+    found = _damage(seen, left) or [
         finding for finding in seen.findings if finding.severity is Severity.WARNING
     ]
     if not found:

@@ -31,6 +31,7 @@ from rmqtool.rows import rows_of
 from rmqtool.startup.load import Refusal
 from rmqtool.startup.prediction import Loss, TopicLoss
 from tests import inflict
+from tests.cli.run import rmqtool
 from tests.stores import broker_conf, fixture_store, held_by_another
 
 TRAFFIC: Final = "rocketmq-5.3.3-traffic"
@@ -382,3 +383,49 @@ def test_late_timers(see: See, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     assert 1 == exit_code(seen)
     assert 0 == main([*only.command.split()[1:], "--quiet"])
     assert 2 == len((tmp_path / "waiting.jsonl").read_text().splitlines())
+
+
+def test_each_cause_has_its_own_consequence(see: See, tmp_path: Path) -> None:
+    """What costs most comes first, and what a repair cannot save is not said of it."""
+    store = fixture_store(TRAFFIC, tmp_path)
+    newest = inflict.segment_at(store, -1)
+    empty = newest.with_name(f"{int(newest.name) + newest.stat().st_size:020}")
+    empty.write_bytes(b"")
+    for name in ("consumerOffset.json", "consumerOffset.json.bak"):
+        (store / "config" / name).write_bytes(b"")
+    (store / "abort").write_bytes(b"")
+    first, then, *_ = steps_for(see("empty file and offsets", store))
+    assert first.cause.startswith("config/consumerOffset.json: it cannot be parsed")
+    assert re.search("costs: [0-9]+ consumer groups start over", first.consequence)
+    assert "" == first.command
+    assert then.cause == f"FS-LEN {empty.relative_to(store)}: the last file is empty"
+    assert "group" not in then.consequence
+    assert "rmqtool repair store --in-place" == then.command
+
+
+def test_offsets_ahead(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where an option cures it, the command has it, and it does."""
+    monkeypatch.chdir(tmp_path)
+    store = fixture_store(TRAFFIC, tmp_path)
+    path = store / "config" / "consumerOffset.json"
+    path.write_text(re.sub(r"\b(\d+):\d+", r"\1:1000000", path.read_text()))
+    step = steps_for(examine_store(RepairOptions("store")))[0]
+    assert "rmqtool repair store --clamp-offsets --in-place" == step.command
+    assert 0 == main([*step.command.split()[1:], "--yes", "--quiet"])
+    (only,) = steps_for(examine_store(RepairOptions("store")))
+    assert "start the broker" == only.advice
+
+
+def test_archive(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The command unpacks the archive, and repairs what was in it."""
+    monkeypatch.chdir(tmp_path)
+    store = fixture_store(TRAFFIC, tmp_path)
+    inflict.zero_sector(where=0.5)(store)
+    shutil.make_archive("store", "gztar", tmp_path, "store")
+    shutil.rmtree(store)
+    told = rmqtool("doctor", "store.tar.gz", "--format", "json", cwd=tmp_path)
+    (step,) = orjson.loads(told.out)["steps"]
+    unpack, separator, words = step["command"].rpartition(" && ")
+    assert separator
+    subprocess.run(unpack, shell=True, check=True)  # noqa: S602 - it is to be pasted
+    assert 0 == main([*words.split()[1:], "--yes", "--quiet"])
