@@ -9,6 +9,7 @@ import numpy as np
 
 from rmqtool.formats import java, properties
 from rmqtool.formats.sys_flag import SysFlag
+from rmqtool.judge.bridge import BRIDGE_TOPIC
 from rmqtool.machine.arrays import distinct, is_in
 from rmqtool.messages.wanted import Holds, Wanted, holds
 from rmqtool.plural import counted
@@ -41,6 +42,7 @@ class Choice(NamedTuple):
     delivered: int  # delayed copies that were left out, as their messages lie in their topics
     held: int  # half messages and timer copies that were left out
     own: int  # records of brokers' own topics
+    bridges: int  # records that a repair has put over damage
     # queues that the group has no offset for, with wanted messages
     without_offset: frozenset[tuple[str, int]]
 
@@ -57,17 +59,19 @@ def chosen(batch: Batch, columns: Int64s, wanted: Wanted) -> Choice:
     topics: dict[int, str] = {}
     # By the topics' numbers: a batch may have as many topics as records.
     kind_of = np.zeros(len(batch.topics), np.int8)
-    is_wanted = np.ones(len(batch.topics), np.bool_)
+    is_wanted, bridges = np.ones(len(batch.topics), np.bool_), 0
     for number in np.flatnonzero(np.bincount(numbers)).tolist():
         topics[number] = topic = java.text(batch.topics[number])
         kind = holds(topic)
         kind_of[number] = kind.value
         if kind in {Holds.MESSAGES, Holds.NOTES}:
             is_wanted[number] = wanted.is_topic(topic)
+        if batch.topics[number] == BRIDGE_TOPIC:
+            is_wanted[number], bridges = False, int((numbers == number).sum())
     ends = columns[row.SYS_FLAG] & SysFlag.TRANSACTION_ROLLBACK_TYPE
     is_all = wanted.is_all and not ends.any() and is_wanted.all()
     if is_all and all(kind_of[number] == Holds.MESSAGES.value for number in topics):
-        return Choice(np.arange(len(numbers)), {}, 0, 0, 0, frozenset())
+        return Choice(np.arange(len(numbers)), {}, 0, 0, 0, 0, frozenset())
     of_records, is_kept = kind_of[numbers], is_wanted[numbers]
     kinds: dict[Holds, Bools] = {kind: of_records == kind.value for kind in Holds}
     own = int((kinds[Holds.NOTES] & ~is_kept).sum())
@@ -105,6 +109,7 @@ def chosen(batch: Batch, columns: Int64s, wanted: Wanted) -> Choice:
         int(is_delivered.sum()),
         int(is_held.sum()),
         own,
+        bridges,
         without_offset,
     )
 

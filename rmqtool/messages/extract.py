@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from itertools import chain
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
 
     from rmqtool.errors import StoreError
     from rmqtool.findings.finding import Finding
+    from rmqtool.ledger.account import LossAccount
     from rmqtool.messages.options import ExtractOptions
     from rmqtool.messages.part import PartMessages
     from rmqtool.relog.sources import LogSource
@@ -54,6 +56,9 @@ class Extracted:
     delivered_copies: int = 0  # delayed copies that were left out
     held_copies: int = 0  # half messages and timer copies that were left out
     own_records: int = 0  # records of brokers' own topics
+    bridges: int = 0  # records that a repair has put over damage
+    # what each store has lost, where that is known and is not nothing
+    lost: dict[str, LossAccount] = field(default_factory=dict)
     # queues that the group has no offset for: all of them was taken
     without_offset: set[tuple[str, int]] = field(default_factory=set)
     # open transactions, where those were asked for
@@ -75,6 +80,7 @@ class Extracted:
         self.delivered_copies += found.delivered
         self.held_copies += found.held
         self.own_records += found.own
+        self.bridges += found.bridges
         self.without_offset |= found.without_offset
         self.expired |= found.expired
         if found.unread is not None and str(found.unread) not in map(str, self.unread):
@@ -132,6 +138,8 @@ class ExtractRun:
                     file.binary.write(chunk)
                 if table is not None:
                     table.put(found.tables)
+            if done.gaps or done.damaged or done.bridges:
+                self._count_lost(done)
             keep.close()
             done.bytes += 0 if table is None else table.length
         return done
@@ -148,6 +156,15 @@ class ExtractRun:
                     done.damaged_files += found
                     done.gaps += len(found)
                     done.unread += unread
+
+    def _count_lost(self, done: Extracted) -> None:
+        """Count what the stores have lost: no extract has it."""
+        from rmqtool.startup.account import lost_of  # sound stores do without it
+
+        for path, store in self._stores:
+            account = lost_of(store)
+            if account is not None and account.messages:
+                done.lost[path] = account
 
     def _choices(self, done: Extracted, advance: Callable[[int], None]) -> Iterator[Wanted]:
         """Give what is wanted of each store, with what has to be read for it."""
@@ -232,6 +249,8 @@ def sentences(done: Extracted, group: str | None) -> Iterator[str]:
         )
     for file in done.damaged_files[:_SHOWN]:
         yield f"{file.path}: {file.message} ({file.code})"
+    for path, account in done.lost.items():
+        yield f"{account.sentence()}: rmqtool doctor {shlex.quote(path)} lists them"
     if done.damaged:
         yield f"{counted(done.damaged, 'damaged message')}: see column code"
     if done.without_offset:

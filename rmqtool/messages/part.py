@@ -63,6 +63,7 @@ class PartMessages:
     delivered: int = 0  # delayed copies that were left out
     held: int = 0  # half messages and timer copies that were left out
     own: int = 0  # records of brokers' own topics
+    bridges: int = 0  # records that a repair has put over damage
     # queues that the group has no offset for
     without_offset: set[tuple[str, int]] = field(default_factory=set)
     unread: UnreadablePath | None = None  # why the rest of the part could not be read
@@ -93,6 +94,7 @@ class PartMessages:
         self.delivered += piece.delivered
         self.held += piece.held
         self.own += piece.own
+        self.bridges += piece.bridges
         self.without_offset |= piece.without_offset
 
 
@@ -321,6 +323,7 @@ def _left_out(choice: Choice) -> PartMessages:
         delivered=choice.delivered,
         held=choice.held,
         own=choice.own,
+        bridges=choice.bridges,
         without_offset=set(choice.without_offset),
     )
 

@@ -36,8 +36,11 @@ def account_of(
         codes: what a validation of it found.
         version: of the broker; None is the release that wrote the store.
     """
-    if not may_have_lost(codes):
-        return LossAccount()
+    return lost_of(store, version) if may_have_lost(codes) else LossAccount()
+
+
+def lost_of(store: Store, version: str | None = None) -> LossAccount | None:
+    """Count what a store has lost, whatever a validation finds; see `account_of`."""
     try:
         return counted_by(predict(store, version, reads_all=True))
     except RmqtoolError:

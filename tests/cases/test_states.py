@@ -18,6 +18,8 @@ from rmqtool.doctor.examination import examine_store
 from rmqtool.doctor.report import exit_code
 from rmqtool.errors import NotSound
 from rmqtool.findings.catalogue import Severity
+from rmqtool.messages.extract import ExtractRun, sentences
+from rmqtool.messages.options import ExtractOptions
 from rmqtool.relog.options import LogOptions, Positions, QueueOffsets
 from rmqtool.relog.work import LogRun
 from rmqtool.repair.options import RepairOptions
@@ -174,10 +176,20 @@ def test_loss_is_not_forgotten(store: Broken) -> None:
     assert 50 < len(gone)
     inflict.write_at(log, begin, bytes(end - begin))
     assert gone == lost_of(store.root, store.conf, store.version)
+    assert f"{len(gone)} messages are already lost" in " ".join(said_by_extract(store))
     repair.apply(store.plan(), in_place=True)
     assert gone == lost_of(store.root, store.conf, store.version)
+    assert f"{len(gone)} messages are already lost" in " ".join(said_by_extract(store))
     seen = examine_store(RepairOptions(str(store.root), broker_conf=store.conf))
     assert (len(gone), 0, []) == (seen.missing, exit_code(seen), store.findings())
+
+
+def said_by_extract(store: Broken) -> list[str]:
+    """Extract all of a store, and give what is said of it."""
+    output = store.root.parent / "messages.jsonl"
+    output.unlink(missing_ok=True)
+    run = ExtractRun(ExtractOptions((str(store.root),), str(output), broker_conf=store.conf))
+    return list(sentences(run.run(), None))
 
 
 def test_fewer_queues_to_read(store: Broken) -> None:
