@@ -90,6 +90,18 @@ def test_writer_is_confined(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     assert {"default": wanted, "offset": wanted[:3]} == rows_of(tmp_path / "made", PATH)
 
 
+def test_long_rows(tmp_path: Path) -> None:
+    """Rows that together are longer than a frame are written, however many are put at a time."""
+    wanted = [(b"%06d" % number + bytes(60_000), b"value") for number in range(500)]
+    with (
+        OutputDirectory(tmp_path / "made") as tree,
+        DatabaseWriter(tree, ("default",)) as writer,
+    ):
+        writer.put("default", wanted)
+        writer.finish()
+    assert {"default": wanted} == rows_of(tmp_path / "made", PATH)
+
+
 @pytest.mark.parametrize("how", ["killed", "full", "killed while it ends"])
 def test_writer_fails(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, how: str) -> None:
     """A process that is killed, or finds no room, is an error that says so; nothing stays."""
