@@ -7,6 +7,7 @@ import shutil
 import signal
 import time
 from contextlib import suppress
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -22,11 +23,12 @@ from rmqtool.store import rocksdb_cell, rocksdb_database, rocksdb_idle
 from rmqtool.store.place import Place
 from rmqtool.store.rocksdb_cell import Cell, CellFailed, limits
 from rmqtool.store.rocksdb_database import Database
+from rmqtool.store.rocksdb_frames import LARGEST_KEY
 from rmqtool.store.rocksdb_idle import databases_wait
 from rmqtool.store.rocksdb_manifest import read_log, read_manifest
 from rmqtool.store.rocksdb_table import check_table, crc32c
 from tests.hostile.generators import queues
-from tests.rocksdb import NAMES, databases, fixture, rows_of, state_of
+from tests.rocksdb import NAMES, databases, edit, fixture, rows_of, state_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -329,6 +331,19 @@ def test_in_sum(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(rocksdb_cell, "_start", None)  # it is not even started
         with pytest.raises(DamagedDatabase, match="more time of a processor"):
             read()
+
+
+def test_long_key(tmp_path: Path) -> None:
+    """A key that is longer than any ends the rows with a reason; those before it are there."""
+    directory = fixture(QUEUES, tmp_path) / "config/topics"
+    before = rows_of(directory, "config/topics")["default"]
+    edit(directory, put={b"\xff" * (LARGEST_KEY + 1): b"{}"})
+    with Database(Place.of(directory), "config/topics") as database:
+        rows = database.rows("default")
+        found = [pair for batch in islice(rows, 1) for pair in batch.items()]
+        with pytest.raises(DamagedDatabase, match="a key is too long: 65,537 bytes"):
+            next(rows)
+    assert before == found
 
 
 def test_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
