@@ -6,6 +6,7 @@ Each call of the system that changes something counts, not only the convenient o
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
 
 import pytest
@@ -25,6 +26,10 @@ CHANGING_METHODS = {
 }  # fmt: skip
 OPENING = {"O_APPEND", "O_CREAT", "O_RDWR", "O_TMPFILE", "O_TRUNC", "O_WRONLY"}
 MODULES = {"shutil", "tempfile"}
+CONNECTING = re.compile(
+    r"(asyncio|ftplib|http|smtplib|socketserver|ssl|urllib\.request|urllib3|xmlrpc)\b|socket\.\*"
+)
+PURE_OF_SOCKET = {"AF_INET", "AF_INET6", "inet_ntop", "inet_pton"}
 READING_OF_SHUTIL = {"get_terminal_size", "which", "disk_usage"}
 
 
@@ -32,6 +37,23 @@ def test_only_writers_write() -> None:
     """No other module calls, or names, what changes files."""
     found = {name: [*changing(tree)] for name, tree in modules() if layer(name) != "writing"}
     assert {} == {name: calls for name, calls in found.items() if calls}
+
+
+def test_only_sending_connects() -> None:
+    """No other room opens a connection: Spark, and stores in buckets, by their libraries alone."""
+    found = {name: [*connecting(tree)] for name, tree in modules()}
+    assert {"sending"} == {layer(name) for name, places in found.items() if places}
+
+
+def connecting(tree: ast.Module) -> Iterator[str]:
+    """Yield line and text of whatever opens a connection, as far as can be read."""
+    for node in ast.walk(tree):
+        names = [one.name for one in node.names] if isinstance(node, ast.Import) else []
+        if isinstance(node, ast.ImportFrom) and node.module:
+            names = [node.module, *(f"{node.module}.{one.name}" for one in node.names)]
+        if isinstance(node, ast.Attribute) and ast.unparse(node.value) == "socket":
+            names = [] if node.attr in PURE_OF_SOCKET else ["socket.*"]
+        yield from (f"{node.lineno} {name}" for name in names if CONNECTING.match(name))  # type: ignore[attr-defined]
 
 
 def changing(tree: ast.Module) -> Iterator[str]:

@@ -116,7 +116,7 @@ class OpenArchives:
         self._say(path, copy)
 
     def _copy(self, source: OpenFile) -> TemporaryCopy:
-        return self._kept.enter_context(TemporaryCopy(self.limit, source.size))
+        return self._kept.enter_context(TemporaryCopy(self.limit, source.stored))
 
     def _say(self, path: str, copy: TemporaryCopy) -> None:
         self.notes.append(

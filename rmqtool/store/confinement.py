@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
 
+MORE_SECONDS: Final = 2  # until SIGKILL: where both limits are one, no SIGXCPU tells the cause
 NOWHERE: Final = "/dev/null"  # what a library insists on writing goes there
 SPARE_USERS: Final = 2_000_000_000  # from here on, numbers that no system gives to anybody
 FEW: Final = 1 << 16  # users that a container has
@@ -127,7 +128,10 @@ def _limit(limits: Limits) -> None:
     for kind, most in wanted.items():
         hard = resource.getrlimit(kind)[1]
         least = most if hard == resource.RLIM_INFINITY else min(most, hard)
-        resource.setrlimit(kind, (least, least))
+        end = least
+        if kind == resource.RLIMIT_CPU and hard == resource.RLIM_INFINITY:
+            end += MORE_SECONDS
+        resource.setrlimit(kind, (least, end))
 
 
 def _drop_bound(library: ctypes.CDLL) -> None:

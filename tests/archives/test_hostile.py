@@ -22,8 +22,9 @@ from rmqtool.archives.tarred import EXTENSION_BYTES
 from rmqtool.cli.exits import DONE, IN_PART, NOT_DONE
 from rmqtool.cli.main import main
 from rmqtool.errors import RmqtoolError, UnreadablePath, WriteFailed
-from rmqtool.store.entry import EntryKind
+from rmqtool.store.entry import EntryKind, stored_bytes
 from rmqtool.store.place import Place
+from rmqtool.writing import temporary_copy
 from rmqtool.writing.temporary_copy import TemporaryCopy
 from tests.archives.packed import END, PACKERS, block, header
 from tests.stores import fixture_store
@@ -181,6 +182,37 @@ def test_bomb(tmp_path: Path, ending: str) -> None:
         raw.write(gzip.compress(zeros, 1))
     with pytest.raises(WriteFailed, match="unpacked, it has more than 1,048,576 bytes"):
         read(tmp_path / f"s.{ending}", raw.getvalue(), 1 << 20)
+
+
+def test_limit_of_an_archive(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without a limit it is the size of the archive that bounds it; a hole has no size."""
+    raw = gzip.compress(bytes(64 << 20), 1)
+    monkeypatch.setattr(temporary_copy, "FREE_BYTES", 1 << 20)
+    path = tmp_path / "s.tar.gz"
+    with pytest.raises(WriteFailed, match=f"more than {(1 << 20) + 64 * len(raw):,} bytes"):
+        read(path, raw)
+    with path.open("wb") as file:
+        file.write(raw)
+        file.truncate(100 << 20)
+    most = (1 << 20) + 64 * stored_bytes(path.stat())
+    with pytest.raises(WriteFailed, match=f"more than {most:,} bytes"), opening() as opened:
+        opened.add(str(path), lambda _: None)
+
+
+def test_shared_bytes(tmp_path: Path) -> None:
+    """Of two members of a zip that claim the same bytes one has them."""
+    raw = zipped({"store/a": b"of a", "store/b": b"of b"})
+    end = raw.rindex(b"PK\5\6")
+    second = raw.index(b"PK\1\2", raw.index(b"PK\1\2") + 4)
+    raw = raw[: second + 42] + bytes(4) + raw[second + 46 : end] + raw[end:]  # where its head is
+    path = tmp_path / "s.zip"
+    path.write_bytes(raw)
+    with opening() as opened:
+        store = opened.add(str(path), lambda _: None).child("store")
+        names = [name for name, _ in store.names()]
+        assert not opened.is_whole
+        assert [b"of a"] == [store.child(name).read(9) for name in names if name == "a"]
+        assert "b" not in names or not store.child("b").read(9)
 
 
 def zipped(members: dict[str, bytes]) -> bytes:

@@ -6,19 +6,21 @@ Unlike `races`, both run at the same time: what the library itself looks up is r
 root writes (`repair`, `rebuild`, `linked`, `output`), the stranger exchanges the undo directory, or
 the staged directory, for one of his own, full of links that lead out of the store. Where root reads
 (`directory`, `files`), he exchanges a database, or its files, for links to root's. A try is wrong
-when anything outside has changed, or is in what a command says.
+when anything outside has changed, or is in what a command says. How often names were exchanged
+while commands ran is counted: a way in which none was shows nothing.
 """
 
 from __future__ import annotations
 
 import argparse
 import ctypes
+import mmap
 import os
 import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Final, NamedTuple, NoReturn
@@ -41,6 +43,7 @@ WAYS: Final = (*WRITING, *READING)
 EXCHANGE: Final = 2  # RENAME_EXCHANGE
 NUMBERS: Final = range(1, 60)  # of what an edit stages
 SECONDS: Final = 300
+PROGRAM: Final = (sys.executable, "-m", "rmqtool")
 SLOWLY: Final = 0.4  # a whole database is read meanwhile
 LIBRARY: Final = ctypes.CDLL(None, use_errno=True)
 QUEUES: Final = "consumequeue"
@@ -107,8 +110,15 @@ def _undo_directory(made: Scene, way: str) -> Attack:
     return Attack(made.store, "rmqtool-discard-", ".evil")
 
 
-def exchange_for_ever(attack: Attack) -> NoReturn:
-    """Be the stranger."""
+class Try(NamedTuple):
+    """What a try has shown."""
+
+    wrong: str  # empty when nothing was
+    exchanges: int  # of names, while commands ran
+
+
+def exchange_for_ever(attack: Attack, counter: mmap.mmap) -> NoReturn:
+    """Be the stranger; count what succeeds."""
     os.setgroups([])
     os.setgid(NOBODY)
     os.setuid(NOBODY)
@@ -118,20 +128,22 @@ def exchange_for_ever(attack: Attack) -> NoReturn:
         with os.scandir(here) as found:
             names = [one.name for one in found if one.name.startswith(attack.prefix)]
         for name in names or [""]:
-            LIBRARY.renameat2(here, name.encode(), here, evil, EXCHANGE)
+            if not LIBRARY.renameat2(here, name.encode(), here, evil, EXCHANGE):
+                counter[:] = (int.from_bytes(counter[:]) + 1).to_bytes(len(counter))
             time.sleep(attack.pause * int.from_bytes(os.urandom(1)) / 255)
 
 
 @contextmanager
-def stranger(attack: Attack) -> Iterator[None]:
-    """Let him exchange names until the block ends."""
+def stranger(attack: Attack) -> Iterator[mmap.mmap]:
+    """Let him exchange names until the block ends; give what counts them."""
+    counter = mmap.mmap(-1, 8)  # both have it
     child = os.fork()
     if not child:
         with suppress(BaseException):
-            exchange_for_ever(attack)
+            exchange_for_ever(attack, counter)
         os._exit(1)
     try:
-        yield
+        yield counter
     finally:
         os.kill(child, signal.SIGKILL)
         os.waitpid(child, 0)
@@ -152,38 +164,51 @@ def commands(made: Scene, way: str) -> Iterator[list[str]]:
         yield ["repair" if way == "linked" else way, store, "--in-place", "--yes"]
 
 
-def wrong_after(way: str) -> str:
-    """Try once; say what is wrong, or nothing."""
+def tried(way: str, program: Sequence[str] = PROGRAM) -> Try:
+    """Try once.
+
+    Args:
+        way: of the attack.
+        program: what root runs, with the words of commands.
+    """
     with scene(0, IN_ROCKSDB, spare if way in READING else damage_rocksdb) as made:
         attack = prepare(made, way)
-        before, secret = made.seen(), SECRET[:20]
-        with stranger(attack):
-            for words in commands(made, way):
-                line = [sys.executable, "-m", "rmqtool", *words]
-                done = subprocess.run(line, capture_output=True, timeout=SECONDS, check=False)  # noqa: S603
-                said = done.stdout + done.stderr
-                if secret in said or secret.hex().encode() in said.replace(b" ", b""):
-                    return f"{words[0]} says what is root's"
-                if b"Traceback" in said or done.returncode not in {0, 1, 2, 3}:
-                    return f"{words[0]} ended with {done.returncode}: {said[-300:]!r}"
-        if before != made.seen():
-            return "something outside has changed"
+        before = made.seen()
+        with stranger(attack) as counter:
+            wrong = next(filter(None, (_wrong(program, one) for one in commands(made, way))), "")
+            count = int.from_bytes(counter[:])
+        if not wrong and before != made.seen():
+            wrong = "something outside has changed"
+    return Try(wrong, count)
+
+
+def _wrong(program: Sequence[str], words: list[str]) -> str:
+    """Run a command; say what is wrong with what it says, or nothing."""
+    secret = SECRET[:20]
+    done = subprocess.run([*program, *words], capture_output=True, timeout=SECONDS, check=False)  # noqa: S603
+    said = done.stdout + done.stderr
+    if secret in said or secret.hex().encode() in said.replace(b" ", b""):
+        return f"{words[0]} says what is root's"
+    if b"Traceback" in said or done.returncode not in {0, 1, 2, 3}:
+        return f"{words[0]} ended with {done.returncode}: {said[-300:]!r}"
     return ""
 
 
 def main() -> int:
-    """Print a row for each way; 1 when a try was wrong."""
+    """Print a row for each way; 1 when a try was wrong, or none was one."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--way", nargs="+", choices=WAYS, default=[*WAYS])
     parser.add_argument("--tries", type=int, default=30)
     asked = parser.parse_args()
     failed = 0
     for way in asked.way:
-        wrong = [what for what in (wrong_after(way) for _ in range(asked.tries)) if what]
+        found = [tried(way) for _ in range(asked.tries)]
+        wrong = [one.wrong for one in found if one.wrong]
+        count = sum(one.exchanges for one in found)
         for what in sorted({*wrong}):
             print(f"{way} | {what}")
-        print(f"{way} | {asked.tries} tries | {len(wrong)} wrong", flush=True)
-        failed += len(wrong)
+        print(f"{way} | {asked.tries} tries | {count:,} exchanges | {len(wrong)} wrong", flush=True)
+        failed += len(wrong) + (not count)
     return int(failed > 0)
 
 

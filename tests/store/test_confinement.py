@@ -17,7 +17,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from rmqtool.check.options import ValidateOptions
+from rmqtool.check.validate import validate
 from rmqtool.errors import DamagedDatabase, UnreadablePath, WriteFailed
+from rmqtool.findings.registry_rocksdb import RD_OPEN
 from rmqtool.store import rocksdb_cell
 from rmqtool.store import rocksdb_database as rocksdb_files
 from rmqtool.store.confinement import FILTER, LANDLOCK, spare_user
@@ -88,6 +91,18 @@ def test_writer_is_confined(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     assert {os.geteuid()} == {one.stat().st_uid for one in files}
     assert not {one.name for one in files} & {"LOG", "LOCK", "rocksdict-config.json"}
     assert {"default": wanted, "offset": wanted[:3]} == rows_of(tmp_path / "made", PATH)
+
+
+def test_long_rows(tmp_path: Path) -> None:
+    """Rows that together are longer than a frame are written, however many are put at a time."""
+    wanted = [(b"%06d" % number + bytes(60_000), b"value") for number in range(500)]
+    with (
+        OutputDirectory(tmp_path / "made") as tree,
+        DatabaseWriter(tree, ("default",)) as writer,
+    ):
+        writer.put("default", wanted)
+        writer.finish()
+    assert {"default": wanted} == rows_of(tmp_path / "made", PATH)
 
 
 @pytest.mark.parametrize("how", ["killed", "full", "killed while it ends"])
@@ -167,7 +182,7 @@ class Rdict:
 
 
 def test_hostile_library(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A database that has taken over the library is an error, and has learnt nothing."""
+    """A database that has taken over the library is an error and a row, and has learnt nothing."""
     secret = tmp_path / "secret"
     secret.write_text("a secret of the user")
     library = tmp_path / "library"
@@ -181,6 +196,10 @@ def test_hostile_library(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
     assert "MANIFEST" in own
     assert ["PermissionError"] == [secrets]
     assert ["OSError"] * 3 == others
+    rows = [one for one in validate(ValidateOptions(str(store))) if one.path == PATH]
+    assert [(RD_OPEN, f"RocksDB: {caught.value.reason}")] == [
+        (one.code, one.message) for one in rows
+    ]
 
 
 FORGER: Final = r"""

@@ -7,6 +7,7 @@ import shutil
 import signal
 import time
 from contextlib import suppress
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -16,14 +17,18 @@ from hypothesis import strategies as st
 
 from rmqtool.errors import DamagedDatabase, UnreadablePath
 from rmqtool.formats.rocksdb_families import reader_of
-from rmqtool.store import rocksdb_cell
+from rmqtool.formats.rocksdb_queue import unit_key
+from rmqtool.queues.rocks import RocksQueues
+from rmqtool.store import rocksdb_cell, rocksdb_database, rocksdb_idle
 from rmqtool.store.place import Place
 from rmqtool.store.rocksdb_cell import Cell, CellFailed, limits
 from rmqtool.store.rocksdb_database import Database
+from rmqtool.store.rocksdb_frames import LARGEST_KEY
 from rmqtool.store.rocksdb_idle import databases_wait
 from rmqtool.store.rocksdb_manifest import read_log, read_manifest
 from rmqtool.store.rocksdb_table import check_table, crc32c
-from tests.rocksdb import NAMES, databases, fixture, rows_of, state_of
+from tests.hostile.generators import queues
+from tests.rocksdb import NAMES, databases, edit, fixture, rows_of, state_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -298,6 +303,47 @@ def test_silence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         Database(Place.of(directory), "consumequeue")
     assert time.monotonic() - begin < rocksdb_cell.SILENCE_SECONDS + MARGIN
     assert [] == [*temporary.iterdir()]
+
+
+def test_in_sum(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What took too much time of a processor is not opened again; names are paid for together."""
+    store = queues(tmp_path / "store", 1500)
+    place = Place.of(store / "consumequeue")
+    with (store / "consumequeue/000998.sst").open("wb") as file:
+        file.truncate(1 << 40)  # a hole, which pays for nothing
+    with Database(place, "consumequeue") as database:
+        assert database.size < 1 << 30
+        with pytest.raises(DamagedDatabase, match="the names of its queues cost more"):
+            len(RocksQueues(database).ends)
+    monkeypatch.setattr(rocksdb_idle, "FREE_SECONDS", 1.0)
+    monkeypatch.setattr(rocksdb_database, "SECONDS_A_GIB", 0)
+    begin, end = unit_key(b"k" * 60_000, 0, 0), b"\xff"
+
+    def read() -> None:
+        with Database(place, "consumequeue") as opened:
+            while True:
+                opened.last("default", begin, end)
+
+    with databases_wait():
+        with pytest.raises(DamagedDatabase, match="more time of a processor"):
+            read()
+        assert 0 == rocksdb_idle.free_seconds(str(store))
+        monkeypatch.setattr(rocksdb_cell, "_start", None)  # it is not even started
+        with pytest.raises(DamagedDatabase, match="more time of a processor"):
+            read()
+
+
+def test_long_key(tmp_path: Path) -> None:
+    """A key that is longer than any ends the rows with a reason; those before it are there."""
+    directory = fixture(QUEUES, tmp_path) / "config/topics"
+    before = rows_of(directory, "config/topics")["default"]
+    edit(directory, put={b"\xff" * (LARGEST_KEY + 1): b"{}"})
+    with Database(Place.of(directory), "config/topics") as database:
+        rows = database.rows("default")
+        found = [pair for batch in islice(rows, 1) for pair in batch.items()]
+        with pytest.raises(DamagedDatabase, match="a key is too long: 65,537 bytes"):
+            next(rows)
+    assert before == found
 
 
 def test_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shlex
 import sys
 import time
@@ -31,20 +32,18 @@ def circumstances(words: Sequence[str], version: str) -> Circumstances:
         words: the command line, without the program's name.
         version: of rmqtool.
     """
-    import socket  # few runs write a document
-
     return Circumstances(
         command=shlex.join(["rmqtool", *words]),
         version=f"rmqtool {version}, Python {sys.version.split()[0]}",
         user=_user(),
-        host=socket.gethostname(),
+        host=os.uname().nodename,
         clock_ms=round(time.time() * 1000),
         zone=time.strftime("%z"),
     )
 
 
 def _user() -> str:
-    import getpass
+    import getpass  # few runs write a document
 
     try:
         return getpass.getuser()
