@@ -197,3 +197,24 @@ def _expired(root: Path, start: int) -> list[bytes]:
     """Give the keys of units of messages before a physical offset."""
     rows = rocksdb.rows_of(root / "consumequeue", "consumequeue")["default"]
     return [key for key, value in rows if int.from_bytes(value[:8], "big") < start]
+
+
+@pytest.mark.broker
+@pytest.mark.all_variants
+@pytest.mark.parametrize(("version", "count"), [("5.3.3", 0), ("5.5.0", 0), ("5.5.1", 1)])
+def test_real_brokers_and_changed_pops(version: str, count: int, tmp_path: Path) -> None:
+    """A changed invisible time with the same end deletes the record of a popped message."""
+    settings = {**SMALL_GEOMETRY, "popConsumerKVServiceInit": True}
+    end = (int(time.time()) + 3600) * 1000
+    with running_broker(version, tmp_path, settings) as broker:
+        broker.create_topic(TOPIC, 1)
+        broker.controller.getSubscriptionGroupManager().findSubscriptionGroupConfig("bugs")
+        service = broker.controller.getPopConsumerService()
+        more = (False,) if version != "5.3.3" else ()
+        seen = []
+        for before, after in ((1, 2), (2, 2), (2, 2)):
+            times = (end - 60_000, 60_000 + before, end - 30_000, 30_000 + after)
+            service.changeInvisibilityDuration(*times, "bugs", TOPIC, 0, 7, *more)
+            records = service.getPopConsumerStore().scanExpiredRecords(0, end + 1000, 9)
+            seen.append(records.size())
+    assert seen == [1, count, count]
