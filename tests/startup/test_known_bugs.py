@@ -13,8 +13,11 @@ from rmqtool.check.validate import validate
 from rmqtool.startup import predict
 from rmqtool.startup.report import steps
 from rmqtool.store.tree import open_store
+from tests import rocksdb
+from tests.broker.bare_store import BareStore
 from tests.broker.broker import SMALL_GEOMETRY, conf_text, running_broker
 from tests.broker.direct import put_direct
+from tests.broker.jvm import Jvm
 from tests.broker.message import UNIQUE_KEY, Outgoing
 from tests.broker.producer import Producer
 from tests.startup.test_against_stores import ALWAYS
@@ -154,3 +157,64 @@ def test_real_brokers_and_recalled_timers(version: str, tmp_path: Path) -> None:
     is_back = version == "5.5.0"
     assert unread == ([("recalled timers", 1)] if is_back else [])
     assert int(is_back) == _delivered(home, version, dict(IN_ROCKSDB), due / 1000)
+
+
+@pytest.mark.broker
+@pytest.mark.all_variants
+@pytest.mark.parametrize(
+    ("version", "is_native", "is_kept"),
+    [("5.5.0", False, False), ("5.5.1", True, False), ("5.5.1", False, True)],
+)
+def test_real_stores_and_expired_units(
+    version: str, is_native: bool, is_kept: bool, tmp_path: Path
+) -> None:
+    """A compaction drops units of expired messages, but in 5.5.1 without its native filter."""
+    name = "rocketmq-5.5.0-rocksdb-crash"
+    root = fixture_store(name, tmp_path)
+    min((root / "commitlog").iterdir()).unlink()
+    start = int(min((root / "commitlog").iterdir()).name)
+    assert _expired(root, start)
+    (tmp_path / "jvm").mkdir()
+    with Jvm(version, tmp_path / "jvm") as jvm:
+        if version == "5.5.1":
+            native = jvm.rocketmq("store.rocksdb.CqCompactionFilterJni")
+            assert native.isLoaded()
+            if not is_native:  # as on a machine that cannot load it
+                field = jvm.gateway.jvm.java.lang.Class.forName(
+                    "org.apache.rocketmq.store.rocksdb.CqCompactionFilterJni"
+                ).getDeclaredField("loaded")
+                field.setAccessible(True)
+                field.setBoolean(None, False)
+        opened = BareStore(jvm, root, {**manifest(name)["settings"], **ALWAYS})
+        assert opened.load()
+        opened.store.start()
+        opened.store.getQueueStore().cleanExpired(start)
+        opened.store.shutdown()
+    assert is_kept == bool(_expired(root, start))
+
+
+def _expired(root: Path, start: int) -> list[bytes]:
+    """Give the keys of units of messages before a physical offset."""
+    rows = rocksdb.rows_of(root / "consumequeue", "consumequeue")["default"]
+    return [key for key, value in rows if int.from_bytes(value[:8], "big") < start]
+
+
+@pytest.mark.broker
+@pytest.mark.all_variants
+@pytest.mark.parametrize(("version", "count"), [("5.3.3", 0), ("5.5.0", 0), ("5.5.1", 1)])
+def test_real_brokers_and_changed_pops(version: str, count: int, tmp_path: Path) -> None:
+    """A changed invisible time with the same end deletes the record of a popped message."""
+    settings = {**SMALL_GEOMETRY, "popConsumerKVServiceInit": True}
+    end = (int(time.time()) + 3600) * 1000
+    with running_broker(version, tmp_path, settings) as broker:
+        broker.create_topic(TOPIC, 1)
+        broker.controller.getSubscriptionGroupManager().findSubscriptionGroupConfig("bugs")
+        service = broker.controller.getPopConsumerService()
+        more = (False,) if version != "5.3.3" else ()
+        seen = []
+        for before, after in ((1, 2), (2, 2), (2, 2)):
+            times = (end - 60_000, 60_000 + before, end - 30_000, 30_000 + after)
+            service.changeInvisibilityDuration(*times, "bugs", TOPIC, 0, 7, *more)
+            records = service.getPopConsumerStore().scanExpiredRecords(0, end + 1000, 9)
+            seen.append(records.size())
+    assert seen == [1, count, count]
