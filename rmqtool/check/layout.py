@@ -129,7 +129,8 @@ def mapped_files(
 
 
 def _judge(inspection: Inspection) -> FileJudge:
-    return FileJudge(inspection.store.lock_held, inspection.unread)
+    skips = inspection.scope.release.skips_directories
+    return FileJudge(inspection.store.lock_held, inspection.unread, skips_directories=skips)
 
 
 def _is_misnamed(files: MappedFiles) -> bool:

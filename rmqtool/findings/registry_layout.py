@@ -100,8 +100,11 @@ FS_DIR: Final = Code(
     "FS-DIR",
     WARNING,
     Owner.FILES,
+    also=(DAMAGE,),
+    when="damage for releases before 5.1.0, which refuse to start",
     meaning="a mapped-file directory holds a sub-directory",
-    consequence="4.9 takes it for a file of wrong length and refuses to start; 5.x skips it",
+    consequence="releases before 5.1.0 take it for a file of wrong length and refuse to start; "
+    "later ones skip it",
     remedy="move it away",
     command=STARTUP,
 )
