@@ -293,26 +293,40 @@ def _left(seen: Examination) -> Iterator[AdviceStep]:
 
 
 def _sound(seen: Examination) -> AdviceStep:
-    host = seen.host
-    who = "" if host is None or host.owner == host.user else f" as {host.owner}"
+    """Give the last step: what to do with a store in which nothing is to be repaired."""
     if not seen.is_whole_store:
         consequence = "only a whole store tells whether a broker starts on it"
         command = shlex.join(["rmqtool", "info", seen.store])
         return AdviceStep(
             f"nothing is damaged in this {seen.about.recognised_as}", consequence, command
         )
-    if _is_harmful(seen) and seen.prediction is not None and seen.prediction.timers_lost:
-        command = shlex.join(["rmqtool", "extract", seen.store, *PENDING])
+    return _costly(seen) if _is_harmful(seen) else _start(seen)
+
+
+def _costly(seen: Examination) -> AdviceStep:
+    """Give what helps where a start costs something that no repair saves."""
+    words, advice = ["rmqtool", "startup", seen.store], ""
+    if seen.prediction is not None and seen.prediction.timers_lost:
+        words = ["rmqtool", "extract", seen.store, *PENDING]
         advice = "this keeps what waits; once a broker runs, rmqtool send gives it the messages"
-        return AdviceStep("nothing is damaged", _consequence(seen), command, advice)
-    if _is_harmful(seen):
-        command = shlex.join(["rmqtool", "startup", seen.store])
-        return AdviceStep("nothing is damaged", _consequence(seen), command)
+    return AdviceStep("nothing is damaged", _consequence(seen), shlex.join(words), advice)
+
+
+def _start(seen: Examination) -> AdviceStep:
+    """Let the broker be started, unless it goes by a configuration that was not looked at."""
+    host = seen.host
+    who = "" if host is None or host.owner == host.user else f" as {host.owner}"
     if seen.missing:
         return AdviceStep(_worst(seen), _consequence(seen), advice=f"start the broker{who}")
     if seen.prediction is None:
         cause = "nothing is damaged, and a start cannot be predicted"
         return AdviceStep(cause, "no loss is known of", advice=f"start the broker{who}")
+    if seen.conf_beside:
+        return AdviceStep(
+            f"nothing is damaged, but {seen.conf_beside} was not looked at",
+            "a broker that starts by it may refuse other lengths, or look for files elsewhere",
+            shlex.join(["rmqtool", "doctor", seen.store, "--broker-conf", seen.conf_beside]),
+        )
     cost = "nothing is lost by starting"
     if seen.prediction.retention is not None:
         cost = "starting loses nothing; what the broker deletes later stands above"

@@ -41,6 +41,9 @@ if TYPE_CHECKING:
     from rmqtool.store.tree import Store
 
 
+CONFS: Final = ("conf/broker.conf", "broker.conf")  # beside a store
+
+
 @dataclass(frozen=True, slots=True)
 class Examination:
     """What the other rooms know."""
@@ -62,6 +65,8 @@ class Examination:
     lengths: list[WrongLength] = field(default_factory=list)  # that are configured wrongly
     # rows of `tables/lost_messages.py`
     lost_messages: list[dict[str, Any]] = field(default_factory=list)
+    # a broker.conf that lies beside the store and was not given; empty for none
+    conf_beside: str = ""
     is_release_assumed: bool = False  # nothing tells the major line of the release that wrote it
 
     @property
@@ -143,9 +148,19 @@ def examine_store(
         not_planned=not_planned,
         account=account,
         lost_messages=plan.lost_messages if plan else lost_messages(store, findings, numbers),
+        conf_beside="" if options.broker_conf else conf_beside(store),
         is_release_assumed=is_assumed,
         lengths=list(wrong_lengths(store, Version.parse(options.broker_version or about.rules_of))),
     )
+
+
+def conf_beside(store: Store) -> str:
+    """Give the path of a broker.conf that lies where the broker of a store may have it."""
+    if not store.root.is_local:
+        return ""
+    above = os.path.dirname(os.path.abspath(store.root.location))  # noqa: PTH100, PTH120 - a text
+    found = (os.path.join(above, name) for name in CONFS)  # noqa: PTH118 - likewise
+    return next(filter(os.path.isfile, found), "")
 
 
 def _asked(options: RepairOptions) -> ValidateOptions:

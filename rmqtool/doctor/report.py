@@ -189,6 +189,9 @@ def _lines(seen: Examination) -> Iterator[tuple[str, str]]:
     if prediction is not None or seen.missing:
         yield "lost already", _missing(seen)
     yield "checked", _checked(seen)
+    if seen.options.broker_conf is None and seen.is_whole_store:
+        place = f"{seen.conf_beside} was not looked at" if seen.conf_beside else "none was given"
+        yield "broker.conf", f"{place}: --broker-conf FILE"
     ignored = [finding.message for finding in seen.findings if finding.code == BC_KEY]
     yield from (("broker.conf", message) for message in ignored[:SHOWN_KEYS])
     if len(ignored) > SHOWN_KEYS:

@@ -429,3 +429,21 @@ def test_archive(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert separator
     subprocess.run(unpack, shell=True, check=True)  # noqa: S602 - it is to be pasted
     assert 0 == main([*words.split()[1:], "--yes", "--quiet"])
+
+
+@pytest.mark.parametrize("name", ["conf/broker.conf", "broker.conf"])
+def test_configuration_beside(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A broker.conf beside a sound store is asked for before the broker is started."""
+    monkeypatch.chdir(tmp_path)
+    store, conf = fixture_store(TRAFFIC, tmp_path), tmp_path / name
+    (only,) = steps_for(examine_store(RepairOptions("store")))
+    assert "start the broker" == only.advice
+    conf.parent.mkdir(exist_ok=True)
+    conf.write_text("mappedFileSizeCommitLog=1073741824\n")
+    seen = examine_store(RepairOptions("store"))
+    (only,) = steps_for(seen)
+    assert f"rmqtool doctor store --broker-conf {conf}" == only.command
+    assert f"{conf} was not looked at" in screen_of(seen, 400)
+    told = examine_store(RepairOptions("store", broker_conf=str(conf)))
+    assert "mappedFileSizeCommitLog=131072" in steps_for(told)[0].command
+    assert store.is_dir()
