@@ -266,5 +266,7 @@ def test_is_what_a_consumer_gets(
         for group, drain in store.drains.items():
             found = drain(broker, expected[group].total())
             got = Counter((one.properties["UNIQ_KEY"], one.body) for one in found)
-            assert expected[group] == got
+            # A busy machine outlasts the time in which a popped message is hidden: it comes again.
+            assert set(expected[group]) == set(got)
+            assert {1} == set(expected[group].values())
             assert found
