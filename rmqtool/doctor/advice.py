@@ -247,7 +247,7 @@ def _repair_command(seen: Examination, *options: str) -> str:
 def _retention(seen: Examination) -> Iterator[AdviceStep]:
     """Yield what keeps messages that no group has consumed and that the broker deletes soon."""
     expiring = seen.prediction and seen.prediction.retention
-    if not expiring or not expiring.messages_unconsumed:
+    if not expiring or expiring.messages_unconsumed == 0:
         return
     conf = seen.options.broker_conf
     if conf is not None:

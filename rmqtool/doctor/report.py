@@ -85,7 +85,7 @@ DIAGNOSIS: Final = Table(
         Column(
             "messages_unconsumed",
             Type.INT64,
-            "of these, messages that no consumer group has consumed",
+            "of these, messages that no consumer group has consumed; null: not counted",
             "messages",
         ),
         Column("verdict", Type.TEXT, "of the validation, a few words"),

@@ -10,10 +10,12 @@ MappedFileQueue#deleteExpiredFileByTime, 4.9.3 to 5.5.1.
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from rmqtool.broker.conf import DELETE_WHEN, FULL_PERCENT, RESERVED_HOURS, parse_integer
 from rmqtool.broker.names import LMQ_PREFIX, is_system_topic
+from rmqtool.errors import RmqtoolError
 from rmqtool.plural import counted
 from rmqtool.query.groups import committed_offsets
 from rmqtool.queues.discovery import Queues
@@ -36,8 +38,10 @@ class Retention(NamedTuple):
 
     paths: tuple[str, ...]  # of these files, the oldest first
     files: int  # that the log has then, these among them
-    messages_deleted_soon: int  # of queues that consumers read, as far as they lie in these files
-    messages_unconsumed: int  # of these, such that no consumer group has consumed
+    # of queues that consumers read, as far as they lie in these files; None: a queue is unreadable
+    messages_deleted_soon: int | None
+    # of these, such that no consumer group has consumed; None likewise
+    messages_unconsumed: int | None
     hours: tuple[int, ...]  # of the day, by the broker's clock, in which it deletes; sorted
     reserved_hours: int  # fileReservedTime
     full_percent: int  # of the disk; used more than that, it deletes them at once
@@ -53,6 +57,8 @@ class Retention(NamedTuple):
     @property
     def what(self) -> str:
         """What goes."""
+        if self.messages_deleted_soon is None:
+            return f"{self.which}, whose messages cannot be counted"
         unconsumed = (
             f", {self.messages_unconsumed:,} consumed by no group"
             if self.messages_unconsumed
@@ -83,9 +89,6 @@ def retention(store: Store, model: Model, now_ms: int) -> Retention | None:
         store: as the release sees it.
         model: after the start.
         now_ms: when the broker starts, ms since 1970.
-
-    Raises:
-        UnreadablePath: a queue cannot be read.
     """
     conf, version = store.broker_conf, model.rules.version
     hours = RESERVED_HOURS.of(conf, version)
@@ -93,7 +96,9 @@ def retention(store: Store, model: Model, now_ms: int) -> Retention | None:
     old = list(_expired(files, now_ms - hours * HOUR_MS))
     if not old:
         return None
-    messages, unconsumed = _messages(store, files[0].start, old[-1][0].end)
+    messages, unconsumed = None, None
+    with suppress(RmqtoolError):  # a queue or an offset cannot be read: its own finding says so
+        messages, unconsumed = _messages(store, files[0].start, old[-1][0].end)
     percent = min(max(FULL_PERCENT.of(conf, version), 10), 95)
     return Retention(
         paths=tuple(file.path for file, _ in old),

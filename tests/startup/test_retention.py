@@ -8,9 +8,11 @@ from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
+from unittest.mock import patch
 
 import pytest
 
+from rmqtool.errors import UnreadablePath
 from rmqtool.startup import predict
 from rmqtool.startup.report import steps, verdict
 from rmqtool.store.tree import open_store
@@ -155,8 +157,21 @@ def test_unconsumed(tmp_path: Path) -> None:
     (root / "config" / "consumerOffset.json.bak").unlink(missing_ok=True)
     nobody = predict(open_store(root, conf), now_ms=now()).retention
     assert nobody is not None
-    assert 0 < found.messages_unconsumed < nobody.messages_unconsumed
+    assert 0 < (found.messages_unconsumed or 0) < (nobody.messages_unconsumed or 0)
     assert {nobody.messages_unconsumed} == {one.messages_deleted_soon for one in (found, nobody)}
+
+
+def test_unreadable_queue(tmp_path: Path) -> None:
+    """Where a queue cannot be read the files are named all the same, and no number is given."""
+    root, conf = aged(CASES[0], "4.9.3", tmp_path)
+    (root / "config" / "consumerOffset.json").unlink()
+    (root / "config" / "consumerOffset.json.bak").unlink(missing_ok=True)
+    refused = UnreadablePath(path="consumequeue", reason="it cannot be read")
+    with patch("rmqtool.startup.retention.Queues", side_effect=refused):
+        found = predict(open_store(root, conf), now_ms=now()).retention
+    assert found is not None
+    assert (found.messages_deleted_soon, found.messages_unconsumed) == (None, None)
+    assert found.what.endswith("of 3 commitlog files, whose messages cannot be counted")
 
 
 @pytest.mark.parametrize(
