@@ -126,6 +126,12 @@ def _store_type(text: str) -> str | None:
     return ROCKSDB_STORE if (kind or "").lower() == ROCKSDB_STORE.lower() else kind
 
 
+def _full_percent(text: str) -> int | None:
+    """Read diskMaxUsedSpaceRatio: MessageStoreConfig#getDiskMaxUsedSpaceRatio keeps to 10 to 95."""
+    number = parse_integer(text)
+    return None if number is None else min(max(number, 10), 95)
+
+
 def _flag(name: str, *, default: bool = False) -> Key[bool]:
     return Key(name, default, parse_boolean, "true or false")
 
@@ -191,7 +197,7 @@ BROKER_ID: Final = Key("brokerId", 0, parse_long, "a number without spaces")
 # What it deletes.
 RESERVED_HOURS: Final = _number("fileReservedTime", 72)
 DELETE_WHEN: Final = _word("deleteWhen", "04")
-FULL_PERCENT: Final = _number("diskMaxUsedSpaceRatio", 75)
+FULL_PERCENT: Final = Key("diskMaxUsedSpaceRatio", 75, _full_percent, "a number without spaces")
 CLEANS_FORCIBLY: Final = _flag("cleanFileForciblyEnable", default=True)
 
 # What keeps queues or offsets elsewhere.

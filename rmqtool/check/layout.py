@@ -129,8 +129,12 @@ def mapped_files(
 
 
 def _judge(inspection: Inspection) -> FileJudge:
-    skips = inspection.scope.release.skips_directories
-    return FileJudge(inspection.store.lock_held, inspection.unread, skips_directories=skips)
+    scope = inspection.scope
+    return FileJudge(
+        inspection.store.lock_held,
+        inspection.unread,
+        skips_directories=lambda: scope.release.skips_directories,
+    )
 
 
 def _is_misnamed(files: MappedFiles) -> bool:

@@ -51,7 +51,8 @@ class FileJudge:
     is_live: Callable[[], bool | None]  # tells whether a broker runs on it
     # gives the finding of something that cannot be read
     unread: Callable[[str, UnreadablePath], Finding] = unread_finding
-    skips_directories: bool = True  # whether the release does, or refuses to start
+    # tells whether the release skips directories, or refuses to start
+    skips_directories: Callable[[], bool] = lambda: True
 
     def files(
         self, files: MappedFiles, is_said: Callable[[Oddity], bool] = lambda _: False
@@ -89,7 +90,7 @@ class FileJudge:
             case OddityKind.FOREIGN_NAME | OddityKind.SHORT_NAME:
                 yield finding(FS_NAME, at, expected=expected, actual=actual)
             case OddityKind.DIRECTORY:
-                severity = None if self.skips_directories else Severity.DAMAGE
+                severity = None if self.skips_directories() else Severity.DAMAGE
                 yield finding(FS_DIR, at, severity=severity)
             case OddityKind.ODD_LENGTH | OddityKind.EMPTY_FILE if files is not None:
                 yield self._of_length(oddity, files)

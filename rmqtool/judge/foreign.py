@@ -9,12 +9,19 @@ Source: MessageExtEncoder, CommitLog#checkMessageAndReturnSize, which looks at n
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from rmqtool.errors import UnreadablePath
+from rmqtool.findings.finding import At, finding
+from rmqtool.findings.registry_commitlog import CL_FOREIGN
 from rmqtool.formats.message import MESSAGE_MAGIC_BYTES, MESSAGE_MIDDLES, MESSAGE_PREFIX, middle_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
+
+    from rmqtool.findings.finding import Finding
+    from rmqtool.store.segment import Segment
 
 HEAD_BYTES: Final = MESSAGE_PREFIX.size + max(one.size for one in MESSAGE_MIDDLES.values())
 FEWEST: Final = 3  # files; of two nobody can say which is the other one's
@@ -57,6 +64,21 @@ def foreign_files(heads: Iterable[tuple[int, bytes]]) -> frozenset[int]:
     return frozenset(
         one.start for number, one in enumerate(firsts) if _is_foreign(firsts, number, one)
     )
+
+
+def foreign_segments(segments: Sequence[Segment]) -> list[Segment]:
+    """Give the files of a log that another broker wrote; one that cannot be read is none."""
+    heads = []
+    for segment in segments if len(segments) >= FEWEST else ():
+        with suppress(UnreadablePath), segment.open() as file:
+            heads.append((segment.start, file.read_at(0, HEAD_BYTES)))
+    starts = foreign_files(heads)
+    return [segment for segment in segments if segment.start in starts]
+
+
+def of_foreign(segment: Segment) -> Finding:
+    """Give the finding of such a file."""
+    return finding(CL_FOREIGN, At(segment.path))
 
 
 def _is_foreign(firsts: Sequence[FirstRecord], number: int, one: FirstRecord) -> bool:

@@ -99,7 +99,6 @@ def retention(store: Store, model: Model, now_ms: int) -> Retention | None:
     messages, unconsumed = None, None
     with suppress(RmqtoolError):  # a queue or an offset cannot be read: its own finding says so
         messages, unconsumed = _messages(store, files[0].start, old[-1][0].end)
-    percent = min(max(FULL_PERCENT.of(conf, version), 10), 95)
     return Retention(
         paths=tuple(file.path for file, _ in old),
         files=len(files),
@@ -107,7 +106,7 @@ def retention(store: Store, model: Model, now_ms: int) -> Retention | None:
         messages_unconsumed=unconsumed,
         hours=tuple(_hours(DELETE_WHEN.of(conf, version))),
         reserved_hours=hours,
-        full_percent=percent,
+        full_percent=FULL_PERCENT.of(conf, version),
         hours_to_keep=(now_ms - min(changed for _, changed in old)) // HOUR_MS + 1 + DEFAULT_HOURS,
     )
 

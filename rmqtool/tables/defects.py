@@ -7,13 +7,17 @@ is wrong with a file as a whole, or with one file beside another, is a row whose
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
+from rmqtool.broker.rules import Rules
 from rmqtool.errors import UnreadablePath
 from rmqtool.findings.catalogue import Severity
 from rmqtool.findings.registry_layout import FS_GAP, FS_LEN, FS_READ
 from rmqtool.judge.files import FileJudge, no_log
+from rmqtool.judge.foreign import foreign_segments, of_foreign
 from rmqtool.store.artefact import ArtefactKind
+from rmqtool.store.release import written_by
 from rmqtool.tables.inputs import logs_of
 from rmqtool.tables.record_tables import DEFECT
 from rmqtool.tables.selection import EVERYTHING
@@ -53,13 +57,18 @@ def log_defects(store: Store, view: View, selection: Selection) -> Iterator[Find
     """
     if (selection.offsets, selection.store_time) != (EVERYTHING, EVERYTHING):
         return
-    judge = FileJudge(store.lock_held)
+    judge = FileJudge(store.lock_held, skips_directories=partial(_skips_directories, store))
     for files in logs_of(store, view):
+        yield from map(of_foreign, foreign_segments(files.segments))
         for file in judge.files(files):
             if is_damage(file) and file.code not in IN_THE_LOG:
                 yield file
     if view.branch in STORE_LOGS:
         yield from no_log(store, lambda: _queues_with_files(store))
+
+
+def _skips_directories(store: Store) -> bool:
+    return Rules(written_by(store).version).skips_directories
 
 
 def log_damage(

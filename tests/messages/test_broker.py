@@ -268,5 +268,5 @@ def test_is_what_a_consumer_gets(
             got = Counter((one.properties["UNIQ_KEY"], one.body) for one in found)
             # A busy machine outlasts the time in which a popped message is hidden: it comes again.
             assert set(expected[group]) == set(got)
-            assert {1} == set(expected[group].values())
+            assert expected[group] <= got
             assert found

@@ -5,7 +5,6 @@ Source: DefaultMessageStore#load, CommitLog#recoverNormally, 4.9.3 to 5.5.0.
 
 from __future__ import annotations
 
-from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Final
@@ -22,8 +21,8 @@ from rmqtool.engine import results_travel
 from rmqtool.errors import DamagedDatabase, UnreadablePath
 from rmqtool.findings.catalogue import Severity
 from rmqtool.findings.finding import At, finding
-from rmqtool.findings.registry_commitlog import CL_FOREIGN, CL_TIME, CL_TOPIC, CL_TRANREF, DL_ENTRY
-from rmqtool.judge.foreign import HEAD_BYTES, foreign_files
+from rmqtool.findings.registry_commitlog import CL_TIME, CL_TOPIC, CL_TRANREF, DL_ENTRY
+from rmqtool.judge.foreign import foreign_segments, of_foreign
 from rmqtool.judge.message import RecordOptions
 from rmqtool.machine.arrays import is_in
 from rmqtool.scan.batch import Extent, ScanOptions
@@ -95,7 +94,7 @@ class LogPass:
         foreign = foreign_segments(read)
         facts.foreign = frozenset(one.start for one in foreign)
         for one in foreign:
-            facts.lost.add(one.start, one.end, finding(CL_FOREIGN, At(one.path)))
+            facts.lost.add(one.start, one.end, of_foreign(one))
         if begin is not None:
             yield from begin()
         for log in logs:
@@ -407,13 +406,3 @@ def _at(log: LogReader, place: int) -> At:
     except UnreadablePath:
         return at
     return At(at.path, at.position, None, place, *queue) if queue else at
-
-
-def foreign_segments(segments: Sequence[Segment]) -> list[Segment]:
-    """Give the files of a log that another broker wrote; one that cannot be read is none."""
-    heads = []
-    for segment in segments:
-        with suppress(UnreadablePath), segment.open() as file:
-            heads.append((segment.start, file.read_at(0, HEAD_BYTES)))
-    starts = foreign_files(heads)
-    return [segment for segment in segments if segment.start in starts]
