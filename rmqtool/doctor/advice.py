@@ -62,7 +62,11 @@ def steps_for(seen: Examination) -> list[AdviceStep]:
         first = [] if any(one.costs for one in edits) else [one for one in left if one.costs]
         rest = [one for one in left if one not in first]
         found = [*_unread(seen), *_by_hand(seen), *first, *edits, *rest]
-    return [*found, *_retention(seen)] if found else [*_retention(seen), _sound(seen)]
+    if found:
+        return [*found, *_retention(seen)]
+    # A configuration that was not looked at may keep the files for longer.
+    last = _sound(seen)
+    return [last, *_retention(seen)] if seen.conf_beside else [*_retention(seen), last]
 
 
 def _live(seen: Examination) -> AdviceStep:

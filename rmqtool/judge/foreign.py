@@ -12,7 +12,7 @@ from __future__ import annotations
 from contextlib import suppress
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from rmqtool.errors import UnreadablePath
+from rmqtool.errors import NotSound, UnreadablePath
 from rmqtool.findings.finding import At, finding
 from rmqtool.findings.registry_commitlog import CL_FOREIGN
 from rmqtool.formats.message import MESSAGE_MAGIC_BYTES, MESSAGE_MIDDLES, MESSAGE_PREFIX, middle_of
@@ -74,6 +74,16 @@ def foreign_segments(segments: Sequence[Segment]) -> list[Segment]:
             heads.append((segment.start, file.read_at(0, HEAD_BYTES)))
     starts = foreign_files(heads)
     return [segment for segment in segments if segment.start in starts]
+
+
+def refuse_foreign(segments: Sequence[Segment]) -> None:
+    """Refuse to derive anything from a log with such a file.
+
+    Raises:
+        NotSound: queues and index would lead to messages of another broker.
+    """
+    for segment in foreign_segments(segments):
+        raise NotSound(path=segment.path, harm=CL_FOREIGN.meaning, instead=CL_FOREIGN.remedy)
 
 
 def of_foreign(segment: Segment) -> Finding:

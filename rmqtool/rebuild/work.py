@@ -17,6 +17,7 @@ from rmqtool.derive.settings import run_units
 from rmqtool.engine import chosen, results_travel
 from rmqtool.errors import NoSuchQueue, NotAStore, Trouble, UnreadablePath, UsageError
 from rmqtool.findings.registry_layout import FS_READ
+from rmqtool.judge.foreign import refuse_foreign
 from rmqtool.queues.discovery import Queues
 from rmqtool.rebuild.comparing import ComparingSink
 from rmqtool.rebuild.consume_queue import QueueBuilder, QueueOptions, QueueSink
@@ -105,6 +106,7 @@ def rebuild(options: RebuildOptions, *, advance: Advance = lambda _: None) -> Re
 
     Raises:
         NoSuchQueue: the log has no record of the topic or queue; nothing was written.
+        NotSound: a file of the log is another broker's; nothing was written.
         NotAStore: there is no commitlog.
         UsageError: an option is not for queues in RocksDB.
         UnreadablePath: in place, and a segment cannot be read.
@@ -344,6 +346,8 @@ def _open(options: RebuildOptions) -> Store:
     store = replace(open_store(options.store, options.broker_conf), follows_conf=True)
     if not store.commitlog:
         raise NotAStore(path=str(store.asked.place), reason="has no commitlog to rebuild from")
+    if options.in_place or options.output is not None:
+        refuse_foreign(store.commitlog.segments)
     types = store_types(store, options)
     own = store_types(store, replace(options, store_type=None))
     if options.in_place and options.target.has_queues and types != own:

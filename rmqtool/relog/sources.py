@@ -16,6 +16,7 @@ from rmqtool.formats.message import (
     SMALLEST_RECORD,
     decode,
 )
+from rmqtool.judge.foreign import refuse_foreign
 from rmqtool.relog.chunk import Gap
 from rmqtool.relog.take import TakeOptions, TakeRecords, take
 from rmqtool.scan import columns as row
@@ -100,7 +101,7 @@ class LogSource:
 
 
 def source_of(path: str, broker_conf: str | None) -> LogSource:
-    """Open a source. Raises StoreError: it is not one, or cannot be read."""
+    """Open a source. Raises StoreError, RepairError: it is none, or another broker's in part."""
     place = place_of(path)
     if path.endswith(RECORDS):
         entry = place.stat()
@@ -111,6 +112,7 @@ def source_of(path: str, broker_conf: str | None) -> LogSource:
     old, log = store.old_commitlog.segments, store.commitlog.segments
     if not old and not log:
         raise NotAStore(path=path, reason="has no commitlog to take records from")
+    refuse_foreign(log)
     if store.lock_held():  # a file may be read before its end is written, and the next one later
         last = last_used_start(log)
         log = tuple(one for one in log if one.start <= last)

@@ -49,10 +49,11 @@ class Retention(NamedTuple):
 
     @property
     def when(self) -> str:
-        """When it deletes them, if the disk has room."""
+        """When it deletes them: in these hours, or as soon as the disk is fuller than it may be."""
+        full = f"as soon as {self.full_percent}% of the disk are used"
         if not self.hours:
-            return "once the disk is full"
-        return f"each day at {', '.join(f'{hour:02}:00' for hour in self.hours)}"
+            return full
+        return f"each day at {', '.join(f'{hour:02}:00' for hour in self.hours)}, or {full}"
 
     @property
     def what(self) -> str:

@@ -8,9 +8,11 @@ import shutil
 import struct
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from rmqtool import rebuild, repair
+from rmqtool.check.index import index_set
 from rmqtool.check.options import ValidateOptions
 from rmqtool.check.validate import validate
 from rmqtool.doctor.advice import steps_for
@@ -20,7 +22,10 @@ from rmqtool.errors import NotSound
 from rmqtool.findings.catalogue import Severity
 from rmqtool.messages.extract import ExtractRun, sentences
 from rmqtool.messages.options import ExtractOptions
+from rmqtool.rebuild.options import RebuildOptions, Target
+from rmqtool.rebuild.work import rebuild as rebuild_all
 from rmqtool.relog.options import LogOptions, Positions, QueueOffsets
+from rmqtool.relog.sources import source_of
 from rmqtool.relog.work import LogRun
 from rmqtool.repair.options import RepairOptions
 from rmqtool.startup import predict
@@ -230,6 +235,24 @@ def test_index_of_another_log(store: Broken, tmp_path: Path) -> None:
     assert [] == store.findings()
 
 
+def test_large_index_of_another_log(
+    store: Broken, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What waits is bounded, and the first entries decide: the answers are the same."""
+    (tmp_path / "other").mkdir()
+    sound = fixture_store("rocketmq-5.5.0-traffic", tmp_path / "other")
+    inflict.write_at(
+        min((store.root / "index").iterdir()), 2100, np.random.default_rng(1).bytes(2000)
+    )
+    damaged = store.findings()
+    monkeypatch.setattr(index_set, "MOST_HELD", 100)
+    assert damaged == store.findings()
+    put_from(sound, store, "index")
+    found = [one for one in store.findings() if one.severity is Severity.DAMAGE]
+    assert len(list((store.root / "index").iterdir())) == len(found)
+    assert "the index of another log" in found[0].message
+
+
 def test_file_of_another_broker(store: Broken, tmp_path: Path) -> None:
     """One finding says it, its messages are none of this broker's; what it displaced is lost."""
     second = plain_store.segments(store.root)[1]
@@ -249,6 +272,15 @@ def test_file_of_another_broker(store: Broken, tmp_path: Path) -> None:
     assert (step.command, step.cause.partition(":")[0]) == ("", name)
     assert "put back the broker's own file" in step.advice
     assert [] == store.plan().edits
+    new = str(tmp_path / "new")
+    for target in Target:
+        with pytest.raises(NotSound, match="another broker"):
+            rebuild_all(RebuildOptions(str(store.root), target=target, in_place=True))
+        with pytest.raises(NotSound, match="another broker"):
+            rebuild_all(RebuildOptions(str(store.root), target=target, output=new))
+    with pytest.raises(NotSound, match="another broker"):
+        source_of(str(store.root), store.conf)
+    assert not (tmp_path / "new").exists()
     second.rename(tmp_path / "aside")
     plan = repair.plan(store.root, broker_conf=store.conf, bridge_missing=True)
     repair.apply(plan, in_place=True)

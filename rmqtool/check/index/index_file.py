@@ -94,6 +94,11 @@ class FileReader:
         return self._number == FIRST_ENTRY
 
     @property
+    def passed(self) -> int:
+        """Number of entries that were passed, and of the one that is looked at."""
+        return self._number - FIRST_ENTRY + 1
+
+    @property
     def _number(self) -> int:
         return self._first + self._at
 

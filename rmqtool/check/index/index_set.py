@@ -7,7 +7,6 @@ Source: IndexService#buildIndex, IndexFile#putKey, 4.9.3 to 5.5.0.
 
 from __future__ import annotations
 
-from itertools import pairwise
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
@@ -41,7 +40,55 @@ if TYPE_CHECKING:
 LOOK_AHEAD: Final = 256  # entries in which an explanation is looked for; ten torn sectors
 FAR: Final = LOOK_AHEAD + 1
 LEAST_FOREIGN: Final = 32  # entries; fewer may be damaged by chance
+MOST_HELD: Final = 4096  # findings of one file that wait
 NEARBY: Final = 9  # entries whose offsets tell whether one of them is out of order
+
+
+class EntryDoubts:
+    """What is found of the entries of one file, held until it is known whose index it is.
+
+    Where most entries name no record with their key, and yet rise as a log does, the file is the
+    index of another log: one finding, not one for each entry. Of many findings the first decide.
+    """
+
+    def __init__(self) -> None:
+        self._held: list[Finding] = []
+        self._wrong = self._falls = self._last = 0
+        self._is_foreign: bool | None = None  # None until it is decided
+
+    def take(self, one: Finding, reader: FileReader) -> Iterator[Finding]:
+        """Hold a finding; give all that is held once it is decided that the file is no other's."""
+        if one.code == IX_KEY:
+            offset = one.physical_offset or 0
+            self._wrong, self._falls = self._wrong + 1, self._falls + (offset < self._last)
+            self._last = offset
+        if self._is_foreign is None:
+            self._held.append(one)
+            if len(self._held) >= MOST_HELD:
+                yield from self._decide(reader.passed)
+        elif not self._is_foreign:
+            yield one
+
+    def released(self, reader: FileReader) -> Iterator[Finding]:
+        """Give what is held at the end of the file; of an index of another log one finding."""
+        count = reader.count - FIRST_ENTRY
+        if self._is_foreign is None:
+            yield from self._decide(count)
+        if self._is_foreign:
+            entries = f"{self._wrong:,} of {counted(count, 'entry', 'entries')}"
+            message = f"{entries} name no record with their key"
+            if self._wrong * 2 > count:
+                message += ", though they lie in the order of a log: "
+                message += "the file is the index of another log"
+            yield finding(IX_KEY, At(reader.path), message)
+
+    def _decide(self, passed: int) -> Iterator[Finding]:
+        """Decide by the entries that were passed; what is held goes, one way or the other."""
+        held, self._held = self._held, []
+        is_most = self._wrong >= LEAST_FOREIGN and self._wrong * 2 > passed
+        self._is_foreign = is_most and self._falls * 10 <= self._wrong
+        if not self._is_foreign:
+            yield from held
 
 
 class IndexComparer:
@@ -60,7 +107,7 @@ class IndexComparer:
         self._has_tag_keys = inspection.scope.release.indexes_tags
         self._duplicates = 0
         self._first_duplicate = At("index")
-        self._held: list[Finding] = []  # of the current file, until it is known what it is
+        self._doubts = EntryDoubts()
 
     def open(self) -> Iterator[Finding]:
         """Judge the headers and take up the first file."""
@@ -75,7 +122,8 @@ class IndexComparer:
             self._inspection.account.files += 1
             yield from self._current.finish()
             reader, self._current = self._current, None
-            yield from self._released(reader)
+            doubts, self._doubts = self._doubts, EntryDoubts()
+            yield from doubts.released(reader)
         while self._current is None and self._next < len(self._files):
             before = self._files[self._next - 1] if self._next else None
             opened = self._files[self._next]
@@ -92,30 +140,13 @@ class IndexComparer:
         yield from self._holding(self._take(run))
 
     def _holding(self, findings: Iterator[Finding]) -> Iterator[Finding]:
-        """Hold what is found of entries of the current file until all of them were seen."""
+        """Hold what is found of entries of the current file until it is known what it is."""
         for one in findings:
             is_of_entry = one.code in {IX_KEY, IX_MISSING} and one.severity is not Severity.NOTE
             if is_of_entry and self._current is not None and one.path == self._current.path:
-                self._held.append(one)
+                yield from self._doubts.take(one, self._current)
             else:
                 yield one
-
-    def _released(self, reader: FileReader) -> Iterator[Finding]:
-        """Give what was held; of the index of another log one finding instead."""
-        held, self._held = self._held, []
-        wrong = [one for one in held if one.code == IX_KEY]
-        count, offsets = reader.count - FIRST_ENTRY, [one.physical_offset or 0 for one in wrong]
-        falls = sum(one > other for one, other in pairwise(offsets))
-        is_foreign = len(wrong) >= LEAST_FOREIGN and len(wrong) * 2 > count
-        if not is_foreign or falls * 10 > len(wrong):
-            yield from held
-            return
-        entries = f"{len(wrong):,} of {counted(count, 'entry', 'entries')}"
-        message = (
-            f"{entries} name no record with their key, though they lie in the order of a log: the "
-            "file is the index of another log"
-        )
-        yield finding(IX_KEY, At(reader.path), message)
 
     def _take(self, run: IndexRun) -> Iterator[Finding]:
         arrays = self._without_lost((run.hashes, run.physical_offsets, run.store_timestamps))
