@@ -169,7 +169,7 @@ def _plain_java_errors(request: pytest.FixtureRequest, monkeypatch: pytest.Monke
 @pytest.fixture(autouse=True)
 def _quick_rocksdb(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """Fork the processes that read databases; where they are what is tested, start them."""
-    if request.path.stem not in {"test_rocksdb_database", "test_confinement"}:
+    if request.path.stem not in {"test_rocksdb_database", "test_confinement", "test_budget"}:
         monkeypatch.setattr(rocksdb_cell, "_start", rocksdb_process.start)
 
 

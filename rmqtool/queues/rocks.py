@@ -45,6 +45,7 @@ if TYPE_CHECKING:
 OFFSETS: Final = "offset"  # the family of max, min and the end of dispatch
 LAST_UNITS: Final = 128  # whose sizes are averaged
 UNITS_A_BATCH: Final = 4096
+NAME_ROWS: Final = 4096  # read at a time, at most, where queues are short
 NAME_STEPS: Final = 20  # see `budget`: of a queue
 BYTES_A_STEP: Final = 2  # of its name, of which commands keep some ten copies
 
@@ -174,8 +175,9 @@ class RocksQueue(QueueUnits):
         """Give the last unit up to `max`; where all expired, what `max` says of it."""
         if self.ends.maximum is None or not self.ends.next_offset:
             return None
-        end = unit_key(self.topic_bytes, self.queue_id, self.ends.next_offset)
-        found = self.database.last(DEFAULT, self._begin, end)
+        last = unit_key(self.topic_bytes, self.queue_id, self.ends.next_offset - 1)
+        value = self.database.get(DEFAULT, last)  # to go backwards, a block is read from its begin
+        found = (last, value) if value else self.database.last(DEFAULT, self._begin, last)
         if found is None:
             offset, number = self.ends.maximum
             return Unit(number, number, 1, offset, 0)
@@ -193,6 +195,8 @@ class RocksQueue(QueueUnits):
         """Bisect for the first unit whose record the commitlog has."""
         if last.physical_offset < log_start:
             return None
+        if oldest.physical_offset >= log_start:
+            return oldest
         low, high, found = oldest.number, last.number, last
         while low < high:
             middle = (low + high) // 2
@@ -263,27 +267,43 @@ class RocksQueues(QueueSource):
 
     @cached_property
     def names(self) -> list[tuple[bytes, int]]:
-        """Topic and number of each queue that has a unit or a `max`, sorted; a seek for each.
+        """Topic and number of each queue that has a unit or a `max`, sorted.
+
+        Behind a long queue the next one is sought. Short ones are read through, more rows at a
+        time: a seek costs what a block has before the row, and a stranger's block may be a GiB.
 
         Raises:
             DamagedDatabase: not all of them can be read.
         """
-        found = {name for name, ends in self.ends.items() if ends.maximum is not None}
-        begin, budget = b"", self._budget()
-        while batch := next(self.database.rows(DEFAULT, begin, b"", 1), None):
-            ((key, value),) = batch.items()
-            try:
-                values = unit_row(key, value).values
-            except DecodeError:
-                self._pay(budget, key + value)
-                self.odd_rows.append((key, value))
-                begin = key + b"\0"
-                continue
-            name = (values["topic"], values["queue_id"])
-            self._pay(budget, name[0])
-            found.add(name)
-            begin = queue_prefix(*name, RANGE_END)
-        return sorted(found)
+        names = {name for name, ends in self.ends.items() if ends.maximum is not None}
+        begin, rows, budget = b"", 1, self._budget()
+        while True:
+            passed, new, end = 0, 0, b""
+            for batch in self.database.rows(DEFAULT, begin, b"", rows):
+                for key, value in batch.items():
+                    passed += 1
+                    if key < end:
+                        continue
+                    new += 1
+                    end = self._note_name(names, budget, key, value)
+            if passed < rows:
+                return sorted(names)
+            begin, rows = end, min(2 * rows, NAME_ROWS) if 2 * new >= passed else 1
+
+    def _note_name(
+        self, names: set[tuple[bytes, int]], budget: ParseBudget, key: bytes, value: bytes
+    ) -> bytes:
+        """Note the queue of a row, or that it is of none; give the key past its queue's rows."""
+        try:
+            values = unit_row(key, value).values
+        except DecodeError:
+            self._pay(budget, key + value)
+            self.odd_rows.append((key, value))
+            return key + b"\0"
+        name = (values["topic"], values["queue_id"])
+        self._pay(budget, name[0])
+        names.add(name)
+        return queue_prefix(*name, RANGE_END)
 
     def _budget(self) -> ParseBudget:
         """Give what the names of queues may cost: commands keep several copies of each."""

@@ -5,9 +5,14 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from rocksdict import Options, Rdict
 
+from rmqtool.formats.rocksdb_queue import ROCKSDB_CQ_UNIT, unit_key
 from rmqtool.queues.discovery import Queues
+from rmqtool.queues.rocks import RocksQueues
 from rmqtool.store.artefact import ArtefactKind
+from rmqtool.store.place import Place
+from rmqtool.store.rocksdb_database import Database
 from rmqtool.store.tree import open_store
 from tests.plain_store import queue_directories
 from tests.store.built_store import build_store
@@ -64,3 +69,22 @@ def test_ends_in_rocksdb(tmp_path: Path) -> None:
             reached[topic, queue_id] = (last.physical_offset, last.number) if last else None
         assert reached == {name: ends.maximum for name, ends in source.ends.items()}
         assert any(reached.values())
+
+
+@pytest.mark.parametrize("units", [[1] * 300, [500, 1, 1, 1, 90, *[1] * 40, 2000, 1]])
+def test_names_in_rocksdb(tmp_path: Path, units: list[int]) -> None:
+    """Each queue is named once, however many units it has, and rows of no queue are kept apart."""
+    rows = [
+        (unit_key(b"topic%04d" % queue, queue % 3, number), bytes(ROCKSDB_CQ_UNIT.size))
+        for queue, count in enumerate(units)
+        for number in range(count)
+    ]
+    odd = [(b"\0\0\0\x01x", b""), (b"\xff", b"1")]
+    database = Rdict(str(tmp_path / "consumequeue"), Options(raw_mode=True))
+    for key, value in [*rows, *odd]:
+        database[key] = value
+    database.close()
+    with Database(Place.of(tmp_path / "consumequeue"), "consumequeue") as opened:
+        queues = RocksQueues(opened)
+        assert queues.names == [(b"topic%04d" % one, one % 3) for one in range(len(units))]
+        assert sorted(queues.odd_rows) == odd
