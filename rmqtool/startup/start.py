@@ -298,7 +298,7 @@ def _prediction(whole: Store, store: Store, model: Model, before: Before, run: _
     fates = tuple(run.stages.fates() if run.stages else queue_outcomes(model, before))
     if model.compacted is not None and run.recovered is not None:
         fates = tuple(compaction_losses.fate(fate, model.compacted) for fate in fates)
-    known = partial(is_known, store, model.topics)
+    known = partial(is_known, _configured(store), model.topics)
     counter = LossCount(model, before, run.recovered, known, reads_all=run.how.reads_all)
     losses = counter.count()
     timer = timers(store if model.rules.has_timer else whole, model, run.how.now_ms)
@@ -425,9 +425,9 @@ def refuse_access(store: Store, loader: Loader, as_user: str | None) -> None:
             loader.refuse(one.path, f"user {user.name} cannot read and write it")
 
 
-def is_known(store: Store, queue_topics: frozenset[str], topic: str) -> bool:
+def is_known(configured: dict[str, object], queue_topics: frozenset[str], topic: str) -> bool:
     """Tell whether a topic is one that still ought to have queues: it was not deleted."""
-    return not is_deleted(topic, _configured(store), queue_topics)
+    return not is_deleted(topic, configured, queue_topics)
 
 
 def _configured(store: Store) -> dict[str, object]:
