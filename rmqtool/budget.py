@@ -35,7 +35,7 @@ class ParseBudget:
         """Pay for the next thing. Raises OverBudget: there is not so much left."""
         self._left -= steps
         if self._left < 0:
-            message = f"{self._what} cost more than an input of this size may ask for"
+            message = f"{self._what} cost more than an input of this size may"
             raise OverBudget(message)
 
     def spend_once(self, name: str, steps: int) -> None:

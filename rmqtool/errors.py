@@ -81,7 +81,7 @@ _TO_WRITE: Final = {
 _BESIDE: Final = "the log, which is read like any other: rmqtool dump STORE, rmqtool query STORE"
 _NEW_PLAN: Final = "a new plan: rmqtool repair STORE --plan FILE"
 _AFTER_CHANGE: Final = (
-    "rmqtool validate STORE: what it is now; rmqtool-undo-TIME in it has what was replaced"
+    "rmqtool validate STORE: its present state; rmqtool-undo-TIME in it has what was replaced"
 )
 
 

@@ -39,7 +39,7 @@ def size(option: str, text: str) -> int:
     match = _NUMBER.fullmatch(text.strip())
     # In hex digits a B is a digit, and a unit cannot follow.
     if match is None:
-        raise UsageError(option=option, reason=f"{text!r} is no size; 4096, 4KiB and 0x1000 are")
+        raise UsageError(option=option, reason=f"{text!r} is not a size; 4096, 4KiB and 0x1000 are")
     number = int(match.group(1), 0 if match.group(1).lower().startswith("0x") else 10)
     number *= _UNITS[match.group(2).lower().removesuffix("b")]
     if number > _LARGEST:
@@ -53,5 +53,5 @@ def number_range(option: str, text: str | None) -> tuple[int | None, int | None]
         return None, None
     start, separator, end = text.partition(":")
     if not separator:
-        raise UsageError(option=option, reason=f"{text!r} is no range A:B")
+        raise UsageError(option=option, reason=f"{text!r} is not a range A:B")
     return (size(option, start) if start else None, size(option, end) if end else None)

@@ -132,7 +132,7 @@ def test_row() -> None:
         "a thing",
         (
             Column("name", Type.TEXT, "its name"),
-            Column("kind", Type.TEXT, "what it is"),
+            Column("kind", Type.TEXT, "its kind"),
             Column("made_time", Type.TIME, "when it was made"),
             Column("note", Type.TEXT, "what is remarkable", is_optional=True),
         ),
@@ -152,7 +152,7 @@ def test_row() -> None:
 def test_arrow() -> None:
     """A schema carries the meaning and the unit of each column."""
     field = TABLES["dump --as commitlog"].arrow.field("physical_offset")
-    assert {b"comment": b"where the record lies in the commitlog, bytes"} == field.metadata
+    assert {b"comment": b"place of the record in the commitlog, bytes"} == field.metadata
 
 
 def test_schemas() -> None:

@@ -67,7 +67,7 @@ class Version(NamedTuple):
         known = f"known lines: {' '.join(LINES)}"
         match = re.fullmatch(_TEXT, text, re.ASCII)
         if match is None:
-            reason = f"{text!r} is no version such as 5.3.3 or 5.3; {known}"
+            reason = f"{text!r} is not a version such as 5.3.3 or 5.3; {known}"
             raise UsageError(option=option, reason=reason)
         major, minor, patch = match.groups()
         line = f"{int(major)}.{int(minor)}"

@@ -204,12 +204,12 @@ class Rules:
     checks_bounds = _since(
         "5.3.2",
         "CommitLog#checkMessageAndReturnSize",
-        "totalSize is compared with what is left of the file before memory is taken for it",
+        "totalSize is compared with the rest of the file before memory is allocated for it",
     )
     refuses_negative_sizes = _since(
         "5.5.1",
         "CommitLog#checkMessageAndReturnSize",
-        "a totalSize below 0 ends the log, that of a blank, too",
+        "a totalSize below 0 ends the log, also in a blank",
     )
     verifies_property_crc = _since(
         "5.2.0", "CommitLog#checkMessageAndReturnSize", "forceVerifyPropCRC exists"
@@ -296,7 +296,7 @@ class Rules:
         "queues are cut by their maximum after the scan, not before it",
     )
     dispatches_from_queues = Rule(
-        "dispatch begins at the queues' maximum; else at the end of the log",
+        "dispatch begins at the queues' maximum, otherwise at the end of the log",
         "DefaultMessageStore#start",
         True,
         ("5.0.0", False),

@@ -234,7 +234,7 @@ class Carved:
     stores: list[StoreFound] = field(default_factory=list)  # by name
     # int64, shape (COUNTS,); what is no whole record, by kind
     counts: npt.NDArray[np.int64] = field(default_factory=lambda: np.zeros(COUNTS, np.int64))
-    lone_left: int = 0  # records that nothing vouches for, left out
+    lone_left: int = 0  # records without checksum or neighbour to confirm them, left out
     # (number of the image, matrix of places of damaged and partial records)
     marks: list[tuple[int, npt.NDArray[np.int64]]] = field(default_factory=list)
 
@@ -409,8 +409,8 @@ def sentences(done: Carved) -> Iterator[str]:
         )
     if done.lone_left:
         yield (
-            f"left out: {counted(done.lone_left, 'record')} that nothing vouches for; --lone "
-            "writes them"
+            f"left out: {counted(done.lone_left, 'record')} without checksum or neighbour to "
+            "confirm them; --lone writes them"
         )
     if done.unjudged:
         yield (

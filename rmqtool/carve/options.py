@@ -26,7 +26,7 @@ class CarveOptions:
     output: str  # the new file, or the new directory
     format: CarveFormat | None = None  # of it; None is what its name says
     by_store: bool = False  # a file for each store, in a new directory
-    lone: bool = False  # records that nothing vouches for, too
+    lone: bool = False  # records without checksum or neighbour to confirm them, too
     columns: tuple[str, ...] | None = None  # of a line; None is all
     # bytes that a compressed image may take; None is what the disk has to spare
     unpack_limit: int | None = None

@@ -29,7 +29,12 @@ CARVED: Final = Table(
             "of them, records without a body that follow their neighbours in the log",
             "records",
         ),
-        Column("lone", Type.INT64, "of them, records that nothing vouches for", "records"),
+        Column(
+            "lone",
+            Type.INT64,
+            "of them, records without checksum or neighbour to confirm them",
+            "records",
+        ),
         Column("duplicates", Type.INT64, "copies of records, left out", "records"),
         Column(
             "conflicts",
@@ -39,7 +44,7 @@ CARVED: Final = Table(
         ),
         Column("fragments", Type.INT64, "stretches of the log without a gap"),
         Column(
-            "physical_offset", Type.INT64, "where the first record lies in the commitlog", "bytes"
+            "physical_offset", Type.INT64, "place of the first record in the commitlog", "bytes"
         ),
         Column("physical_offset_end", Type.INT64, "where the last record ends there", "bytes"),
         Column("first_store_time", Type.TIME, "when the earliest record was stored"),
@@ -54,7 +59,7 @@ CARVED_RECORDS: Final = Table(
     (
         Column("image", Type.TEXT, "image that holds the record, as given", has_few=True),
         MESSAGES["position"]._replace(meaning="first byte of the record in the image"),
-        MESSAGES["physical_offset"]._replace(meaning="where the record lies in its commitlog"),
+        MESSAGES["physical_offset"]._replace(meaning="place of the record in its commitlog"),
         MESSAGES["size"],
         Column("store", Type.TEXT, "the first store host of its store", has_few=True),
         *(
@@ -65,7 +70,7 @@ CARVED_RECORDS: Final = Table(
         Column(
             "grade",
             Type.TEXT,
-            "crc: a checksum proves it; chain: neighbours vouch for it; lone: nothing does",
+            "crc: a checksum proves it; chain: neighbours confirm it; lone: nothing confirms it",
             has_few=True,
         ),
     ),

@@ -50,7 +50,7 @@ STORES: Final = Table(
         BROKER._replace(is_optional=True),
         Column("release", Type.TEXT, "which releases may have written it last", is_optional=True),
         Column("messages", Type.INT64, "records of the commitlog that were read"),
-        Column("verdict", Type.TEXT, "sound, damaged, incomplete, not read, or what else it is"),
+        Column("verdict", Type.TEXT, "sound, damaged, incomplete, not read, or another state"),
         Column("damages", Type.INT64, "findings that are damage"),
         Column("warnings", Type.INT64, "findings that are warnings"),
         Column("notes", Type.INT64, "findings that are notes"),

@@ -121,7 +121,7 @@ class ValidateOptions:
             yield f"all but {' '.join(sorted(self.only))}", "--only"
         if self.topic is not None:
             yield (
-                f"queues of other topics than {self.topic}, and what is not cut by topic",
+                f"queues of other topics than {self.topic}, and files that are not cut by topic",
                 "--topic",
             )
         for code in sorted(self.ignore):

@@ -75,7 +75,7 @@ class Summary:
         if self.counts.get(Severity.DAMAGE):
             return "damaged"
         if self.account.left_out:
-            return "no damage found in what was checked"
+            return "no damage found in the checked part"
         return "no damage found" if self.counts.get(Severity.WARNING) else "sound"
 
 
@@ -111,7 +111,7 @@ def sentences(summary: Summary) -> Iterator[str]:
     for what, why in account.left_out:
         yield f"not checked: {what}: {why}"
     if not summary.is_finished:
-        yield "not checked: what comes after the interruption"
+        yield "not checked: everything after the interruption"
 
 
 def _rate(bytes_a_second: float) -> str:

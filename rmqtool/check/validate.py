@@ -513,7 +513,7 @@ def _reported_above(path: str, reported: dict[str, tuple[int, bool]]) -> str:
 def _finding(one: Held, user: User, usual: User) -> Finding:
     owner = owner_name(one.owner)
     actual = f"owner {owner}, mode {one.mode:04o}"
-    below = " and what lies in it" if one.is_directory else ""
+    below = " and its content" if one.is_directory else ""
     if one.allows(user):
         message = f"it{below} belongs to {owner}, most of the store to {usual.name}"
         return finding(

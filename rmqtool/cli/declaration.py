@@ -196,7 +196,7 @@ class Parameter(NamedTuple):
         try:
             number = int(raw)
         except ValueError as error:
-            reason = f"{raw!r} is no whole number"
+            reason = f"{raw!r} is not a whole number"
             raise self._refusal(reason) from error
         if least is not None and number < least:
             reason = f"{number} is too small: at least {least}"

@@ -202,4 +202,4 @@ def _report_bug(error: Exception) -> None:
         path = keep("bug", f"rmqtool {__version__}, python {sys.version}\n{text}")
         say(f"please report it with the command line and with {path}")
     except OSError:
-        say("please report it with what RMQTOOL_DEBUG=1 prints")
+        say("please report it with the output of RMQTOOL_DEBUG=1")

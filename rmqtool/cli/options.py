@@ -68,8 +68,8 @@ AsUser: TypeAlias = Annotated[
     str | None,
     Option(
         "--as-user",
-        "The user that runs the broker, by name or number; by default the owner of most of the "
-        "store. What this user cannot read and write is reported.",
+        "The user that runs the broker, by name or number; by default the owner of most files "
+        "of the store. What this user cannot read and write is reported.",
         "NAME",
     ),
 ]

@@ -31,7 +31,7 @@ class Output:
         bool,
         Option(
             "--check",
-            "Compare with what the store has and write nothing; exit 1 if it differs.",
+            "Compare with the files of the store and write nothing; exit 1 if it differs.",
         ),
     ] = False
     dry_run: Annotated[bool, Option("--dry-run", "Say what would be written.")] = False
@@ -218,8 +218,8 @@ InPlace: TypeAlias = Annotated[
     bool,
     Option(
         "--in-place",
-        "Change the store itself. The broker must be down; what is replaced is kept in "
-        "rmqtool-undo-TIME, and a killed run is finished by the next one.",
+        "Change the store itself. The broker must be down; replaced files are "
+        "kept in rmqtool-undo-TIME, and a killed run is finished by the next one.",
     ),
 ]
 Yes: TypeAlias = Annotated[
@@ -240,7 +240,7 @@ def announce(store: str, delivery: Delivery, *, yes: bool) -> None:
     Raises:
         UsageError: nobody agreed, and nobody can be asked.
     """
-    delivery.note(f"this changes {store} itself; what is replaced is kept in rmqtool-undo-TIME")
+    delivery.note(f"this changes {store} itself; replaced files are kept in rmqtool-undo-TIME")
     streams = (sys.stdin, sys.stderr)
     if not yes and not all(stream is not None and stream.isatty() for stream in streams):
         reason = "changes the store itself; without a terminal to ask on, it needs --yes"

@@ -58,7 +58,7 @@ class Watch:
                 raise UsageError(option=OPTION, reason=f"cannot be combined with {option}")
         self._options, self._every = options, (length_ms(every) or 0) / 1000
         if not self._every:
-            raise UsageError(option=OPTION, reason=f"{every!r} is no length of time, such as 10m")
+            raise UsageError(option=OPTION, reason=f"{every!r} is not a duration such as 10m")
         self.rounds = 0
         self.counts: Counter[Severity] = Counter()
         self._exit_code = 0

@@ -33,7 +33,7 @@ CHANGED: Final = Table(
     "a file of a store that is not as a manifest says",
     (
         Column("path", Type.TEXT, "file, relative to the store root"),
-        Column("kind", Type.TEXT, "what it is, as dump --as calls it"),
+        Column("kind", Type.TEXT, "its kind, as dump --as calls it"),
         Column("change", Type.TEXT, "new, gone, grown, rewritten, or unread"),
         Column("used_then", Type.INT64, "bytes up to the last one that was not zero", "bytes"),
         Column("used", Type.INT64, "the same now", "bytes"),

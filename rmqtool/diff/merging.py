@@ -32,7 +32,7 @@ MERGED: Final = Table(
         Column("queue_id", Type.INT64, "number of the queue"),
         Column("queue_offset_a", Type.INT64, "next message to be consumed, as A says"),
         Column("queue_offset_b", Type.INT64, "next message to be consumed, as B says"),
-        Column("queue_offset", Type.INT64, "what the new file says; null where it says nothing"),
+        Column("queue_offset", Type.INT64, "value in the new file; null where it has none"),
         Column("taken_from", Type.TEXT, "A, B or both, whose offset it is", is_optional=True),
         Column("reason", Type.TEXT, "why another offset was not taken", is_optional=True),
     ),

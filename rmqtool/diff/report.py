@@ -63,7 +63,7 @@ VERDICT: Final = Table(
 )
 RECORDS: Final = Table(
     "records",
-    "what lies at the first difference in one store",
+    "content at the first difference in one store",
     (
         _SIDE,
         *MESSAGE.columns,
@@ -157,7 +157,7 @@ PROBLEMS: Final = Table(
         Column("length", Type.INT64, "bytes of the commitlog", "bytes"),
         Column("code", Type.TEXT, "code of the finding"),
         Column("is_unread", Type.BOOLEAN, "it could not be read, so it was not compared"),
-        Column("problem", Type.TEXT, "what is wrong"),
+        Column("problem", Type.TEXT, "the problem"),
     ),
     shown=("side", "problem", "path", "physical_offset", "length", "code"),
     below=("problem",),

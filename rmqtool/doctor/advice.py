@@ -75,7 +75,7 @@ def _live(seen: Examination) -> AdviceStep:
     if not _damage(seen) and (seen.prediction is None or seen.prediction.starts):
         return AdviceStep(
             "a broker runs on this store, and nothing is damaged so far",
-            after if is_harmful else "what it writes now is not judged",
+            after if is_harmful else "new writes of the broker are not checked",
             advice="nothing; ask again once the broker is down",
         )
     cause = _worst(seen) if _damage(seen) else "nothing is damaged so far"
@@ -142,7 +142,7 @@ def _disk(seen: Examination, host: Host) -> Iterator[AdviceStep]:
         )
     if host.deletes_early and conf is not None:
         command = f"sed -i -e '$a {KEEPS}' {shlex.quote(conf)}"
-        yield AdviceStep(cause, deletes, command, "then it keeps them; make room all the same")
+        yield AdviceStep(cause, deletes, command, "then it keeps them; still make room")
 
 
 def _lengths(seen: Examination) -> Iterator[AdviceStep]:
@@ -188,7 +188,7 @@ def _unread(seen: Examination) -> Iterator[AdviceStep]:
     also = f" and {len(unread) - 1:,} more" if len(unread) > 1 else ""
     yield AdviceStep(
         f"cannot be read: {path}{also}: {reason}",
-        "nothing is known of what is in there; a broker most likely refuses to start",
+        "the content is unknown; a broker most likely refuses to start",
         advice="fix the permission, or copy the disk past its bad sectors; then ask again",
     )
 
@@ -226,7 +226,7 @@ def _repair(seen: Examination) -> Iterator[AdviceStep]:
     if not plan.edits and not has_gap and not lacks_config:
         return
     options = ([BRIDGE] if has_gap else []) + ([RESET_CONFIG] if lacks_config else [])
-    restore = "if a copy of what is missing exists, put it back instead" if options else ""
+    restore = "if a copy of the missing files exists, put it back instead" if options else ""
     left = frozenset() if options else frozenset(one.path for one in plan.left)
     yield AdviceStep(
         _worst(seen, left),
@@ -333,7 +333,7 @@ def _start(seen: Examination) -> AdviceStep:
         )
     cost = "nothing is lost by starting"
     if seen.prediction.retention is not None:
-        cost = "starting loses nothing; what the broker deletes later stands above"
+        cost = "starting loses nothing; see above for later deletions"
     return AdviceStep("nothing is damaged", cost, advice=f"start the broker{who}")
 
 

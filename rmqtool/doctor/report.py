@@ -32,7 +32,7 @@ DIAGNOSIS: Final = Table(
     "diagnosis",
     "a store as a whole",
     (
-        Column("path", Type.TEXT, "the store root, or what was asked for"),
+        Column("path", Type.TEXT, "the store root, or the given path"),
         Column("commitlog", Type.TEXT, "plain or dledger"),
         Column("release", Type.TEXT, "which releases may have written it last"),
         Column("broker_version", Type.TEXT, "release by whose rules it was judged"),
@@ -47,14 +47,14 @@ DIAGNOSIS: Final = Table(
         Column(
             "owner",
             Type.TEXT,
-            "user that runs the broker, as told, else who owns most of the store",
+            "user that runs the broker: --as-user, by default the owner of most files",
         ),
         Column("user", Type.TEXT, "user who asked"),
         Column("denied", Type.TEXTS, "files that the user of the broker cannot read and write"),
         Column("is_read_only", Type.BOOLEAN, "the file system takes no writes"),
         Column("free", Type.INT64, "bytes that are free on the disk of the store", "bytes"),
         Column("starts", Type.BOOLEAN, "the broker would start; null where that is not known"),
-        Column("start", Type.TEXT, "what a start would do, in a sentence"),
+        Column("start", Type.TEXT, "the effect of a start, in a sentence"),
         Column("messages_lost", Type.INT64, "messages that a start would lose", "messages"),
         Column(
             "messages_unreachable",
@@ -100,7 +100,7 @@ STEPS: Final = Table(
     "steps",
     "a thing to do, in order",
     (
-        Column("cause", Type.TEXT, "what is the case"),
+        Column("cause", Type.TEXT, "the cause"),
         Column("consequence", Type.TEXT, "what follows if nothing is done"),
         Column("advice", Type.TEXT, "what to do, where a command is not all; empty otherwise"),
         Column("command", Type.TEXT, "command to run; empty where no command can do it"),
@@ -111,8 +111,8 @@ UNREAD: Final = Table(
     "unread",
     "something that could not be read or was not looked at",
     (
-        Column("path", Type.TEXT, "file or directory, or what was not looked at"),
-        Column("reason", Type.TEXT, "what stands in the way"),
+        Column("path", Type.TEXT, "file or directory, or the part that was not read"),
+        Column("reason", Type.TEXT, "the obstacle"),
     ),
 )
 # Of the document, in its order; what does not apply is left out there.
@@ -179,7 +179,7 @@ def _is_bad(prediction: Prediction) -> bool:
 def _lines(seen: Examination) -> Iterator[tuple[str, str]]:
     about, prediction = seen.about, seen.prediction
     yield "store", about.path
-    yield "what it is", f"{_kind(seen)}; release {about.release}"
+    yield "its kind", f"{_kind(seen)}; release {about.release}"
     yield "stopped", about.stopped
     yield "commitlog", _log(seen)
     yield "start", _start(seen)

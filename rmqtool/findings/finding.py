@@ -46,10 +46,10 @@ class Finding(NamedTuple):
     queue_offset: Annotated[
         int | None, Says("offset of the unit or record in that queue, the first of several")
     ]
-    expected: Annotated[str, Says("what should be there; empty where it is not known")]
-    actual: Annotated[str, Says("what is there")]
-    message: Annotated[str, Says("what happened, in one sentence", has_few=True)]
-    repair: Annotated[str, Says("what helps, with the command", has_few=True)]
+    expected: Annotated[str, Says("the expected value; empty where it is not known")]
+    actual: Annotated[str, Says("the actual value")]
+    message: Annotated[str, Says("the defect, in one sentence", has_few=True)]
+    repair: Annotated[str, Says("the remedy, with the command", has_few=True)]
 
     def row(self) -> dict[str, object]:
         """Give the row that it is in every format: its fields, in order, enums as text."""
@@ -136,7 +136,7 @@ def rebuild_hides(found: Finding, messages: int) -> Finding:
     """Give a finding about units that a rebuild from queue offsets would write over each other."""
     count = "a message" if messages == 1 else f"{messages:,} messages"
     return found._replace(
-        repair=f"by hand: consumers can read all messages as it is; do not rebuild this queue, as "
+        repair=f"by hand: consumers can read all messages now; do not rebuild this queue, because "
         f"{count} would be out of reach"
     )
 

@@ -79,7 +79,7 @@ CL_PHYOFF: Final = Code(
     meaning="the record's physicalOffset is not where it lies",
     consequence="the broker does not notice and copies the wrong offset into queue and index: "
     "consumers get a foreign message or none",
-    remedy="rewrite the field, if all else in the record is right",
+    remedy="rewrite the field, if the rest of the record is right",
     command=REPAIR,
 )
 CL_CHAIN: Final = Code(
@@ -96,7 +96,7 @@ CL_BLANKLEN: Final = Code(
     WARNING,
     Owner.LOG,
     also=(DAMAGE,),
-    when="damage when it is longer than what is left of the file, where 5.3.2 and later cut the "
+    when="damage when it is longer than the rest of the file, where 5.3.2 and later cut the "
     "log; and when it is negative, where 5.5.1 and later do",
     meaning="the blank's size is not what is left of the file",
     consequence="a shorter one is ignored. A longer or negative one is a bad record to some "
@@ -108,8 +108,8 @@ CL_BLANKSIZE: Final = Code(
     "CL-BLANKSIZE",
     WARNING,
     Owner.LOG,
-    meaning="the blank is longer than any record that would not have fit",
-    consequence="none: the file was closed early; what was there may have been lost",
+    meaning="the end-of-file blank is larger than needed: the segment was closed early",
+    consequence="none: the file was closed early; records there may have been lost",
     remedy="none",
     command=DUMP_FILLERS,
 )
@@ -138,7 +138,7 @@ CL_STALE: Final = Code(
     Owner.LOG,
     meaning="after the tail are records of an earlier time, left by a truncation or by a "
     "write of whole pages",
-    consequence="when the log grows to exactly their start, recovery may take them for new",
+    consequence="when the log grows to exactly their start, recovery may treat them as new",
     remedy="zero them",
     command=REPAIR,
 )
@@ -179,7 +179,7 @@ CL_QOFF_BACK: Final = Code(
     Owner.PERSON,
     meaning="queueOffset goes back inside a queue",
     consequence="consumers that stand further ahead do not see the new messages",
-    remedy="none: the queue was deleted and made anew, or cut too short by a recovery",
+    remedy="none: the queue was deleted and created again, or cut too short by a recovery",
     command=DUMP,
 )
 CL_TIME: Final = Code(
@@ -226,7 +226,7 @@ CL_TRANREF: Final = Code(
     when="warning for a commit without its half record; a note for half records without an "
     "end, which the broker goes on asking for",
     meaning="the two halves of a transaction do not refer to each other",
-    consequence="a commit is delivered all the same; an undecided half is checked again",
+    consequence="a commit is still delivered; an undecided half is checked again",
     remedy="none",
     command=DUMP,
 )
@@ -235,8 +235,8 @@ CL_PROPS: Final = Code(
     WARNING,
     Owner.NOTHING,
     also=(NOTE,),
-    when="a note for what brokers themselves write: items without a value, and up to 5.3.3 the "
-    "properties of a batch after those of its messages",
+    when="a note for values that brokers themselves write: items without a value, and up to 5.3.3 "
+    "the properties of a batch after those of its messages",
     meaning="the properties hold items that a reader drops, twice the same name, or bytes "
     "that are not UTF-8",
     consequence="consumers do not see these properties, or see one of the two",
@@ -251,10 +251,10 @@ CL_TOPIC: Final = Code(
     when="a note for a name that brokers refuse, but that can be a directory: a plugin or another "
     "protocol stored it, and finds it",
     meaning="the topic's length is impossible or its text illegal",
-    consequence="a negative length ends the log for recovery; an illegal name makes a queue "
-    "that no client can ask for",
-    remedy="put the name back where the record's queue or the index prove it; else bridge the "
-    "record where the text is impossible; a name that brokers only refuse may stay",
+    consequence="a negative length ends the log for recovery; an illegal name makes a "
+    "queue that no client can read",
+    remedy="put the name back where the record's queue or the index prove it; otherwise bridge "
+    "the record where the text is impossible; a name that brokers only refuse may stay",
     command=REPAIR,
 )
 CL_VERSION: Final = Code(
@@ -277,7 +277,7 @@ CL_LMQ: Final = Code(
     remedy="the number that the queue's unit gives, or its neighbours in the log",
     command=REPAIR,
     also=(DAMAGE,),
-    when="damage where a broker dispatches the record and an offset is no number",
+    when="damage where a broker dispatches the record and an offset is not a number",
 )
 CL_BATCH: Final = Code(
     "CL-BATCH",
@@ -286,7 +286,7 @@ CL_BATCH: Final = Code(
     meaning="INNER_NUM, INNER_BASE, the batch bits and the body do not fit together",
     consequence="consumers of the batch get other messages than the queue counts",
     remedy="none; repair puts INNER_BASE or queueOffset back if one byte is damaged, or the batch "
-    "queue tells it",
+    "queue shows it",
     command=DUMP_HEX,
 )
 CL_FIELD: Final = Code(
@@ -314,7 +314,7 @@ DL_ENTRY: Final = Code(
     DAMAGE,
     Owner.PERSON,
     also=(WARNING,),
-    when="a warning where nothing of the index is left: the library makes it anew",
+    when="a warning where nothing of the index is left: the library rebuilds it",
     meaning="a DLedger entry or index unit contradicts its place or its neighbours",
     consequence="DLedger recovery cuts the log here, or answers with the wrong entry",
     remedy="delete index/ of the DLedger store: the library rebuilds it from data/",

@@ -34,7 +34,7 @@ BC_PATH: Final = Code(
     also=(NOTE,),
     when="a note where the directory may lie on the machine of the broker only",
     meaning="the configuration names a directory of the commitlog that is not there",
-    consequence="a broker makes it and begins with what lies in its other directories; without "
+    consequence="a broker creates it and begins with the files of its other directories; without "
     "any it deletes every consume queue, and begins an empty log",
     remedy="mount or restore the directory, or correct the path; several paths have a comma "
     "between them",

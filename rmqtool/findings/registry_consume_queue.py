@@ -60,7 +60,7 @@ CQ_SHIFT: Final = Code(
     "CQ-SHIFT",
     DAMAGE,
     Owner.QUEUES,
-    meaning="the units stand at other queue offsets than their records say, by a constant",
+    meaning="the units are at other queue offsets than their records say, by a constant",
     consequence="a broker lost units before and appended after the gap: consumers see other "
     "offsets than the messages carry, and new offsets collide",
     remedy="rebuild by queueOffset (committed consumer offsets change their meaning)",
@@ -100,7 +100,7 @@ CQ_PREBLANK: Final = Code(
     "CQ-PREBLANK",
     DAMAGE,
     Owner.QUEUES,
-    meaning="a pre-blank unit lies after real ones or outside the queue's first file",
+    meaning="a pre-blank unit is after real ones or outside the queue's first file",
     consequence="consumers skip to the next segment for that pull and may lose neighbours",
     remedy="rebuild the queue",
     command=REBUILD_CQ,
@@ -141,7 +141,7 @@ CQ_EXTRA: Final = Code(
     "CQ-EXTRA",
     DAMAGE,
     Owner.PERSON,
-    meaning="a unit stands for a record that belongs into no queue, or into another one",
+    meaning="a unit points to a record that belongs into no queue, or into another one",
     consequence="consumers get a message that was not meant for them",
     remedy="rebuild the queue",
     command=REBUILD_CQ,
@@ -190,8 +190,8 @@ CC_PAIR: Final = Code(
     meaning="the files of a compaction log and of its queue do not pair up",
     consequence="a broker with a queue file and no log file does not start; a log file without a "
     "queue file is not loaded",
-    remedy="move both away, never delete them: they hold the only copy of what the commitlog has "
-    "expired. Without them a clean start shows an empty topic",
+    remedy="move both away, never delete them: they hold the only copy of messages that the "
+    "commitlog has expired. Without them a clean start shows an empty topic",
     command=DUMP,
 )
 CC_UNIT: Final = Code(
@@ -201,8 +201,8 @@ CC_UNIT: Final = Code(
     meaning="a unit of the compaction queue is not what its record says, or a record is damaged",
     consequence="consumers of the compaction topic get a wrong message, or none; a start cuts the "
     "log after the last unit",
-    remedy="restore a backup; what the commitlog still has is compacted again after both are moved "
-    "away and a start with abort",
+    remedy="restore a backup; messages still in the commitlog are compacted again after both are "
+    "moved away and a start with abort",
     command=DUMP,
 )
 CC_BASE: Final = Code(
@@ -223,7 +223,8 @@ CC_BEHIND: Final = Code(
     meaning="a compaction log lacks messages of its topic that the commitlog has",
     consequence="consumers do not get them: they read such a topic from compaction/ alone. After a "
     "clean stop no start hands them over again; the topic is empty where compaction/ is gone",
-    remedy="restore compaction/ from a backup if it was deleted: it may hold the only copy. Else "
-    "repair leaves abort and takes checkpoint out: the next start hands over all of the log",
+    remedy="restore compaction/ from a backup if it was deleted: it may hold the only copy. "
+    "Otherwise repair leaves abort and takes checkpoint out: the next start hands over all of the "
+    "log",
     command=REPAIR,
 )

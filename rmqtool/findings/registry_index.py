@@ -81,7 +81,7 @@ IX_HEAD: Final = Code(
     "IX-HEAD",
     WARNING,
     Owner.INDEX,
-    meaning="the header's first or last offset or time is not that of the first or last entry",
+    meaning="the header's first or last offset or time differs from the first or last entry",
     consequence="time-limited queries skip the file, expiry removes it too early or too late, "
     "and dispatch indexes records twice or not at all",
     remedy="rewrite the header field",

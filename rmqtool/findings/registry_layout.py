@@ -23,9 +23,9 @@ FS_CHANGED: Final = Code(
     "FS-CHANGED",
     WARNING,
     Owner.PERSON,
-    meaning="bytes of the commitlog are not those that were there at an earlier validation",
-    consequence="the broker reads what is there now: it never changes what it has appended, so "
-    "somebody else, a repair, a cut with new messages after it or the disk did",
+    meaning="bytes of the commitlog differ from an earlier validation",
+    consequence="the broker reads what is there now: it never changes appended bytes, so "
+    "another program, a repair, a cut with new messages after it or the disk did",
     remedy="find out who did; compare with a copy of that time",
     command=DUMP,
 )
@@ -35,7 +35,7 @@ FS_LEN: Final = Code(
     Owner.FILES,
     meaning="a file of a mapped-file directory has another length than the configured one",
     consequence="the broker refuses to start; 5.1.3 and later delete an empty last file",
-    remedy="extend it with zeros, and bridge or write anew what is missing in the middle; delete "
+    remedy="extend it with zeros, and bridge or rebuild the missing middle; delete "
     "an empty last file; cut only what a direct write of 5.5.0 added past the length",
     command=REPAIR,
     also=(NOTE,),
@@ -103,7 +103,7 @@ FS_DIR: Final = Code(
     also=(DAMAGE,),
     when="damage for releases before 5.1.0, which refuse to start",
     meaning="a mapped-file directory holds a sub-directory",
-    consequence="releases before 5.1.0 take it for a file of wrong length and refuse to start; "
+    consequence="releases before 5.1.0 see a file of wrong length and refuse to start; "
     "later ones skip it",
     remedy="move it away",
     command=STARTUP,
@@ -113,7 +113,7 @@ FS_LOCK: Final = Code(
     NOTE,
     Owner.NOTHING,
     meaning="a broker runs on this store: a process holds its lock",
-    consequence="none for what reads: records that come meanwhile are not judged. Commands that "
+    consequence="none for reading: records that arrive meanwhile are not checked. Commands that "
     "write refuse",
     remedy="none needed; to change the store, stop the broker first",
     command=INFO,
@@ -123,9 +123,9 @@ FS_OWNER: Final = Code(
     DAMAGE,
     Owner.PERSON,
     also=(NOTE,),
-    when="damage if the user of the broker cannot read and write it; a note if somebody else "
-    "owns it; the user is that of --as-user, else the owner of most of the store",
-    meaning="owner or mode is not that of the other files of the store",
+    when="damage if the user of the broker cannot read and write it; a note if another user "
+    "owns it; the user is given by --as-user; the default is the owner of most files of the store",
+    meaning="owner or mode differs from the other files of the store",
     consequence="a broker of that user refuses to start, or takes a directory for empty; it may "
     "write no further",
     remedy="give it to the user of the broker: chown, and chmod u+rw",
@@ -141,7 +141,7 @@ FS_ORPHAN: Final = Code(
     "for light queues of another topic's messages",
     meaning="a consume queue belongs to no configured topic or queue",
     consequence="kept on disk and recovered at each start, but no client can consume it",
-    remedy="none; bring topics.json back, or configure the topic anew with mqadmin updateTopic; "
+    remedy="none; bring topics.json back, or configure the topic again with mqadmin updateTopic; "
     "mqadmin cleanUnusedTopic deletes the queue and with it the way to its messages",
     command=TOPICS,
 )

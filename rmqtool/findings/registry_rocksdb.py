@@ -48,7 +48,7 @@ RD_BLOCK: Final = Code(
     Owner.PERSON,
     meaning="a block of a table file that holds rows, or the index of them, is damaged",
     consequence="a broker starts; reads that come to the block fail, and later rows are not seen",
-    remedy="queues: repair writes the database anew; others: restore a backup",
+    remedy="queues: repair rebuilds the database; others: restore a backup",
     command=STARTUP,
 )
 RD_META: Final = Code(
@@ -67,7 +67,7 @@ RD_WAL: Final = Code(
     meaning="a write-ahead log cannot be read to its end",
     consequence="writes past that place are lost at the next start; in metadata, where broken "
     "records are skipped, those of the next blocks are kept",
-    remedy="none: compare what the rows say with what was changed last",
+    remedy="none: compare the rows with the latest changes",
     command=STARTUP,
 )
 RD_VERSION: Final = Code(
@@ -106,7 +106,7 @@ RQ_RANGE: Final = Code(
     meaning="a unit is missing between the first and the last unit of a queue",
     consequence="5.3: a consumer that comes to it is sent back to queue offset 0, over and over; "
     "5.5: every pull that reaches it fails with an exception",
-    remedy="repair, or rebuild-cq, writes the database anew from the commitlog",
+    remedy="repair, or rebuild-cq, rebuilds the database from the commitlog",
     command=REBUILD_CQ,
 )
 RQ_MAX: Final = Code(
@@ -115,7 +115,7 @@ RQ_MAX: Final = Code(
     Owner.QUEUES,
     meaning="the max row of a queue is not its last dispatched unit",
     consequence="messages past it are hidden, and new ones get queue offsets that are taken",
-    remedy="repair writes the database anew",
+    remedy="repair rebuilds the database",
     command=REBUILD_CQ,
 )
 RQ_MIN: Final = Code(
@@ -124,7 +124,7 @@ RQ_MIN: Final = Code(
     Owner.QUEUES,
     also=(DAMAGE,),
     when="damage when it is above a unit whose message is there",
-    meaning="the min row of a queue is neither old nor that of its first unit",
+    meaning="the min row of a queue is neither old nor at its first unit",
     consequence="consumers are told a wrong minimum offset, and may skip messages",
     remedy="delete the row: it is a cache, and brokers write it again",
     command=REBUILD_CQ,
@@ -135,7 +135,7 @@ RQ_EMPTIED: Final = Code(
     Owner.QUEUES,
     meaning="a combined store has set a queue empty that has units",
     consequence="its messages up to this offset are invisible",
-    remedy="repair, or rebuild-cq, writes the database anew from the commitlog",
+    remedy="repair, or rebuild-cq, rebuilds the database from the commitlog",
     command=REBUILD_CQ,
 )
 RQ_CKPT: Final = Code(
@@ -144,7 +144,7 @@ RQ_CKPT: Final = Code(
     Owner.QUEUES,
     meaning="CHECKPOINT, the end of dispatch, is past the log or at no end of a record",
     consequence="records before it that have no unit are never dispatched",
-    remedy="repair writes the database anew, with CHECKPOINT where dispatch ended",
+    remedy="repair rebuilds the database, with CHECKPOINT where dispatch ended",
     command=STARTUP,
 )
 RQ_BEHIND: Final = Code(
@@ -166,7 +166,7 @@ RQ_UNIT: Final = Code(
     Owner.QUEUES,
     meaning="a unit is not what the commitlog implies",
     consequence="consumers get another message, or none, at this queue offset",
-    remedy="repair, or rebuild-cq, writes the database anew from the commitlog",
+    remedy="repair, or rebuild-cq, rebuilds the database from the commitlog",
     command=REBUILD_CQ,
 )
 RQ_ABOVE: Final = Code(
@@ -193,8 +193,8 @@ RQ_PAIR: Final = Code(
     DAMAGE,
     Owner.QUEUES,
     also=(WARNING,),
-    when="a warning for 5.3, which does not compare the two stores, and where the database is gone "
-    "and nobody reads it",
+    when="a warning for 5.3, which does not compare the two stores, and where the database is "
+    "missing and the release does not read it",
     meaning="queues in files and in RocksDB end at different queue offsets, or the database of a "
     "store that is to have both is gone",
     consequence="the next start of 5.4.0 or later sets the queue in RocksDB empty: its messages "
@@ -219,7 +219,7 @@ RI_ENTRY: Final = Code(
     Owner.ROCKSDB,
     meaning="the key index in RocksDB does not hold what the commitlog implies",
     consequence="with indexFileReadEnable=false queries by key miss messages, or find wrong ones",
-    remedy="repair, or rebuild-index, writes it anew and keeps timers and open transactions of the "
+    remedy="repair, or rebuild-index, rebuilds it and keeps timers and open transactions of the "
     "same database. Until then take indexFileReadEnable=true, where the index is in files, too",
     command=REBUILD_INDEX,
 )
@@ -249,7 +249,7 @@ RT_SCAN: Final = Code(
     meaning="sys_topic_scan_offset_checkpoint is missing or past the timer's queue",
     consequence="missing: the whole queue is read again and due messages are delivered a second "
     "time; past the queue: new timer messages are never delivered",
-    remedy="write it anew",
+    remedy="rebuild it",
     command=ROWS,
 )
 RX_HALF: Final = Code(

@@ -39,7 +39,7 @@ CP_LOGICOFF: Final = Code(
     DAMAGE,
     Owner.CHECKPOINT,
     also=(WARNING,),
-    when="damage when it is later than the data; a warning when it is no record's start",
+    when="damage when it is later than the data; a warning when no record starts there",
     meaning="logicsPhysicalOffset (5.5.0) does not fit the log or the queues",
     consequence="recovery of 5.5.0 after a crash starts at the wrong segment",
     remedy="lower it, or set it and logicsMsgTimestamp to 0",
@@ -98,8 +98,8 @@ TW_LEN: Final = Code(
     Owner.TIMER,
     meaning="the timer wheel has not the length that its slots need",
     consequence="the broker refuses to start",
-    remedy="delete it, and set lastTimerLogFlushPos of timercheck to the begin of the timer log: a "
-    "start then makes the wheel anew",
+    remedy="delete it, and set lastTimerLogFlushPos of timercheck to the start of the timer log: a "
+    "start then rebuilds the wheel",
     command=REPAIR,
 )
 TW_POS: Final = Code(
@@ -110,8 +110,9 @@ TW_POS: Final = Code(
     when="a note for a place past the timer log while abort is present",
     meaning="a slot of the timer wheel points to no timer log record of its time",
     consequence="timer messages of that slot are delivered late, twice or never",
-    remedy="delete the wheel, and set lastTimerLogFlushPos of timercheck to the begin of the timer "
-    "log: a start then makes the wheel anew; without that, older timers are lost with the wheel",
+    remedy="delete the wheel, and set lastTimerLogFlushPos of timercheck to the start of the "
+    "timer log: a start then rebuilds the wheel; without that, older timers are lost with the "
+    "wheel",
     command=REPAIR,
 )
 TW_LOST: Final = Code(
@@ -121,7 +122,7 @@ TW_LOST: Final = Code(
     meaning="the timer log has waiting timers, and the wheel (zeroed or gone) has no slot for them",
     consequence="these timer messages are never delivered: a start reads only the last two files "
     "of the timer log again",
-    remedy="set lastTimerLogFlushPos of timercheck to the begin of the timer log before the start",
+    remedy="set lastTimerLogFlushPos of timercheck to the start of the timer log before the start",
     command=REPAIR,
 )
 TL_REC: Final = Code(
@@ -172,8 +173,8 @@ EP_CRC: Final = Code(
     WARNING,
     Owner.CONFIG,
     meaning="the epoch file's count, checksum or order is wrong",
-    consequence="the broker reads the .bak instead, or starts without epochs and copies the "
-    "log from the master anew",
+    consequence="the broker reads the .bak instead, or starts without epochs and copies "
+    "the log from the master again",
     remedy="restore it from the .bak",
     command=REPAIR,
 )
@@ -261,8 +262,8 @@ DO_GONE: Final = Code(
     DAMAGE,
     Owner.CONFIG,
     meaning="the offsets of delayed messages are missing",
-    consequence="a broker delivers all delayed messages again that are still in the log, and those "
-    "that wait",
+    consequence="a broker delivers all delayed messages again that are still in the log, and "
+    "the waiting ones",
     remedy=FROM_LOG,
     command=RESET_CONFIG,
 )

@@ -25,7 +25,7 @@ CQ_UNIT: Final = Layout(
         "size" / Int32sb * "total size of the record, bytes",  #  8
         "tags_code" / Int64sb * "hash of TAGS, deliver time in ms, or ext address",  # 12
     ),  # 20
-    "consumequeue/<topic>/<queue id>/*: one unit a record; unit n is that of queue offset n",
+    "consumequeue/<topic>/<queue id>/*: one unit for each record; unit n has queue offset n",
 )
 CQ_UNIT_SIZE: Final = CQ_UNIT.size
 PHYSICAL_OFFSET: Final = CQ_UNIT["physical_offset"]

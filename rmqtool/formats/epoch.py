@@ -94,6 +94,6 @@ def decode_identity(raw: bytes, *, path: str = "<bytes>") -> BrokerIdentity:
 
 def _number(text: str, *, path: str, field: str) -> int:
     if (number := parse_long(text)) is None:
-        reason = f"{text[:40]!r} is no number"
+        reason = f"{text[:40]!r} is not a number"
         raise DecodeError(path=path, position=0, field=field, reason=reason)
     return number

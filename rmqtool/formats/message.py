@@ -328,7 +328,7 @@ def _size_and_magic(raw: bytes) -> tuple[int, int]:
         raise _short(len(raw), BLANK.size)
     size, magic = BLANK.packer.unpack_from(raw)
     if magic not in TOPIC_LENGTH_BYTES:
-        reason = f"{magic & 0xFFFFFFFF:#010x} is not that of a message"
+        reason = f"{magic & 0xFFFFFFFF:#010x} is not a message's"
         raise BadMagic(path="", position=0, field="magic_code", reason=reason)
     if size < SMALLEST_RECORD:
         _refuse("total_size", f"{size}, the smallest record has {SMALLEST_RECORD}")

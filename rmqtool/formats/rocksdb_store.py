@@ -39,7 +39,7 @@ INDEX_TIME: Final = Layout(
 )
 NUMBER: Final = Layout(
     "rocksdb_number",
-    Struct("number" / Int64sb * "what the key names"),
+    Struct("number" / Int64sb * "type of the key"),
     "rocksdbstore: value of lastOffsetPy, lastStoreTimeStamp and the timer's two checkpoints",
 )
 DELIVER_TIME: Final = Layout(

@@ -41,9 +41,9 @@ Expired: TypeAlias = Annotated[int, Says("messages that only the queues still na
 class StoreRow(NamedTuple):
     """The store as a whole."""
 
-    path: Annotated[str, Says("the store root, or what was asked for")]
-    recognised_as: Annotated[str, Says("what it is")]
-    recognised_by: Annotated[str, Says("what told: place or content")]
+    path: Annotated[str, Says("the store root, or the given path")]
+    recognised_as: Annotated[str, Says("its kind")]
+    recognised_by: Annotated[str, Says("evidence: place or content")]
     release: Annotated[str, Says("which releases may have written it last")]
     at_least: AtLeast
     below: Below
@@ -59,7 +59,7 @@ class EvidenceRow(NamedTuple):
     """One trace of the release that wrote the store; `at_least` or `below` is empty."""
 
     path: Path
-    says: Annotated[str, Says("what the file shows")]
+    says: Annotated[str, Says("as the file shows")]
     at_least: AtLeast
     below: Below
 
@@ -88,10 +88,10 @@ class SegmentRow(NamedTuple):
 class OddityRow(NamedTuple):
     """Something about names, lengths or kinds of files that a broker does not leave."""
 
-    oddity: Annotated[str, Says("what is odd")]
+    oddity: Annotated[str, Says("the oddity")]
     path: Path
-    expected: Annotated[str, Says("what a broker leaves")]
-    actual: Annotated[str, Says("what is there")]
+    expected: Annotated[str, Says("expected: a broker leaves it so")]
+    actual: Annotated[str, Says("the actual value")]
     start: Annotated[int | None, Says("where it begins in the commitlog or queue", "bytes")]
     length: Annotated[int | None, Says("how much is concerned", "bytes")]
 
@@ -106,7 +106,7 @@ class EndRow(NamedTuple):
         int | None, Says("when the last record was stored", type=Type.TIME, name="last_store_time")
     ]
     found_by: Annotated[str, Says("how the end was found")]
-    stopped_at: Annotated[str, Says("what lies there")]
+    stopped_at: Annotated[str, Says("the content there")]
     data_beyond: Annotated[
         int | None, Says("physical offset of data past the end; null where none was seen", "bytes")
     ]
@@ -195,8 +195,8 @@ class CheckpointRow(NamedTuple):
     """One field of the checkpoint beside what the files show."""
 
     field: Annotated[str, Says("name of the field")]
-    stored: Annotated[int, Says("what the checkpoint says: ms, or a physical offset")]
-    actual: Annotated[int | None, Says("what the files show; null where they do not tell")]
+    stored: Annotated[int, Says("value in the checkpoint: ms, or a physical offset")]
+    actual: Annotated[int | None, Says("as the files show; null where they do not")]
     difference: Annotated[
         int | None, Says("actual minus stored; positive where the checkpoint lags")
     ]
@@ -236,7 +236,7 @@ class DatabaseRow(NamedTuple):
     """One RocksDB database: recognised, not read."""
 
     path: Path
-    holds: Annotated[str, Says("what it holds")]
+    holds: Annotated[str, Says("its content")]
     since: Annotated[str, Says("release that wrote it first")]
     is_empty: Annotated[bool, Says("no data was ever written to it")]
     table_files: Annotated[int, Says("its table files", "files")]

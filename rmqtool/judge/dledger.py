@@ -58,7 +58,7 @@ class DLedgerEntryJudge:
                 message = "a field that the library never sets is set"
                 yield finding(DL_ENTRY, at, message, expected=0)
             else:
-                message = "the entry's number or term does not follow that of the one before"
+                message = "the entry's number or term does not follow the previous entry's"
                 actual = f"entry {numbers[number]} of term {terms[number]}"
                 yield finding(DL_ENTRY, at, message, actual=actual)
         self.first = self.first or (int(numbers[0]), int(terms[0]))
@@ -98,7 +98,7 @@ class DLedgerEntryJudge:
                 yield finding(
                     DL_ENTRY,
                     at,
-                    "the index unit is not that of its entry",
+                    "the index unit does not match its entry",
                     expected=expected[number].tobytes().hex(),
                     actual=found[number].tobytes().hex(),
                 )

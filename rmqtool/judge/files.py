@@ -70,7 +70,7 @@ class FileJudge:
                 yield finding(
                     FS_NAME,
                     At(segment.path),
-                    "the name is no multiple of the file length",
+                    "the name is not a multiple of the file length",
                     expected=f"a multiple of {files.file_length}",
                     actual=segment.start,
                 )
@@ -130,7 +130,7 @@ class FileJudge:
             message = f"the file is {-missing:,} bytes longer than a broker made it"
             remedy = f"cut off what lies past {files.file_length:,} bytes, unless records do"
         elif not is_last:
-            remedy += "; what is missing is bridged in the log, and written anew in a queue"
+            remedy += "; the missing part is bridged in the log, and rebuilt in a queue"
         if not oddity.length:
             message = "the last file is empty" if is_last else "the file is empty"
             remedy = "delete it" if is_last else remedy

@@ -296,7 +296,7 @@ def _of_time(at: At, stored: int, before: int) -> Finding:
     return finding(
         CL_TIME,
         at,
-        f"storeTimestamp is {before - stored} ms before that of the previous record",
+        f"storeTimestamp is {before - stored} ms before the previous record's",
         expected=f"{iso_time(before)} or later",
         actual=iso_time(stored),
     )
@@ -330,7 +330,7 @@ def _of_flags(record: npt.NDArray[np.int64], bits: int, at: At) -> Iterator[Find
         yield finding(
             CL_TRANREF,
             at,
-            "preparedTransactionOffset is set, but the record is no commit",
+            "preparedTransactionOffset is set, but the record is not a commit",
             expected=0,
             actual=int(record[row.PREPARED_TRANSACTION_OFFSET]),
         )

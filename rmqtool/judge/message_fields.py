@@ -102,7 +102,7 @@ class FieldJudge:
                 continue
             at = self._last if number < count else place(number - count)
             if at is not None:
-                message = "storeHost is another one than that of the records on both sides"
+                message = "storeHost differs from the records before and after it"
                 yield _field(at, message, "", "")
         self._hosts = hosts[-2:]
         last = batch.count - 1
@@ -145,7 +145,7 @@ def _attempts(batch: Batch, place: Place) -> Iterator[Finding]:
         count = int(attempts[number])
         topic = batch.topics[int(batch.columns[row.TOPIC_NUMBER][number])]
         if not 0 <= count < MOST_ATTEMPTS:
-            message = "reconsumeTimes is no number of attempts"
+            message = "reconsumeTimes is not a valid number of attempts"
             yield _field(place(number), message, f"0 to {MOST_ATTEMPTS - 1}", count)
         elif not topic.startswith(COUNTING):
             message = "reconsumeTimes is set, but the topic is not one of retries"
@@ -206,7 +206,7 @@ def _born_hosts(
         pair = order[[number, number - 1]]
         one = int(pair[0])
         if _bits_apart(batch, starts[pair], is_v6[pair]) == 1:
-            message = "bornHost is another one than that of its client's messages on both sides"
+            message = "bornHost differs from its client's messages before and after it"
             yield _field(place(int(numbers[one])), message, "", "", Severity.NOTE)
 
 

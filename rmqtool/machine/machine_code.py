@@ -133,7 +133,7 @@ def _results(node: ast.expr) -> tuple[int, bool]:
 
 def _name(node: ast.expr) -> str:
     if not isinstance(node, ast.Name):
-        message = f"{ast.unparse(node)} is no type of a kernel's argument"
+        message = f"{ast.unparse(node)} is not a type of a kernel's argument"
         raise TypeError(message)
     return node.id
 
@@ -159,7 +159,7 @@ def _width(node: ast.expr) -> int:
     if isinstance(node, ast.Subscript):
         return 5 + 2 * _dimensions(node)
     if _name(node) != SCALAR:
-        message = f"{_name(node)} is no type of a kernel's argument"
+        message = f"{_name(node)} is not a type of a kernel's argument"
         raise TypeError(message)
     return 1
 

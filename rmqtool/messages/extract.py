@@ -263,8 +263,8 @@ def sentences(done: Extracted, group: str | None) -> Iterator[str]:
         )
     if done.other_gap_bytes:
         yield (
-            f"the other store is damaged: {done.other_gap_bytes:,} bytes hold no record, and what "
-            "lay there counts as lost"
+            f"the other store is damaged: {done.other_gap_bytes:,} bytes hold no record, and "
+            "their messages count as lost"
         )
     yield from expired_sentences(done.expired)
     if done.undecided:
@@ -274,5 +274,5 @@ def sentences(done: Extracted, group: str | None) -> Iterator[str]:
     if done.held_copies:
         yield (
             f"left out: {counted(done.held_copies, 'half message or timer copy', _HELD)}; "
-            "--pending writes those that wait, --held all"
+            "--pending writes the waiting ones, --held all"
         )

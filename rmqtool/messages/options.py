@@ -68,7 +68,7 @@ class ExtractOptions:
                 reason = "cannot be combined with --dead-letters or --unconsumed-by"
                 raise UsageError(option=f"--{name}", reason=reason)
         if self.undecided and self.pending:
-            raise UsageError(option="--pending", reason="has what --undecided asks for, and more")
+            raise UsageError(option="--pending", reason="includes the messages of --undecided")
         self.selection.refuse_backward()
 
     @property

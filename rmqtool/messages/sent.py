@@ -9,7 +9,7 @@ from rmqtool.tables.record_tables import INNER_BATCH, MESSAGES
 
 SENT: Final = Table(
     "sent",
-    "a message as it was sent, and where it came from",
+    "a message as it was sent, and its source",
     (
         MESSAGES["topic"]._replace(meaning="topic that the message was sent to"),
         MESSAGES["topic_b64"],
@@ -52,7 +52,7 @@ SENT: Final = Table(
 )
 EXTRACT: Final = Table(
     "extract",
-    "what an extract wrote",
+    "result of an extract",
     (
         Column("messages", Type.INT64, "messages written", "messages"),
         Column("records", Type.INT64, "records of the log that hold them", "records"),

@@ -72,7 +72,7 @@ def _verdict(
     lookup: Lookup, group: ConsumerGroup, message: Message, everything: list[Message]
 ) -> tuple[str, str]:
     if message.topic in HELD:
-        return NO, f"no consumer gets messages of {message.topic}: ask for the delivered copy"
+        return NO, f"no consumer gets messages of {message.topic}: look for the delivered copy"
     topic, queue_id, queue_offset, count = places_of(message)[0]
     committed = group.committed.get((topic, queue_id))
     if committed is None:

@@ -16,11 +16,11 @@ STEPS: Final = Table(
     (
         Column("asked", Type.TEXT, "the request"),
         Column("step", Type.INT64, "number of the step, from 1 on"),
-        Column("action", Type.TEXT, "what was done, such as `index chain`"),
+        Column("action", Type.TEXT, "the step, such as `index chain`"),
         Column("path", Type.TEXT, "file, relative to the store root"),
         Column("position", Type.INT64, "byte of that file", "bytes"),
         Column("physical_offset", Type.INT64, "place in the commitlog that was looked at", "bytes"),
-        Column("result", Type.TEXT, "what came of it"),
+        Column("result", Type.TEXT, "the outcome"),
     ),
     shown=("step", "action", "result", "path", "position", "physical_offset"),
 )
@@ -30,7 +30,7 @@ MOST_STEPS: Final = 10_000  # of one request; a hostile chain may have millions
 class TrailStep(NamedTuple):
     """One thing that was looked at."""
 
-    action: str  # what was done, such as `index chain` or `record`
+    action: str  # the step, such as `index chain` or `record`
     result: str  # what came of it, one phrase
     path: str = ""  # file, relative to the store root; empty when it is about none
     position: int | None = None  # byte of that file

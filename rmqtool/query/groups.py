@@ -83,7 +83,7 @@ CONSUMED: Final = Table(
     (
         Column("group", Type.TEXT, "consumer group"),
         Column("consumed", Type.TEXT, "yes, no or not known"),
-        Column("reason", Type.TEXT, "what tells it, or what stands in the way"),
+        Column("reason", Type.TEXT, "the evidence, or the obstacle"),
         MESSAGES["topic"],
         MESSAGES["queue_id"],
         MESSAGES["queue_offset"],

@@ -144,7 +144,7 @@ class Lookup(Sources):
         problems = [topics.hint(topic, self.topics) for topic in unknown]
         problems += filter(None, map(topics.light_hint, request.topics))
         if " " in request.key:
-            problems.append("brokers cut keys at spaces: ask for its parts")
+            problems.append("brokers cut keys at spaces: look for its parts")
         if self.scan is None and self.store.branches_of(ArtefactKind.BATCH_QUEUE):
             problems.append("keys of messages inside a batch are not indexed")
         answer.problem = "; ".join(problems)

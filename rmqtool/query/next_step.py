@@ -30,7 +30,7 @@ def next_steps(lookup: Lookup, answer: Answer) -> Iterator[str]:
         yield f"the store of the broker at {request.kind.host}, which is part of the ID"
         return
     if isinstance(request, ByKey) and request.topics:
-        yield "without --topic: what is retried or given up goes into topics of the group"
+        yield "without --topic: retried and dead messages go into topics of the group"
     if lookup.scan is False:
         yield "without --no-scan: then the log itself is searched"
     elif LogRange(lookup.log.start, lookup.log.end) not in answer.searched:

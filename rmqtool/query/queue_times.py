@@ -67,7 +67,7 @@ def _from_log(sources: Sources, request: ByTime, answer: Answer) -> None:
     seen = queue_times(sources.log, request, answer.trail)
     if not seen:
         return
-    answer.problem = f"topic {topic} has no queues here: this is what its records say"
+    answer.problem = f"topic {topic} has no queues here: this comes from its records"
     answer.rows = []
     for queue_id, found in seen.items():
         offset, physical_offset = found.queue_offset, found.physical_offset

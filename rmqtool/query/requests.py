@@ -118,7 +118,7 @@ def id_problem(text: str) -> str:
         return f"{len(text):,} characters, an ID has 32, 34 or 56 hex digits"
     if not _HEX.fullmatch(text):
         odd = next(character for character in text if not _HEX.match(character))
-        return f"{odd!a} is no hex digit"
+        return f"{odd!a} is not a hex digit"
     return ""
 
 
@@ -126,7 +126,9 @@ def number(option: str, text: str, largest: int = _LARGEST) -> int:
     """Read a decimal or `0x` number. Raises UsageError: it is not one, or does not fit."""
     text = text.strip()
     if not _NUMBER.fullmatch(text):
-        raise UsageError(option=option, reason=f"{text[:KEPT]!r} is no number; 4096 and 0x1000 are")
+        raise UsageError(
+            option=option, reason=f"{text[:KEPT]!r} is not a number; 4096 and 0x1000 are"
+        )
     value = int(text, 16 if text[:2].lower() == "0x" else 10)
     if value > largest:
         raise UsageError(option=option, reason=f"{text} is more than {largest}")

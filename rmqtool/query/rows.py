@@ -27,12 +27,12 @@ FOUND: Final = Table(
     "a message that was found",
     (
         *MESSAGES.columns,
-        Column("found_by", Type.TEXT, "what led to the message, such as the index"),
-        Column("matched", Type.TEXT, "what of the message fits the request, such as key"),
+        Column("found_by", Type.TEXT, "the path to the message, such as the index"),
+        Column("matched", Type.TEXT, "matching field of the message, such as key"),
         Column(
             "stage", Type.TEXT, "stage in the life of the message, with --trace", is_optional=True
         ),
-        Column("note", Type.TEXT, "what is remarkable about it", is_optional=True),
+        Column("note", Type.TEXT, "a remark", is_optional=True),
     ),
     shown=(
         *("physical_offset", "topic", "queue_id", "queue_offset", "store_time", "stage", "code"),
@@ -64,13 +64,13 @@ BYTES: Final = Table(
         Column("position", Type.INT64, "first byte of the field in the record", "bytes"),
         Column("length", Type.INT64, "length of the field", "bytes"),
         Column("field", Type.TEXT, "name of the field, or `property NAME`"),
-        Column("value", Type.TEXT, "what the bytes say"),
+        Column("value", Type.TEXT, "meaning of the bytes"),
         Column("hex", Type.TEXT, "the bytes as hex digits"),
     ),
 )
 TIMES: Final = Table(
     "queues",
-    "what a time is in one queue",
+    "place of a time in one queue",
     (
         MESSAGES["topic"],
         MESSAGES["queue_id"],
@@ -93,7 +93,7 @@ TIMES: Final = Table(
         MESSAGES["unique_key"],
         MESSAGES["tags"],
         MESSAGES["keys"],
-        Column("note", Type.TEXT, "what is remarkable about it", is_optional=True),
+        Column("note", Type.TEXT, "a remark", is_optional=True),
     ),
 )
 

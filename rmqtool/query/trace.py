@@ -194,7 +194,7 @@ def _outcome(half: Message, answer: Answer) -> str:
         return "committed"
     halves = (other for other in others if other.topic in names.HALF_TOPICS)
     if any(halve.physical_offset > half.physical_offset for halve in halves):
-        return "stored anew, as the broker came back to ask"
+        return "stored again, because the broker asked its producer again"
     if any(other.topic == names.CHECK_MAX_TIME_TOPIC for other in others):
         return "discarded after too many checks"
     if not any(other.topic in names.OP_TOPICS and _names(other, half) for other in others):

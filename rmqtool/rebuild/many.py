@@ -33,7 +33,7 @@ NO, IN_PART = 1, 3  # exit codes
 ESCAPED: Final = {"%": "%25", "+": "%2B", "/": "+"}
 REBUILT_STORES: Final = Table(
     "rebuilt",
-    "what was rebuilt of one of several stores",
+    "result of a rebuild of one of several stores",
     (
         STORE,
         BROKER._replace(is_optional=True),
@@ -54,7 +54,7 @@ REBUILT_STORES: Final = Table(
         ),
         Column("output", Type.TEXT, "directory that was written", is_optional=True),
         Column(
-            "reason", Type.TEXT, "why it is not rebuilt, or what was lost first", is_optional=True
+            "reason", Type.TEXT, "why it is not rebuilt, or the first lost range", is_optional=True
         ),
     ),
     shown=("store", "records", "units", "entries", "verdict", "reason"),

@@ -60,8 +60,8 @@ DIFFERENCES: Final = Table(
         Column("path", Type.TEXT, "file, relative to the store root"),
         Column("position", Type.INT64, "first byte that differs", "bytes"),
         Column("length", Type.INT64, "how many bytes", "bytes"),
-        Column("expected", Type.TEXT, "what the rebuilt file has"),
-        Column("actual", Type.TEXT, "what the store has"),
+        Column("expected", Type.TEXT, "value in the rebuilt file"),
+        Column("actual", Type.TEXT, "value in the store"),
     ),
 )
 
@@ -155,7 +155,7 @@ def _compared(result: RebuildResult) -> Iterator[str]:
         yield f"... nor {counted(len(result.unread) - LOST_SHOWN, 'more file')}"
     if result.cut is not None:
         yield f"a broker runs on this store: compared up to physical offset {result.cut}"
-    same = "what could be read is the same" if result.unread else "the store has the same"
+    same = "the readable part is the same" if result.unread else "the store has the same"
     yield f"{'the store differs' if result.differences else same}; nothing was written"
     if result.differences or result.unread:
         yield "next: the same command with --in-place, or with --output DIR"
@@ -171,7 +171,7 @@ def _left_out(options: RebuildOptions, result: RebuildResult) -> Iterator[str]:
     if len(result.lost) > LOST_SHOWN:
         yield f"... and from {len(result.lost) - LOST_SHOWN:,} more such stretches"
     if result.lost:
-        yield f"what that is, and what helps: rmqtool validate {shlex.quote(options.store)}"
+        yield f"details and remedy: rmqtool validate {shlex.quote(options.store)}"
     for offset in result.undispatched[:LOST_SHOWN]:
         yield f"physical offset {offset}: a numeric property cannot be parsed; dispatch stops here"
     yield from _trouble(result)

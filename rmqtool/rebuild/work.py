@@ -396,7 +396,7 @@ def _assumed(store: Store, result: RebuildResult, target: Target) -> Iterator[st
         slots, entries = geometry.index_slots.value, geometry.index_entries.value
         yield f"index files of {slots:,} slots and {entries:,} entries"
     if store.broker_conf is None and any(queue.topic == SCHEDULE_TOPIC for queue in result.queues):
-        yield f"delays as the queues of {SCHEDULE_TOPIC} show them, else RocketMQ's own"
+        yield f"delays from the queues of {SCHEDULE_TOPIC}, otherwise RocketMQ's own"
 
 
 # `rebuild --check` beside a running broker: how far it compares, and what it believes.
@@ -493,9 +493,9 @@ def refuse_unread(lost: Iterable[LostRange]) -> None:
     for one in lost:
         if one.code == UNREADABLE:
             reason = (
-                f"cannot be read from physical offset {one.physical_offset} on, and what the store "
-                "has derived from there would be lost; nothing was replaced: make it readable, or "
-                "use --output DIR, which takes what can be read"
+                f"cannot be read from physical offset {one.physical_offset} on, and the store's "
+                "queues and index from there on would be lost; nothing was replaced: make it "
+                "readable, or use --output DIR, which takes what can be read"
             )
             raise UnreadablePath(path=one.path, reason=reason, trouble=Trouble.TOLD)
 

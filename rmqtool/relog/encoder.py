@@ -92,6 +92,6 @@ def host_of(text: str) -> bytes:
     except ValueError:
         separator, packed, number = "", b"", 0
     if not separator or not 0 < number < 1 << 16:
-        reason = f"{text!r} is no address with a port, such as 10.0.0.1:10911 or [::1]:10911"
+        reason = f"{text!r} is not an address with a port, such as 10.0.0.1:10911 or [::1]:10911"
         raise UsageError(option="--store-host", reason=reason)
     return packed + PORT.build(number)

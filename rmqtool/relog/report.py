@@ -81,7 +81,7 @@ def sentences(options: LogOptions, result: LogResult) -> Iterator[str]:
     if result.built is not None:
         version, why = result.built.rules.release.version, result.built.why_rules
         if not result.knows_release and options.broker_version is None:
-            why = "as nothing tells the release; --broker-version would"
+            why = "because the source does not record its release; --broker-version sets it"
         yield f"rules of {version}, {why}"
     yield (
         f"{counted(result.messages, 'message')}, {result.bytes:,} bytes, in "
@@ -91,7 +91,7 @@ def sentences(options: LogOptions, result: LogResult) -> Iterator[str]:
     yield from _left_out(result)
     if result.log.bridges:
         count = counted(result.log.bridges, "stretch", "stretches")
-        yield f"bridge records stand for {count}, {result.log.bridge_bytes:,} bytes"
+        yield f"bridge records replace {count}, {result.log.bridge_bytes:,} bytes"
     yield from _changed(options, result)
     if options.output is None:
         yield "nothing was written; next: the same command with --output DIR"
@@ -136,7 +136,7 @@ def _changed(options: LogOptions, result: LogResult) -> Iterator[str]:
         yield "queue offsets are new: consumers have no offsets, and begin as new groups do"
     if any(defect.code == CC_BEHIND for defect in result.defects):
         yield "abort is left: the first start gives compaction topics the messages of the new log"
-        yield "what only compaction/ of a source has is not in the new store"
+        yield "messages that are only in compaction/ of a source are not in the new store"
     for offset in result.built.undispatched[:SHOWN] if result.built else ():
         yield f"physical offset {offset}: a numeric property cannot be parsed; dispatch stops here"
 

@@ -65,7 +65,7 @@ def _suite(suite: JunitSuite) -> str:
             cases.append(_case(area, code, found, fails=fails))
     errors = list(suite.unread)
     if not suite.is_finished:
-        errors.append((suite.name, "interrupted: what comes after was not checked"))
+        errors.append((suite.name, "interrupted: everything after it was not checked"))
     cases += [_outcome("unread", path, "error", reason) for path, reason in errors]
     cases += [_outcome("not checked", what, "skipped", why) for what, why in suite.left_out]
     counts = (

@@ -80,7 +80,7 @@ def _run(run: SarifRun, version: str) -> dict[str, Any]:
         _notification("note", f"not checked: {line}") for line in _lines(run.left_out)
     ]
     if not run.is_finished:
-        text = "interrupted: what comes after was not checked"
+        text = "interrupted: everything after it was not checked"
         notifications.append(_notification("error", text))
     rules = [_rule(rule) for rule in run.rules]
     return {

@@ -1,6 +1,6 @@
 """Files as the edits of a plan leave them, to be read before any edit is made.
 
-Queues in RocksDB are written anew from the repaired log, in the transaction that repairs the log:
+Queues in RocksDB are rebuilt from the repaired log, in the transaction that repairs the log:
 so that log is read while its edits are still staged. Offsets are set into queues as they will be.
 Nothing here is written.
 """

@@ -108,7 +108,7 @@ def examine(
         prediction: of the next start, made of the whole log; None makes one where it is needed.
 
     Raises:
-        NotAStore: this is no whole store.
+        NotAStore: this is not a whole store.
         UnsupportedStore: it cannot be repaired offline.
         UnreadablePath: something of the log cannot be read; copy the disk first.
     """

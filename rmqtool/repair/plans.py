@@ -171,7 +171,7 @@ def read_plan(path: str, replica: Place | None = None) -> Plan:
     except RepairError as error:  # a path that could lead elsewhere
         raise UsageError(option="--apply", reason=f"{path}: {error}") from error
     except (LookupError, TypeError, ValueError, RecursionError) as error:
-        reason = f"{path} is no plan that this version of rmqtool wrote"
+        reason = f"{path} is not a plan of this version of rmqtool"
         raise UsageError(option="--apply", reason=reason) from error
 
 

@@ -70,7 +70,7 @@ UNITS_KEPT: Final = (
     "some would be out of reach, so do not rebuild it"
 )
 ANEW: Final = (
-    "a person decides: rmqtool dump STORE --topic TOPIC --queue ID shows the older messages, which "
+    "decide by hand: rmqtool dump STORE --topic TOPIC --queue ID shows the older messages, which "
     "no queue has any more; to be delivered they have to be sent again"
 )
 

@@ -26,16 +26,16 @@ EDITS: Final = Table(
     "edits",
     "a change that repair would make, or made",
     (
-        Column("action", Type.TEXT, "what is done, such as patch or remove"),
+        Column("action", Type.TEXT, "the action, such as patch or remove"),
         Column("path", Type.TEXT, "file or directory, relative to the store root"),
         Column("position", Type.INT64, "first byte that changes", "bytes"),
         Column("length", Type.INT64, "how many bytes change", "bytes"),
         Column("size", Type.INT64, "length of the file afterwards", "bytes"),
-        Column("old_sha256", Type.TEXT, "SHA-256 of what is there now; null where nothing is"),
-        Column("new_sha256", Type.TEXT, "SHA-256 of what replaces it; null where nothing does"),
+        Column("old_sha256", Type.TEXT, "SHA-256 of the present bytes; null where there are none"),
+        Column("new_sha256", Type.TEXT, "SHA-256 of the new bytes; null where bytes are removed"),
         Column("code", Type.TEXT, "finding code that the edit removes"),
         Column("reason", Type.TEXT, "why, in a sentence"),
-        Column("lost", Type.TEXT, "what is lost by it; null where nothing is"),
+        Column("lost", Type.TEXT, "its loss; null without one"),
     ),
     shown=("action", "path", "position", "size", "code", "reason", "lost", DIGESTS),
     below=("reason", "lost", DIGESTS),
@@ -47,7 +47,7 @@ LEFT: Final = Table(
     (
         Column("code", Type.TEXT, "finding code"),
         Column("path", Type.TEXT, "file or directory, relative to the store root"),
-        Column("message", Type.TEXT, "what is wrong, in a sentence"),
+        Column("message", Type.TEXT, "the problem, in a sentence"),
         Column("why", Type.TEXT, "why repair leaves it"),
     ),
     below=("message", "why"),
@@ -114,7 +114,7 @@ class Proof:
         yield self.verdict
         if options.broker_version is None:
             command = f"rmqtool startup {shlex.quote(store)} --broker-version V"
-            yield f"next, if another release is to run on it: {command}"
+            yield f"Before starting another release: {command}"
 
 
 def prove(store: str, options: RepairOptions, version: str) -> Proof:

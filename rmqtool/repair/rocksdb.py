@@ -46,10 +46,10 @@ if TYPE_CHECKING:
     from rmqtool.writing.output_tree import OutputTree
 
 OF_DATABASE: Final = (RD_OPEN, RD_ORPHAN, RD_BLOCK, RD_META, RD_VERSION, RD_KEY)
-WRITTEN_ANEW: Final = "the queues in RocksDB are written anew from the log"
+WRITTEN_ANEW: Final = "the queues in RocksDB are rebuilt from the log"
 MISSING: Final = "the queues in RocksDB are missing: they are written from the log"
 MISSING_FILES: Final = "the queues in files are missing: both parts are written from the log"
-INDEXED_ANEW: Final = "the key index in RocksDB is written anew from the log; timers are kept"
+INDEXED_ANEW: Final = "the key index in RocksDB is rebuilt from the log; timers are kept"
 FOLLOWS: Final = f"{WRITTEN_ANEW}, which has other records now"
 
 

@@ -343,7 +343,7 @@ def _of_gap(segment: Segment, stretch: Stretch) -> Damaged | None:
     if stretch.kind is Extent.GAP:
         return Damaged(start, end, stretch.code, no_record(stretch.length))
     if stretch.kind is Extent.FILLER and stretch.code == CL_CHAIN:
-        return Damaged(start, end, stretch.code, "what a false blank record covers")
+        return Damaged(start, end, stretch.code, "the records under a false blank")
     return None
 
 

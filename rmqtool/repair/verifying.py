@@ -40,7 +40,7 @@ def verify(plan: Plan, root: Place) -> None:
         raise PlanMismatch(path=str(root), reason=reason, trouble=Trouble.STALE_PLAN)
     for edit in plan.edits:
         if edit.old and _digest(plan, edit) != edit.old:
-            reason = f"bytes at {edit.position} are not those that the plan was made for"
+            reason = f"bytes at {edit.position} have changed since the plan was made"
             raise PlanMismatch(path=edit.path, reason=reason, trouble=Trouble.STALE_PLAN)
         if edit.content is not None and edit.content.is_lent and edit.content.sha256 != edit.new:
             reason = "the other store has changed since the plan was made; make a new one"

@@ -151,7 +151,7 @@ def _text(found: Mapping[str, Any], name: str, default: str | None = None) -> st
     value = found.get(name)
     value = default if value is None else value
     if not isinstance(value, str):
-        reason = f"no {name}" if value is None else f"{name} is no text"
+        reason = f"no {name}" if value is None else f"{name} is not a text"
         raise BadMessage(reason)
     return value
 
@@ -159,7 +159,7 @@ def _text(found: Mapping[str, Any], name: str, default: str | None = None) -> st
 def _number(found: Mapping[str, Any], name: str) -> int | None:
     value = found.get(name)
     if value is not None and (not isinstance(value, int) or isinstance(value, bool)):
-        reason = f"{name} is no whole number"
+        reason = f"{name} is not a whole number"
         raise BadMessage(reason)
     return value
 
@@ -169,7 +169,7 @@ def _born(found: Mapping[str, Any]) -> int | None:
     try:
         return ms_of(datetime.fromisoformat(text)) if text else None
     except (ValueError, OverflowError, TypeError) as error:
-        reason = f"born_time {text!r} is no time with a zone"
+        reason = f"born_time {text!r} is not a time with a zone"
         raise BadMessage(reason) from error
 
 
@@ -183,7 +183,7 @@ def _properties(found: Mapping[str, Any]) -> dict[str, str]:
         return properties.decode(_decoded(_bytes("properties_b64", exact), "properties"))
     given = found.get("properties") or {}
     if not isinstance(given, dict) or not all(isinstance(one, str) for one in given.values()):
-        reason = "properties are no object of texts"
+        reason = "properties is not an object of texts"
         raise BadMessage(reason)
     own = dict(given)
     if tags := _text(found, "tags", ""):
@@ -192,7 +192,7 @@ def _properties(found: Mapping[str, Any]) -> dict[str, str]:
         own.setdefault(properties.UNIQ_KEY, unique_key)
     keys = found.get("keys") or []
     if not isinstance(keys, list) or not all(isinstance(key, str) for key in keys):
-        reason = "keys are no list of texts"
+        reason = "keys is not a list of texts"
         raise BadMessage(reason)
     if keys:
         own.setdefault(properties.KEYS, " ".join(keys))
@@ -210,7 +210,7 @@ def _bytes(name: str, exact: str) -> bytes:
     try:
         return base64.b64decode(exact, validate=True)
     except ValueError as error:
-        reason = f"{name} is no base64: {error}"
+        reason = f"{name} is not valid base64: {error}"
         raise BadMessage(reason) from error
 
 

@@ -64,7 +64,7 @@ def addresses(text: str) -> tuple[tuple[str, int], ...]:
     ]
     if not found or wrong:
         what = wrong[0] if wrong else text
-        reason = f"{what!r} is no address with a port, such as 10.0.0.1:9876 or [::1]:9876"
+        reason = f"{what!r} is not an address with a port, such as 10.0.0.1:9876 or [::1]:9876"
         raise UsageError(option="--name-server", reason=reason)
     return tuple(one for one in found if one)
 

@@ -144,7 +144,7 @@ def outgoing(stored: Stored, number: int, line: int, to_topic: str | None) -> Ou
         reason = f"no broker takes the topic {topic[:_LONGEST_TOPIC]!r}"
         raise BadMessage(reason)
     if not stored.body:
-        reason = "there is no body, and brokers take no message without one"
+        reason = "the body is empty, and brokers refuse such a message"
         raise BadMessage(reason)
     if len(stored.body) > LARGEST_BODY:
         reason = f"the body has {len(stored.body):,} bytes, and no request holds more than 16 MiB"

@@ -29,8 +29,8 @@ SENDING: Final = Table(
         Column("address", Type.TEXT, "address of its master, as the name server told"),
         Column("queue_id", Type.INT32, "queue of the topic there; null where any will do"),
         Column("messages", Type.INT64, "messages of the file that go there", "messages"),
-        Column("sent_before", Type.INT64, "those that earlier runs sent", "messages"),
-        Column("sent", Type.INT64, "those that this run sent", "messages"),
+        Column("sent_before", Type.INT64, "messages that earlier runs sent", "messages"),
+        Column("sent", Type.INT64, "messages that this run sent", "messages"),
     ),
 )
 NOT_SENT: Final = Table(

@@ -294,7 +294,7 @@ def _check(spark: SparkSession) -> None:
     with Job(spark).running():
         (row,) = spark.range(0, 1, 1, 1).select(ask("id")).collect()
     if row[0]:
-        needs = f"what the Python of the executors needs ({row[0]})"
+        needs = f"the packages that the executors' Python needs ({row[0]})"
         raise EngineMissing(needs=needs, install=INSTALL_THERE)
 
 

@@ -54,7 +54,7 @@ class ExportBatch:
 
     number: int  # from 1 on
     begin: StreamPlace  # where the log is read from
-    end: StreamPlace  # where the first record lies that is left for the next batch
+    end: StreamPlace  # place of the first record that is left for the next batch
     asked: dict[str, Any]  # what was exported, and how
 
     @property

@@ -31,7 +31,7 @@ FLEET_PARTITIONS: Final = ("store", "broker")  # where several stores are read
 
 EXPORT: Final = Table(
     "export",
-    "what an export wrote",
+    "written files of an export",
     (
         Column("files", Type.INT64, "files in the target, all runs together", "files"),
         Column("rows", Type.INT64, "rows in them", "rows"),

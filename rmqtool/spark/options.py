@@ -44,12 +44,12 @@ NAMES: Final = {
     "raw": "bodies as they are stored",
     "body_limit": "largest body that is shown",
     "fillers": "blank records and unused tails are rows, too",
-    "limit": "rows that one task gives at most; what is read stops there",
+    "limit": "rows that one task gives at most; reading stops there",
     "split": "bytes that one task reads at most, about; 0 is never less than a segment",
     "pack": "bytes of small segments that share one task, at most; 0 is a task each",
     "broker_conf": "the broker's configuration file",
-    "scope": "of findings: store is all that `validate` finds, in one task; segment is what each "
-    "segment of the log shows by itself, a task each. Of queue_units and index_entries: store "
+    "scope": "of findings: store is all that `validate` finds, in one task; segment, only the "
+    "defects inside each segment of the log, a task each. Of queue_units and index_entries: store "
     "compares them with the log, segment does not read it",
     "start": "of a stream: physical offset to begin at; earliest and latest are understood",
     "max_bytes": "of a stream: bytes of the log in one batch at most",
@@ -170,7 +170,7 @@ def _number(option: str, text: str | None) -> int | None:
     try:
         return None if text is None else int(text)
     except ValueError as error:
-        raise UsageError(option=option, reason=f"{text!r} is no number") from error
+        raise UsageError(option=option, reason=f"{text!r} is not a number") from error
 
 
 def _time(name: str, texts: Mapping[str, str]) -> int | None:

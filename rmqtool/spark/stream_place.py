@@ -210,5 +210,5 @@ def _reason(place: int, loss: LogLoss | None) -> str:
         )
     return (
         f"{reason}. To go on at {loss.resume}, with a row that says so, set failOnDataLoss to "
-        f"false; or begin anew with another checkpoint and start={loss.resume}"
+        f"false; or start again with another checkpoint and start={loss.resume}"
     )

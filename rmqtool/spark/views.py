@@ -19,7 +19,7 @@ VIEW_LIST: Final = Table(
     "a ready-made question",
     (
         Column("view", Type.TEXT, "name of the view, as SQL takes it"),
-        Column("meaning", Type.TEXT, "what it answers"),
+        Column("meaning", Type.TEXT, "its content"),
         Column("sql", Type.TEXT, "the question that it stands for"),
     ),
     shown=("view", "meaning"),
@@ -135,7 +135,7 @@ _VIEWS: Final = (
     SqlView(
         "lost_messages",
         "messages that queues name and that the log has lost (`fate` lost), or whose checksum "
-        "differs (doubtful); what expired is left out",
+        "differs (doubtful); expired messages are left out",
         """
         SELECT if(m.physical_offset IS NULL, 'lost', 'doubtful') AS fate, u.topic, u.queue_id,
                u.queue_offset, u.physical_offset, u.size, m.store_time, m.keys, m.unique_key, m.code

@@ -90,7 +90,7 @@ class Loader:
             return None
         start = parse_long(entry.name)
         if start is None:
-            self.refuse(path, "the name is no number")
+            self.refuse(path, "the name is not a number")
             return None
         return ModelFile(path, start, file_length, _followed_file(place), file_length)
 

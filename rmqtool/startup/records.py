@@ -50,10 +50,10 @@ class RecordFailure(enum.StrEnum):
     """Why a record check failed."""
 
     NOTHING_LEFT = "the file ends here"
-    BEYOND_FILE = "totalSize is more than what is left of the file"
+    BEYOND_FILE = "totalSize is more than the rest of the file"
     UNUSED = "nothing has been written from here on"
     NO_MAGIC = "no record begins here"
-    BODY_CRC = "the body differs from what was stored"
+    BODY_CRC = "the body differs from the stored body"
     PROPERTY_CRC = "the property CRC differs or is missing"
     LENGTHS = "the lengths do not fit together"
     PROPERTY = "a numeric property cannot be parsed"

@@ -17,12 +17,12 @@ if TYPE_CHECKING:
 
 VERDICT: Final = Table(
     "verdict",
-    "what would happen as a whole",
+    "the outcome as a whole",
     (
         Column("broker_version", Type.TEXT, "release whose start is predicted"),
         Column("is_proven", Type.BOOLEAN, "brokers of this release were compared with predictions"),
         Column("starts", Type.BOOLEAN, "the broker would start"),
-        Column("recovery", Type.TEXT, "normal after a clean stop, else abnormal"),
+        Column("recovery", Type.TEXT, "normal after a clean stop, otherwise abnormal"),
         Column("messages_lost", Type.INT64, "messages that this start loses", "messages"),
         Column("first_lost_time", Type.TIME, "when the oldest lost message was stored"),
         Column("last_lost_time", Type.TIME, "when the newest lost message was stored"),
@@ -100,7 +100,7 @@ STEPS: Final = Table(
 )
 QUEUES: Final = Table(
     "queues",
-    "what would become of a queue",
+    "outcome for a queue",
     (
         Column("topic", Type.TEXT, "name of the topic"),
         Column("queue_id", Type.INT64, "number of the queue"),
@@ -125,10 +125,10 @@ UNREAD: Final = Table(
     "unread",
     "a part of the store that this release does not read",
     (
-        Column("part", Type.TEXT, "what it is; 'not known' where nothing says whether it is read"),
+        Column("part", Type.TEXT, "a noun; 'not known' where it is unknown whether it is read"),
         Column("path", Type.TEXT, "file or directory, relative to the store root"),
         Column("count", Type.INT64, "messages, topics or rows that it has; null: not counted"),
-        Column("message", Type.TEXT, "what stays unread, and what follows"),
+        Column("message", Type.TEXT, "the data that stays unread, and the effect"),
         Column("before", Type.TEXT, "what to do first, while the release that wrote it runs"),
     ),
     shown=("part", "path", "count", "message", "before"),
@@ -296,7 +296,8 @@ def _dispatch(prediction: Prediction) -> Iterator[Row]:
         message = f"new messages reach no queue until the log has grown to {end}"
         yield _step("dispatch", message, None, end)
     if prediction.failed_topic is not None:
-        message = f"topic {prediction.failed_topic!r} is no file name: queues are written no more"
+        name = repr(prediction.failed_topic)
+        message = f"topic {name} is not a valid file name: the broker stops writing queues"
         yield _step("fail", message, "consumequeue")
 
 

@@ -19,9 +19,9 @@ if TYPE_CHECKING:
 
 HEAP_BYTES: Final = 8 << 30  # -Xmx8g of bin/runbroker.sh
 _UNFORESEEABLE: Final = {
-    conf.DUPLICATION: "what is confirmed, the other brokers say",
-    conf.CONTROLLER: "what is confirmed, the controller says",
-    conf.DLEDGER: "what is committed, the other nodes say",
+    conf.DUPLICATION: "the confirmed end is known by the other brokers",
+    conf.CONTROLLER: "the confirmed end is known by the controller",
+    conf.DLEDGER: "the committed end is known by the other nodes",
 }
 
 

@@ -218,7 +218,7 @@ def _refuse_what_cannot_be(store: Store) -> None:
         reason = "a start needs the root of a store, with all its parts"
         raise NotAStore(path=str(store.asked.place), reason=reason)
     if store.is_dledger:
-        reason = "a DLedger log: what is committed, the other nodes say"
+        reason = "a DLedger log: the committed end is known by the other nodes"
         raise UnsupportedStore(path=str(store.root), reason=reason)
 
 

@@ -284,7 +284,7 @@ TESTS: dict[ArtefactKind, Callable[[bytes, int, int], bool]] = {
 def lone_segment(branch: Artefact) -> Segment:
     """Give the segment of a lone file.
 
-    Where the name is no number, a commitlog's first record says where the file begins.
+    Where the name is not a number, a commitlog's first record says where the file begins.
 
     Raises:
         UnreadablePath: it is not there, or may not be read.

@@ -368,7 +368,7 @@ def not_a_file(path: str, kind: EntryKind) -> UnreadablePath:
     words, trouble = {
         EntryKind.DIRECTORY: ("is a directory, not a file", Trouble.DIRECTORY),
         EntryKind.LINK: ("is a link; links inside a store are not followed", Trouble.LINK),
-    }.get(kind, ("is no regular file", Trouble.OTHER))
+    }.get(kind, ("is not a regular file", Trouble.OTHER))
     return UnreadablePath(path=path, reason=words, trouble=trouble)
 
 

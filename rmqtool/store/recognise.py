@@ -116,7 +116,7 @@ def _file(place: Place) -> Recognised:
     kind = kind_of_file(place)
     if kind is None:
         reason = "no file of a RocketMQ store was recognised, neither by place nor by content; "
-        reason += "rmqtool carve finds messages in a disk image or in what is left of a file"
+        reason += "rmqtool carve finds messages in a disk image or in a fragment of a file"
         raise NotAStore(path=str(place), reason=reason)
     if kind is ArtefactKind.ROCKSDB:
         raise UnsupportedStore(path=str(place), reason=f"a file of {unsupported('')}")

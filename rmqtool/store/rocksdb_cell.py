@@ -43,7 +43,7 @@ ENVIRONMENT: Final = (
 )
 SILENCE_SECONDS = 60.0  # without a byte from the process: it hangs
 WHY: Final = {
-    -signal.SIGABRT: ": they are broken, or ask for more memory than such files may take",
+    -signal.SIGABRT: ": they are broken, or need more memory than such files may take",
     -signal.SIGXCPU: ": they take more time of a processor than such files may take",
 }
 READ_BYTES: Final = 1 << 20
@@ -124,7 +124,7 @@ class Cell:
         """Read a message that is no error. Raises CellFailed: it is one, or does not come."""
         answer = self.read()
         if not isinstance(answer, dict):
-            reason = "it gives rows that nobody asked for"
+            reason = "it returns rows that were not requested"
             raise self.stopped(reason)
         if "error" in answer:
             raise CellFailed(str(answer["error"])[:LARGEST_REASON])

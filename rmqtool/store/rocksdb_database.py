@@ -275,7 +275,7 @@ class Database:
         first = batch.joined_keys[: batch.key_lengths[0]]
         last = batch.joined_keys[len(batch.joined_keys) - batch.key_lengths[-1] :]
         if not begin <= first <= last or (end and last >= end) or len(batch) > limit:
-            reason = "its rows are not those that were asked for"
+            reason = "it returns other rows than requested"
             raise self._served.cell.stopped(reason)
         return last + b"\0", limit - len(batch)
 
@@ -405,7 +405,7 @@ class DatabaseFiles:
         return OpenFile(self._place.child(name), self.handles[name], self._facts[name].st_size)
 
     def open(self) -> None:
-        """Open each file; what is no regular file any more is left out.
+        """Open each file; what is not a regular file any more is left out.
 
         Raises:
             DamagedDatabase: a file is too large or may not be read, or there are too many.

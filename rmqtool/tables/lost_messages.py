@@ -32,7 +32,7 @@ LOST_MESSAGES: Final = Table(
         MESSAGES["unique_key"],
         Column("key_hashes", Type.NUMBERS, "hashes of its keys, as the index has them"),
         Column("code", Type.TEXT, "finding code of the damage; null where no file holds the place"),
-        Column("sources", Type.TEXTS, "what each fact was taken from"),
+        Column("sources", Type.TEXTS, "source of each fact"),
     ),
     shown=(
         *("topic", "queue_id", "queue_offset", "physical_offset", "fate", "store_time"),

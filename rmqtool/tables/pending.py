@@ -306,7 +306,7 @@ class WaitingMessages:
         except DecodeError as error:
             return {**row, "extent": "gap", "code": code, "reason": error.reason}
         if message.physical_offset != offset:
-            reason = "another record lies there"
+            reason = "another record is there"
             return {**row, "extent": "gap", "code": code, "reason": reason}
         values = message.properties
         taken_back = values.get(properties.TIMER_DEL_UNIQKEY, "")

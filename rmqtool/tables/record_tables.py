@@ -97,7 +97,7 @@ MESSAGES: Final = Table(
         Column(
             "physical_offset",
             Type.INT64,
-            "where the record lies in the commitlog",
+            "place of the record in the commitlog",
             "bytes",
             ("phyOffset", "commitLogOffset"),
             source=stored("physical_offset", row.PHYSICAL_OFFSET),
@@ -299,7 +299,7 @@ MESSAGES: Final = Table(
         Column(
             "body",
             Type.TEXT,
-            "body as it was asked for: text, hex digits or a digest",
+            "body in the requested form: text, hex digits or a digest",
             is_optional=True,
             source=ColumnSource(lambda records: records.body),
         ),
@@ -320,7 +320,7 @@ MESSAGES: Final = Table(
         Column(
             "extent",
             Type.TEXT,
-            "filler, gap, unused, or finding for a defect of a file, where the row is no record",
+            "filler, gap, unused, or finding for a defect of a file, where the row is not a record",
             is_optional=True,
             has_few=True,
         ),
@@ -344,7 +344,7 @@ INNER_BATCH: Final = Table(
     "inner-batch",
     "a message that a client sent inside of a batch",
     (
-        MESSAGES["physical_offset"]._replace(meaning="where the batch record lies in the log"),
+        MESSAGES["physical_offset"]._replace(meaning="place of the batch record in the log"),
         Column(
             "number",
             Type.INT64,

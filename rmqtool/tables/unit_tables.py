@@ -49,14 +49,14 @@ STATE: Final = (
     Column(
         "count",
         Type.INT64,
-        "units that the row stands for, where it is not one in use",
+        "units of the row, where it is not one in use",
         "units",
         is_optional=True,
     ),
     Column(
         "extent",
         Type.TEXT,
-        "filler, gap, unused, or finding for a defect of a file, where the row is no unit",
+        "filler, gap, unused, or finding for a defect of a file, where the row is not a unit",
         is_optional=True,
         has_few=True,
     ),
@@ -86,7 +86,7 @@ CONSUME_QUEUE: Final = Table(
             "queue_offset", Type.INT64, "number of the unit in its queue", aliases=("queueOffset",)
         ),
         *stored(CQ_UNIT),
-        Column("meaning", Type.TEXT, "what the tags code is", has_few=True),
+        Column("meaning", Type.TEXT, "meaning of the tags code", has_few=True),
         _DELIVER_TIME,
         Column(
             "ext_position",
@@ -162,7 +162,7 @@ TIMER_LOG: Final = _plain(
     "timer-log",
     "a record of the timer log",
     TIMER_LOG_RECORD,
-    Column("meaning", Type.TEXT, "what the magic is, bit by bit", has_few=True),
+    Column("meaning", Type.TEXT, "meaning of the magic, bit by bit", has_few=True),
     Column("write_time", Type.TIME, "when the record was written", is_optional=True),
     _DELIVER_TIME,
 )

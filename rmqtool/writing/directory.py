@@ -162,7 +162,7 @@ class Directory:
         facts = os.fstat(made.handle)
         if facts.st_uid != os.geteuid() or facts.st_mode & OTHERS_WRITE:
             made.close()
-            reason = "was replaced by somebody else while it was made"
+            reason = "was replaced by another process while it was made"
             raise RepairError(path=self.shown(name), reason=reason)
         return made
 

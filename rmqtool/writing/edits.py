@@ -345,7 +345,7 @@ class Transaction:
             restore_mtimes(self._work, self._sides["directories"])
             discard(self._lock, self.undo_directory.name, self._sync)
         except RepairError as second:
-            reason = f"{error}; what was changed could not be put back: {second}"
+            reason = f"{error}; the changes could not be undone: {second}"
             raise EditUnfinished(path=str(self.undo_directory), reason=reason) from error
 
     def _close(self) -> None:

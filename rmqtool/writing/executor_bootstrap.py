@@ -34,7 +34,7 @@ def unpacked(data: bytes) -> str:
             shutil.rmtree(staged, ignore_errors=True)
     facts = os.lstat(target)
     if not stat.S_ISDIR(facts.st_mode) or facts.st_uid != user:
-        reason = f"{target} belongs to somebody else"
+        reason = f"{target} belongs to another user"
         raise ImportError(reason)
     return target
 

@@ -213,7 +213,7 @@ def open_single(spot: Spot, flags: int = os.O_RDONLY) -> int:
     """Give a descriptor of a file that has no second name: that may be somebody's backup.
 
     Raises:
-        RepairError: it has one, or is no regular file.
+        RepairError: it has one, or is not a regular file.
         OSError: it cannot be opened.
     """
     handle = spot.directory.open_file(spot.name, flags)

@@ -41,7 +41,7 @@ class _Stretch(NamedTuple):
 
 
 _NOTHING: Final = _Stretch(0, -1, "")
-_STEP: Final = "--ledger FILE: another ledger, which knows nothing of what was sent before"
+_STEP: Final = "--ledger FILE: another ledger, which does not know the messages sent before"
 
 
 class SentLedger:
@@ -71,7 +71,7 @@ class SentLedger:
 
         Raises:
             OutputExists: another process writes to it.
-            PlanMismatch: it is no ledger, or is about something else.
+            PlanMismatch: it is not a ledger, or is about something else.
             WriteFailed: the system refused.
         """
         with ExitStack() as keep:
@@ -167,7 +167,7 @@ class SentLedger:
                 else:
                     self._take(line)
             except (TypeError, ValueError, KeyError):
-                self._refuse("is no ledger")
+                self._refuse("is not a ledger")
 
     def _take(self, line: Mapping[str, Any]) -> None:
         if "sending" in line:
@@ -191,15 +191,15 @@ class SentLedger:
                 except (ValueError, RecursionError):
                     line = None
                 if not isinstance(line, dict):
-                    self._refuse("is no ledger")
+                    self._refuse("is not a ledger")
                 yield line
                 self._end += len(raw)
             if len(raw) == _LONGEST_LINE:
-                self._refuse("is no ledger")
+                self._refuse("is not a ledger")
 
     def _compare(self, head: Mapping[str, Any]) -> None:
         if head.get("ledger") != FORMAT:
-            self._refuse("is no ledger of this version of rmqtool")
+            self._refuse("is not a ledger of this version of rmqtool")
         for name, value in self._facts.items():
             if name != "file" and head.get(name) != value:
                 self._refuse(f"is about another sending: {name} was {head.get(name)!r}")

@@ -280,7 +280,7 @@ class OutputTree:
             name: in both.
 
         Raises:
-            RepairError: it is no regular file.
+            RepairError: it is not a regular file.
             WriteFailed: the system refused.
         """
         path = f"{self._below}{name}"

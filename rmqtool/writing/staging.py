@@ -200,7 +200,7 @@ class Staging:
         """
         ours = os.fstat(self.handle if self.top is None else self.top.handle).st_ino
         if target.inode() != ours:
-            reason = "somebody else put another in its place while it was written"
+            reason = "another process replaced it while it was written"
             raise WriteFailed(path=str(self.target), reason=reason)
 
     def _refuse_existing(self, target: Spot) -> None:
@@ -236,7 +236,7 @@ class Staging:
         self.mode &= stat.S_IMODE(facts.st_mode)
         os.fchmod(made.handle, stat.S_IRWXU)
         if facts.st_uid != os.geteuid() or made.names():
-            reason = f"somebody else has put something into {staged.name}"
+            reason = f"another process has put files into {staged.name}"
             raise RepairError(path=str(self.target), reason=reason)
 
     def _close(self) -> None:

@@ -144,7 +144,7 @@ def _resume_one(lock: StoreLock, edit: UndoDirectory, sync: DiskSync) -> Outcome
     with _workplace(lock, edit) as work:
         changes = changes_of(work.undo)
         sides = _sides(work, edit, changes)
-        with unfinished(work.undo, "what was interrupted is finished in part"):
+        with unfinished(work.undo, "an interrupted edit is finished in part"):
             settle(work, changes, sides, NEW, sync, trusted=False)
             finish(lock, work, sync)
     return Outcome.FINISHED
@@ -225,7 +225,7 @@ def _workplace(lock: StoreLock, edit: UndoDirectory) -> Iterator[Workplace]:
 
 def _refuse_after_broker(lock: StoreLock, edit: UndoDirectory, line: dict[str, Any]) -> None:
     if line["lock"] != as_json(lock.found):
-        reason = f"a broker ran on it since; what was replaced is kept in {edit.name}"
+        reason = f"a broker ran on it since; the replaced files are kept in {edit.name}"
         raise PlanMismatch(path=str(lock.root), reason=reason)
 
 
@@ -241,7 +241,7 @@ def _refuse_changed(
             problem = change.problem(work)
         else:
             is_same = prints.get(str(change.number)) == change.fingerprints(work)[::-1]
-            problem = None if is_same else "it, or what it replaced, was changed since"
+            problem = None if is_same else "it, or the file that it replaced, was changed since"
         if problem is not None:
             raise PlanMismatch(path=f"{lock.root}/{change.path}", reason=problem)
 

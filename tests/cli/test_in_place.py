@@ -66,7 +66,7 @@ def test_script(command: tuple[str, ...], store: Path) -> None:
     run = rmqtool(*command, store, "--in-place")
     what, refused, _ = run.err.splitlines()
     assert (2, b"") == (run.code, run.out)
-    assert f"rmqtool: this changes {store} itself; what is replaced is kept in " in what
+    assert f"rmqtool: this changes {store} itself; replaced files are kept in " in what
     assert "--in-place: changes the store itself; without a terminal to ask on, it needs --yes" in (
         refused
     )

@@ -58,7 +58,7 @@ def test_alone_shows_the_contents() -> None:
     """`rmqtool` alone says what it can do; as nothing was asked for, that is no success."""
     run = rmqtool()
     assert (2, b"") == (run.code, run.out)
-    assert "Look:" in run.err
+    assert "Inspect:" in run.err
 
 
 @pytest.mark.parametrize(

@@ -113,7 +113,7 @@ def test_left_to_typer(line: str) -> None:
             "--format: 'xml' is not one of: table json jsonl csv json-schema",
         ),
         ("query store --jobs 0", "--jobs: 0 is too small: at least 1"),
-        ("rebuild-cq store --queue x", "--queue: 'x' is no whole number"),
+        ("rebuild-cq store --queue x", "--queue: 'x' is not a whole number"),
         ("validate store --level none", "--level: 'none' is not one of: quick full deep"),
     ],
 )

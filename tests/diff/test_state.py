@@ -160,7 +160,7 @@ def test_backup(pair: Pairs) -> None:
     ],
 )
 def test_part(a: str, b: str, same: str, pair: Pairs) -> None:
-    """Of a store and a part of one, what both have is compared."""
+    """If one side is partial, only the common part is compared."""
     stores = pair(TRAFFIC)
     found = Pair(stores.a / a, stores.b / b).compare()
     assert (found.is_same, verdict(found)) == (True, same)

@@ -116,7 +116,7 @@ def test_nearest(lookup: Lookup) -> None:
     ("text", "reason"),
     [
         ("7F0000010000882", "15 characters"),
-        ("7F00000100008823000000000000000G", "'G' is no hex digit"),
+        ("7F00000100008823000000000000000G", "'G' is not a hex digit"),
         ("../../etc/passwd", "16 characters"),
         ("7F000001000088237FFFFFFFFFFFFFFF", "outside of the log"),
         ("\0\ud800", "2 characters"),

@@ -135,14 +135,14 @@ def test_records(cluster: Cluster, tmp_path: Path) -> None:
 BAD = [
     ({"body": "x"}, "no topic"),
     ({"topic": "a b", "body": "x"}, "no broker takes the topic 'a b'"),
-    ({"topic": "orders", "body": ""}, "there is no body"),
-    ({"topic": "orders", "body_b64": "?"}, "body_b64 is no base64"),
+    ({"topic": "orders", "body": ""}, "the body is empty"),
+    ({"topic": "orders", "body_b64": "?"}, "body_b64 is not valid base64"),
     ({"topic": "orders", "body": "x", "propertys": {}}, "is called 'propertys'"),
     ({"topic": "orders", "body": "x", "properties": {"a": 1}}, "no object of texts"),
     ({"topic": "orders", "body": "x", "properties": {"a": "\x02"}}, "'a' holds a separator"),
     ({"topic": "orders", "body": "x", "properties": {"a": "x" * 32765}}, "properties of 32,768"),
     ({"topic": "orders", "body": "x", "flag": 1 << 31}, "more than 32 bits"),
-    ({"topic": "orders", "body": "x", "queue_id": "1"}, "queue_id is no whole number"),
+    ({"topic": "orders", "body": "x", "queue_id": "1"}, "queue_id is not a whole number"),
     ({"topic": "orders", "body": "x", "born_time": "2026-01-01T00:00:00"}, "no time with a zone"),
     ({"topic": "orders", "body": "x", "body_error": "zlib"}, "is damaged: zlib"),
     ({"topic": "orders", "body": "x", "properties_b64": "/w=="}, "properties that is no UTF-8"),
@@ -242,7 +242,7 @@ def test_ledger_of_another(cluster: Cluster, tmp_path: Path) -> None:
     with pytest.raises(PlanMismatch, match="sha256 was"):
         send(cluster, file)
     (tmp_path / "f.jsonl.sent").write_text("[1]\n")
-    with pytest.raises(PlanMismatch, match="is no ledger"):
+    with pytest.raises(PlanMismatch, match="is not a ledger"):
         send(cluster, file)
     assert 1 == send(cluster, file, ledger=str(tmp_path / "other")).sent.total()
 

@@ -112,7 +112,7 @@ def test_exchanged_meanwhile(tmp_path: Path) -> None:
             staged.rename(tmp_path / "away")
             staged.mkdir()
 
-    with pytest.raises(WriteFailed, match="somebody else put another in its place"):
+    with pytest.raises(WriteFailed, match="another process replaced it"):
         write()
     assert not (tmp_path / "new/ours").exists()
 

@@ -126,7 +126,7 @@ def test_file_replaced_by_fifo(file: Path, monkeypatch: pytest.MonkeyPatch) -> N
     opener = threading.Thread(target=open_it, daemon=True)
     opener.start()
     opener.join(PATIENCE)
-    assert ["is no regular file"] == refusals
+    assert ["is not a regular file"] == refusals
 
 
 @pytest.mark.parametrize("name", ["listdir", "open"])

@@ -161,7 +161,7 @@ def _ends(one: Opened, handle: OpenFile) -> Iterator[Finding]:
             yield finding(
                 IX_HEAD,
                 _field(one.file.path, name),
-                f"the header's {name} is not that of entry {number}",
+                f"the header's {name} differs from entry {number}",
                 expected=entry["physical_offset"],
                 actual=one.header[name],
             )

@@ -283,7 +283,7 @@ class LogPass:
             start = part.segment.start + (report.first or 0)
             if not is_next and not self._facts.lost.between(start - 1, start + 1):
                 at = At(part.segment.path, report.first, None, start)
-                message = "the entry's number or term does not follow that of the one before"
+                message = "the entry's number or term does not follow the previous entry's"
                 actual = "entry {} of term {}".format(*entries.first)
                 yield finding(DL_ENTRY, at, message, actual=actual)
         self._last_entry = entries.last or self._last_entry
@@ -380,7 +380,7 @@ class Transactions:
         store = inspection.store
         with LogReader(store.old_commitlog, store.commitlog) as log:
             for place, offset in commits[:, is_lone].T.tolist():
-                message = "no half record lies where preparedTransactionOffset points to"
+                message = "the half message of this committed message was not found"
                 yield finding(CL_TRANREF, _at(log, place), message, actual=offset)
 
     def _check_halves(self) -> Iterator[Finding]:

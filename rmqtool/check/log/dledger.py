@@ -76,7 +76,7 @@ def _holes(inspection: Inspection) -> Iterator[Finding]:
         directory = data.segments[0].path.rpartition("/data/")[0]
         path = index.segments[0].path if index.segments else f"{directory}/index"
         what = "is empty" if index.segments else "is not there"
-        message = f"the index of the entries {what}: the library makes it anew from data/"
+        message = f"the index of the entries {what}: the library rebuilds it from data/"
         yield finding(DL_ENTRY, At(path), message, severity=Severity.WARNING)
         return
     last = max(number for number, end in enumerate(ends) if end)

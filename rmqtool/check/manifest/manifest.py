@@ -131,7 +131,7 @@ class Manifest(NamedTuple):
         try:
             return cls.decode(raw)
         except (ValueError, TypeError, KeyError, RecursionError) as error:
-            reason = "is no manifest of rmqtool validate --manifest"
+            reason = "is not a manifest of rmqtool validate --manifest"
             raise StoreError(path=str(path), reason=reason) from error
 
     @classmethod

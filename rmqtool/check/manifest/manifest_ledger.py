@@ -129,7 +129,7 @@ class Ledger:
                 f"{len(taken):,} {plural} of the log with {records:,} records, {size:,} bytes, "
                 "and the units and entries that point into them",
                 f"taken over from {self._source}, as size, time of change and inode are the same; "
-                f"only a run without {option} finds a byte that changed all the same",
+                f"only a run without {option} still finds a changed byte",
             )
 
     def take(self, part: SegmentPart, report: PartReport) -> None:
@@ -239,8 +239,10 @@ class Ledger:
         counts = ", ".join(
             f"{len(paths):,} {name}" for name, paths in self.changes.items() if paths
         )
-        log = f"the log went on from {self.before.log_end} to {self.manifest.log_end}"
-        if self.manifest.log_end < self.before.log_end:
+        log = f"the log has grown from {self.before.log_end} to {self.manifest.log_end}"
+        if self.manifest.log_end == self.before.log_end:
+            log = "the log has not grown"
+        elif self.manifest.log_end < self.before.log_end:
             log = f"the log ended at {self.before.log_end}, and now at {self.manifest.log_end}"
         yield f"since {self._source}: files {counts}; {log}"
         for name, paths in self.changes.items():

@@ -174,7 +174,7 @@ class BatchComparer:
             count = int((~explained).sum())
             at = state.at(state.next, count, units[~explained][0])
             plural = f"{count:,} units stand" if count > 1 else "a unit stands"
-            yield finding(BQ_UNIT, at, f"{plural} here that no record asks for")
+            yield finding(BQ_UNIT, at, f"{plural} here without a record")
 
     def _wrong(self, state: BatchState, place: int, unit: bytes) -> Iterator[Finding]:
         """Say which fields of a unit are not as its record wants them."""
@@ -189,7 +189,7 @@ class BatchComparer:
             yield finding(
                 BQ_UNIT,
                 state.at(place, 1, want),
-                f"the unit is not that of its record: {', '.join(fields)}",
+                f"the unit does not match its record: {', '.join(fields)}",
                 expected=", ".join(_word(want[name]) for name in fields),
                 actual=", ".join(_word(have[name]) for name in fields),
             )
@@ -241,7 +241,7 @@ class BatchComparer:
         if left.size:
             at = state.at(state.next + int(left[0]), len(left), units[left[0]])
             beyond = int(offsets[~lost][0]) >= self._facts.end
-            message = f"{len(left):,} units stand past the last one that a record asks for"
+            message = f"{len(left):,} units are after the last unit of a record"
             yield finding(CQ_RANGE if beyond else BQ_UNIT, at, message)
 
 

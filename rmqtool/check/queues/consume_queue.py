@@ -242,8 +242,8 @@ class QueueComparer:
         found = finding(
             CQ_SHIFT,
             at_unit(state.units, outlier.number, None, outlier.physical_offset),
-            f"from here on units stand {abs(delta)} {'before' if delta > 0 else 'behind'} the "
-            "queue offsets of their records",
+            f"from here on units are {abs(delta)} {'before' if delta > 0 else 'behind'} "
+            "the queue offsets of their records",
             expected=f"queue offset {outlier.queue_offset}",
             actual=f"queue offset {outlier.number}",
         )

@@ -13,6 +13,7 @@ from rmqtool.errors import Truncated
 from rmqtool.findings.catalogue import Severity
 from rmqtool.findings.finding import finding, of_deleted
 from rmqtool.findings.registry_consume_queue import CQ_GAP, CQ_LAG, CQ_LMQ
+from rmqtool.plural import counted
 from rmqtool.store.record_heads import LogReader
 
 if TYPE_CHECKING:
@@ -142,7 +143,9 @@ class Tails:
         for state, start in self._lost:
             count = state.expected - start
             code = CQ_LMQ if state.topic.startswith(LMQ_PREFIX) else CQ_GAP
-            message = f"the last {count:,} records of the queue have no unit"
+            messages = counted(count, "message")
+            which = f"last {messages}" if start > state.first else messages
+            message = f"the queue's units are missing: consumers cannot read its {which}"
             yield finding(code, at_unit(state.units, start, count * UNIT), message)
         for state, start in self._deleted:
             count = state.expected - start

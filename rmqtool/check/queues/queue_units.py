@@ -138,7 +138,7 @@ class UnitJudge:
         rows = np.flatnonzero(invalid)
         if rows.size:
             at = self._at(state, number + int(rows[0]), len(rows), None)
-            message = "what lies here is neither a unit nor unused space"
+            message = "these bytes are neither a unit nor unused space"
             yield finding(CQ_HOLE, at, message, actual=f"{len(rows):,} units")
 
     def _judge_real(
@@ -219,7 +219,7 @@ class UnitJudge:
     def _shift(self, state: QueueState, first: PointedRecord, count: int, shift: int) -> Finding:
         at = self._at(state, first.number, count, first.physical_offset)
         words = "before" if shift > 0 else "behind"
-        message = f"{count:,} units stand {abs(shift):,} {words} the queue offsets of their records"
+        message = f"{count:,} units are {abs(shift):,} {words} the queue offsets of their records"
         return finding(
             CQ_SHIFT,
             at,
@@ -242,11 +242,11 @@ class UnitJudge:
             return
         if head.sys_flag & SysFlag.TRANSACTION_ROLLBACK_TYPE in NOT_DISPATCHED:
             if found.topic.encode() != BRIDGE_TOPIC:
-                message = "the unit stands for a record that is never dispatched"
+                message = "the unit points to a record that is never dispatched"
                 yield finding(CQ_EXTRA, at, message, actual=f"topic {found.topic}")
             return
         if state.topic.startswith(LMQ_PREFIX):
-            message = "no INNER_MULTI_DISPATCH of its record asks for this unit"
+            message = "INNER_MULTI_DISPATCH of its record does not name this unit"
             yield finding(CQ_LMQ, at, message, actual=f"record of topic {found.topic}")
             return
         if not self._fits(state, found):

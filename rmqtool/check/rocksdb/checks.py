@@ -137,7 +137,7 @@ def _second_store(inspection: Inspection, facts: LogFacts) -> Iterator[Finding]:
         return
     is_read = READ_FROM.of(broker_conf) == ROCKSDB_STORE or LIGHT_QUEUES_IN_ROCKSDB.of(broker_conf)
     severity = None if is_read and scope.release.combines_queue_stores else Severity.WARNING
-    message = "rocksdbCQDoubleWriteEnable is set, and there is no database of queues"
+    message = "rocksdbCQDoubleWriteEnable is set, but the database of queues is missing"
     yield finding(RQ_PAIR, At("consumequeue"), message, severity=severity)
 
 

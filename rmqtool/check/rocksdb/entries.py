@@ -332,7 +332,7 @@ class FamilyJudge:
             yield finding(RX_HALF, At(MESSAGE_STORE, physical_offset=offset), message)
         for offset in sorted(there - still_open)[:MOST_TOLD]:
             if offset >= self._oldest:
-                message = "a row stands for no open half message"
+                message = "a row has no open half message"
                 yield finding(RX_HALF, At(MESSAGE_STORE, physical_offset=offset), message)
 
 

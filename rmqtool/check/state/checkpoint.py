@@ -175,7 +175,7 @@ def _ahead(stored: int, newest: int, at: At, message: str, *, is_harmless: bool 
         at,
         message,
         severity=Severity.NOTE if is_harmless else None,
-        expected=f"at most {iso_time(newest)}" if newest else "0, as there is no index",
+        expected=f"at most {iso_time(newest)}" if newest else "0, because the index is missing",
         actual=iso_time(stored),
     )
 

@@ -110,7 +110,7 @@ def _pair(
     elif len(wanted) != len(units):
         position = both * BATCH_CQ_UNIT.size
         at = At(queue.path, position, None, None, topic, queue_id)
-        message = f"{len(wanted):,} records lie in the log file, {len(units):,} units in this one"
+        message = f"{len(wanted):,} records are in the log file, {len(units):,} units in this one"
         yield finding(CC_UNIT, at, message, expected=len(wanted), actual=len(units))
 
 

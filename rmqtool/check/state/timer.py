@@ -187,7 +187,7 @@ def _slot(
         yield finding(
             TW_POS,
             at,
-            f"{name} of the slot of time {int(slot['time'])} is no record of that time",
+            f"{name} of the slot of time {int(slot['time'])} is not a record of that time",
             actual=place,
             severity=Severity.NOTE if is_ahead else None,
         )

@@ -215,6 +215,6 @@ def _facts(
     for what, (wanted, stored, differs) in wrong.items():
         for number in np.flatnonzero(differs & (wanted != UNKNOWN)).tolist():
             at = At(segment.path, int(rows[number]) * RECORD, RECORD, int(messages[0, number]))
-            message = f"the record's {what} is not that of its message"
+            message = f"the record's {what} differs from its message's"
             actual = int(stored[number])
             yield finding(TL_REF, at, message, expected=int(wanted[number]), actual=actual)

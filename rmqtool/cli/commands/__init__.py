@@ -46,17 +46,17 @@ VERSION: Final = flag(
     ),
 )
 CONTENTS: Final[Mapping[str, Mapping[str, str]]] = {
-    "Look": {
-        "doctor": "Say what ails a store, what follows, and the command to run next.",
+    "Inspect": {
+        "doctor": "Diagnose a store: what is wrong, what it costs, which command to run next.",
         "info": "Show a store at a glance: its content, its writer, how it was left.",
-        "dump": "Show what is in a store, a directory or a file of it, row by row.",
+        "dump": "Print any file of a store as it is: rows, or annotated bytes.",
         "query": "Find a message by ID, key, offset or time, verified and explained.",
-        "startup": "Predict what a broker would do if it were started on a store now.",
+        "startup": "Predict what a broker would do at startup.",
     },
-    "Prove": {
-        "validate": "Prove a whole store sound, or say exactly what is wrong with it.",
-        "diff": "Compare two stores: where they part, what only one has.",
-        "report": "Draw a store on one HTML page that can be attached to a ticket.",
+    "Check": {
+        "validate": "Check every byte of a store and list each defect.",
+        "diff": "Compare two stores: where they differ, what only one has.",
+        "report": "Write a one-page HTML report of a store.",
     },
     "Repair": {
         "repair": "Repair a store so that every undamaged message survives a start.",
@@ -64,18 +64,18 @@ CONTENTS: Final[Mapping[str, Mapping[str, str]]] = {
         "rebuild-cq": "Rebuild consume queues from the commitlog.",
         "rebuild-index": "Rebuild the key index from the commitlog.",
     },
-    "Work on": {
-        "extract": "Write messages as they were sent to a new file, to use them elsewhere.",
+    "Messages and data": {
+        "extract": "Take messages out, each as it was sent, to send or read them elsewhere.",
         "carve": "Find records in images of disks, cut segments, swap and core files.",
         "rebuild-log": "Write a new store of records out of stores and extracts.",
         "send": "Send messages of an extract into a running cluster, each of them once.",
-        "export": "Write a table of a store to Parquet, CSV or JSON lines files.",
+        "export": "Write a table of a store as a data set: Parquet, CSV or JSON lines.",
         "sql": "Answer a question about a store in SQL.",
     },
     "Set up": {
         "warm-up": "Compile native code for this machine now, so that no command waits for it.",
     },
-    "Learn": {
+    "Help": {
         "help": "Show a page of the manual: a command, the formats, a finding.",
         "completion": "Print the script that completes command lines in a shell.",
     },

@@ -26,15 +26,15 @@ class Carve(Command):
     What is found twice is written once. Stores are told apart by their store hosts.
 
     A record is written if all its lengths agree and its body has the right checksum (grade 'crc').
-    One without a body is written if its neighbours agree with its physical offset ('chain').
-    Nothing vouches for the others ('lone'): they have neither body nor neighbours, or lie where
-    only the body of another one can be. The same holds for records whose properties may end in
-    bytes of another file. Partial and damaged records are counted.
+    One without a body is written if its neighbours agree with its physical offset ('chain'). A
+    lone record has no checksum or neighbour to confirm it ('lone'). Records inside what may be the
+    body of another one, or with properties that may end in bytes of another file, are lone, too.
+    Partial and damaged records are counted.
 
     The file has whole records as they are stored, one after the other. Each begins with its own
     length. It appears complete or not at all.
 
-    The exit code is 0 when all that was found is in the file and vouched for. It is 1 when nothing
+    The exit code is 0 when every record found is confirmed and in the file. It is 1 when nothing
     was found, or when records are partial, damaged or lone. It is 1, too, when two records claim
     the same place of a log. It is 3 when an image cannot be read to its end.
     """
@@ -52,22 +52,22 @@ class Carve(Command):
         CarveFormat | None,
         Option(
             "--format",
-            "Records as they are stored, or a JSON line a record that tells where it lies; 'jsonl' "
-            "by default for a FILE.jsonl, else 'rmq'. 'json-schema' writes what the lines are, "
-            "and reads nothing.",
+            "Records as they are stored, or one JSON line for each record with its place; 'jsonl' "
+            "by default for a FILE.jsonl, otherwise 'rmq'. 'json-schema' writes what the lines "
+            "are, and reads nothing.",
         ),
     ] = None
     by_store: Annotated[
         bool,
         Option("--by-store", "Make FILE a new directory, with a file for each store."),
     ] = False
-    lone: Annotated[bool, Option("--lone", "Write records that nothing vouches for, too.")] = False
+    lone: Annotated[bool, Option("--lone", "Also write lone records.")] = False
     map: Annotated[
         str | None,
         Option(
             "--map",
-            "A new HTML page: where in each image records lie, what of each log is there, and how "
-            "sure each is. It needs no network and no script.",
+            "A new HTML page: places of records in each image, parts of each log, "
+            "and how certain each is. It needs no network and no script.",
             "FILE",
         ),
     ] = None

@@ -17,16 +17,17 @@ from rmqtool.errors import UsageError
 @dataclass(frozen=True)
 class Diff(Command):
     """A and B are replicas, or a store and its copy. The logs are compared byte for byte by
-    physical offset, whatever the length of their files. Unused space and the rest of an
-    end-of-file blank are no difference. Files with a difference are then scanned: the command
-    shows the first record that differs, and counts what only one store has by topic and queue.
+    physical offset, whatever the length of their files. Unused space and the rest of an end-of-file
+    blank do not count as a difference. Files with a difference are then scanned: the command shows
+    the first record that differs, and counts what only one store has by topic and queue.
 
     Sections: verdict, records, messages, queues, offsets, epochs, settings, problems. Only what
-    differs is shown. Of a store and a part of one, what both have is compared.
+    differs is shown. If one side is partial, only the common part is compared.
 
     With --merge-offsets --output FILE, a consumerOffset.json of both is written: of each offset the
-    larger one, if both stores have the queue up to there and the same message before it. Else the
-    smaller one, or none. Each is a row, with the reason. The exit code is 1 when one is left out.
+    larger one, if both stores have the queue up to there and the same message before it. Otherwise
+    the smaller one, or none. Each is a row, with the reason. The exit code is 1 when one is left
+    out.
 
     A or B may be a manifest of 'rmqtool validate --manifest': each file of the store that is not as
     it was then is a row, by the checksum of its bytes. A file that only grew holds the same bytes,

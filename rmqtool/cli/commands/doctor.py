@@ -14,9 +14,9 @@ from rmqtool.render.look import Format
 @dataclass(frozen=True)
 class Doctor(Command):
     """The one command to know. It tells what the store is and who wrote it, and whether a broker
-    starts on it as it is. It counts what a start would lose, what the broker then deletes as it is
-    old, and what is lost already. Then come the cause, the consequence and the command to run next.
-    Nothing is written.
+    starts on it as it is. It counts the messages that a start would lose, which messages the broker
+    deletes on its first day, and which are already lost. Then come the cause, the consequence and
+    the command to run next. Nothing is written.
 
     It asks validate, startup and the plan of repair, so it reads the whole log. It also looks at
     owner and modes of the files, the mount, free space, and the lock of a running broker. Give

@@ -52,7 +52,7 @@ class Dump(Command):
         str | None,
         Option(
             "--as",
-            "What it is, or what of a store to show: commitlog, consume-queue, index, "
+            "Its kind, or the part of a store to show: commitlog, consume-queue, index, "
             "index-header, checkpoint, config, timer-wheel, ... or all.",
             "KIND",
             completes=kinds,
@@ -65,8 +65,8 @@ class Dump(Command):
         bool,
         Option(
             "--follow",
-            "After the last message, show those that a running broker stores, until Ctrl-C or "
-            "SIGTERM; with --tail N, begin with the last N.",
+            "After the last message, follow the messages that a running broker stores, until "
+            "Ctrl-C or SIGTERM; with --tail N, begin with the last N.",
         ),
     ] = False
     bodies: Bodies = Bodies()

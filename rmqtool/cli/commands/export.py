@@ -28,8 +28,8 @@ class Export(Command):
     the same command; another one into the same directory is refused. Damage is rows, as in dump:
     then the exit code is 1, and _DAMAGED appears instead of _SUCCESS. What cannot be read makes the
     exit code 3, and neither appears.
-    With --since-last, the same command each night exports each message once: what is new goes to
-    DIR/batch=N. It is refused where the log was cut or has expired since.
+    With --since-last, the same command each night exports each message once: new messages go
+    to DIR/batch=N. It is refused where the log was cut or has expired since.
     A pattern in quotes such as '/backups/*/store', and --stores-file, export many stores as one
     table: columns store and broker come first, and a store that cannot be read stops no other.
     """
@@ -38,8 +38,8 @@ class Export(Command):
         str,
         Option(
             "--output",
-            "A new directory, or a URI such as s3://bucket/prefix; that of an export which "
-            "was stopped is completed.",
+            "A new directory, or a URI such as s3://bucket/prefix; a stopped export "
+            "there is completed.",
             "DIR",
         ),
     ]
@@ -119,7 +119,7 @@ class Export(Command):
         if result.was_complete:
             self.delivery.note("an earlier run had done it all: nothing was written")
         if result.damaged:
-            note = f"{result.damaged:,} of {result.rows:,} rows tell of damage: see column code"
+            note = f"{result.damaged:,} of {result.rows:,} rows report damage: see column code"
             self.delivery.note(note)
         if not result.is_complete:
             note = "not complete, so there is no _SUCCESS; the same command tries again"

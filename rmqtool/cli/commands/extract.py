@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 class Extract(Command):
     """Each message is written once, with the topic and the queue that it was sent to. A delayed
     message that still waits is written out of SCHEDULE_TOPIC_XXXX; a copy of one that was delivered
-    is left out. Batch records are taken apart, and bodies are decompressed. A line says where its
-    message lies in the log.
+    is left out. Batch records are taken apart, and bodies are decompressed. A line has the place
+    of its message in the log.
 
     A file that ends in .rmq has whole records as they are stored, one after the other. Each begins
     with its own length.
@@ -41,8 +41,8 @@ class Extract(Command):
         Option(
             "--format",
             "JSON lines, records as they are stored, or a Parquet file; the end of the file's name "
-            "says it by default, else 'jsonl'. 'json-schema' writes what the lines are, and reads "
-            "nothing.",
+            "says it by default, otherwise 'jsonl'. 'json-schema' writes what the lines are, and "
+            "reads nothing.",
         ),
     ] = None
     choosing: Choosing = Choosing()
@@ -51,8 +51,8 @@ class Extract(Command):
         Option(
             "--unconsumed-by",
             "Only what this consumer group has not consumed, by its committed offsets; its retry "
-            "topics, too, and what it popped and did not acknowledge. A queue without an offset "
-            "counts whole. What lies in several of its light queues is written once.",
+            "topics, too, and messages that it popped and did not acknowledge. A queue without an "
+            "offset counts whole. What lies in several of its light queues is written once.",
             "GROUP",
         ),
     ] = None
@@ -91,8 +91,8 @@ class Extract(Command):
         str | None,
         Option(
             "--lost-in",
-            "Only messages that this other store, or FILE.rmq, lacks: by topic and unique key, "
-            "else by queue, queue offset, store time and checksum.",
+            "Only messages that this other store, or FILE.rmq, lacks: by topic and unique "
+            "key, otherwise by queue, queue offset, store time and checksum.",
             "OTHER",
             opens=True,
         ),

@@ -29,7 +29,7 @@ class Help(Command):
             "TOPIC",
             "A command, 'formats', 'tables', 'findings', 'spark', or a word. Words are finding "
             "codes (CL-CRC, CL), files (consumequeue), structures (index_header), fields "
-            "(sys_flag), columns (unique_key) and what others call them (msgId). Default: "
+            "(sys_flag), columns (unique_key) and other names of them (msgId). Default: "
             "rmqtool itself.",
             completes=help_topics,
         ),

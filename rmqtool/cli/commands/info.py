@@ -14,7 +14,7 @@ from rmqtool.render.look import Format
 
 PROBLEMS: Final = "problems"
 NOTHING: Final = {  # "none" alone would read as if all had been looked at
-    PROBLEMS: "problems: none; what was read could be read, and nothing was checked",
+    PROBLEMS: "problems: none; everything needed could be read, and nothing was checked",
     "oddities": "oddities: none among names and lengths of files; nothing else was checked",
 }
 SINGLE: Final = frozenset({"store", "end", "dispatch"})  # a row each: a person reads it as a list

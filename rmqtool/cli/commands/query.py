@@ -97,8 +97,8 @@ class Query(Command):
         Option(
             "--group",
             "Alone or with --topic: committed offset, lag and its age, queue by queue. With an ID, "
-            "key or offset: whether this consumer group has consumed the message, and what tells. "
-            "The path of a broadcast client's offsets.json stands for that client.",
+            "key or offset: whether this consumer group has consumed the message, and the "
+            "evidence. The path of a broadcast client's offsets.json stands for that client.",
             "GROUP",
             completes=groups,
         ),

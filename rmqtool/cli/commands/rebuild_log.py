@@ -28,7 +28,7 @@ class RebuildLog(Command):
 
     With '--positions pack', records follow each other without gaps. With 'keep', each stays at its
     physical offset: of a sound store without filters the new log is the same, byte for byte. Bridge
-    records fill the place of what is not there. Brokers skip them and never deliver them.
+    records fill the place of missing records. Brokers skip them and never deliver them.
 
     The store appears complete or not at all. Damage does not stop it, but the summary tells of it,
     and the exit code is then 1.

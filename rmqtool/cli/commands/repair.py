@@ -29,15 +29,15 @@ LEFT_OUT_SHOWN: Final = 5
 
 @dataclass(frozen=True)
 class Repair(Command):
-    """First comes a plan: each edit with its place, its reason and what is lost. Nothing is
-    written without --in-place or --output. A damaged record is bridged: a record of the same
-    length takes its place, which brokers skip and never deliver; the unit of its queue
-    repeats the neighbour's, so that later messages keep their queue offset: the neighbour is
-    delivered twice, no other message is lost. No message is invented, and no checksum is made for
-    bad bytes. With --from, a record is bridged only where the replica has not got it either. The
-    plan names the source of what is taken. Nothing is taken where the records beside it differ.
-    Queues in RocksDB are written anew from the repaired log, in a step of its own: after it, --undo
-    takes them back first, and the other edits when it is run again.
+    """First comes a plan: each edit with its place, its reason and its loss. Nothing is
+    written without --in-place or --output. A damaged record is bridged: a record of the same length
+    takes its place, which brokers skip and never deliver; the unit of its queue repeats the
+    neighbour's, so that later messages keep their queue offset: the neighbour is delivered twice,
+    no other message is lost. No message is invented, and no checksum is made for bad bytes. With
+    --from, a record is bridged only where the replica has not got it either. The plan names the
+    source of each copied byte range. Nothing is taken where the records beside it differ. Queues in
+    RocksDB are rebuilt from the repaired log, in a step of its own: after it, --undo takes them
+    back first, and the other edits when it is run again.
 
     Afterwards the store is validated, and the next start predicted. The exit code is 1 when
     something is, or would be, left that is worse than a note; for a plan, when there is anything
@@ -74,7 +74,7 @@ class Repair(Command):
         str | None,
         Option(
             "--quarantine",
-            "Keep the original bytes of what is replaced in a new directory, as evidence.",
+            "Keep the replaced bytes in a new directory, as evidence.",
             "DIR",
         ),
     ] = None
@@ -210,7 +210,7 @@ class Repair(Command):
         if self.apply is not None and self.plan is not None:
             raise UsageError(option="--plan", reason="the plan is in a file already")
         if self.delivery.format is Format.CSV:
-            reason = "csv holds rows of one kind, and here are edits and what is left; choose jsonl"
+            reason = "csv has rows of one kind, and these are edits and findings; choose jsonl"
             raise UsageError(option="--format", reason=reason)
         known = dict.fromkeys((*EDITS.names, *LEFT.names))
         for name in self.delivery.wanted_columns or ():
@@ -257,7 +257,7 @@ class Repair(Command):
             return plan
         opened = open_store(self.store, self.broker_conf)
         if not self.in_place and opened.lock_held():
-            note = "a broker runs on this store: the plan is for what it had written by now"
+            note = "a broker runs on this store: the plan covers what it has written so far"
             self.delivery.note(note)
         with progress("plan", opened.commitlog.size, quiet=self.delivery.quiet) as advance:
             plan = make_plan(options, advance)
@@ -278,7 +278,7 @@ class Repair(Command):
         if left_out:
             names = ", ".join(map(printable, left_out[:LEFT_OUT_SHOWN]))
             more = "" if len(left_out) <= LEFT_OUT_SHOWN else ", …"
-            self.delivery.note(f"not copied, as they are no files: {names}{more}")
+            self.delivery.note(f"not copied, because they are not regular files: {names}{more}")
 
     def _not_written(self, options: RepairOptions, plan: Plan) -> int:
         if plan.edits:

@@ -32,8 +32,8 @@ class Report(Command):
     needs no network, no script and no other file, and stays below 5 MB however large the store is.
     It holds names of topics and groups, but no keys and no bodies. Nothing is written to the store.
 
-    The exit code is that of 'rmqtool validate': 0 when no damage was found, 1 when some was, and 3
-    when something could not be read.
+    The exit code is the same as of 'rmqtool validate': 0 when no damage was found, 1 when some was,
+    and 3 when something could not be read.
     """
 
     store: StorePath

@@ -23,7 +23,7 @@ class Send(Command):
 
     Each message goes to the topic that it was first sent to. Its body, tags, keys, unique key, flag
     and born time go along, and the properties of its sender. Retried and dead messages go to their
-    real topic. Delays, transactions and what brokers noted do not go along. The property
+    real topic. Delay levels, transaction state and broker-set properties are not sent. The property
     RMQTOOL_OLD_ID is the offsetMsgId that the message had. Messages of one queue go to one queue,
     in their order: to the queue of the same number if the topic has it.
 

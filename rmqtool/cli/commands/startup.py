@@ -22,7 +22,7 @@ class Startup(Command):
 
     It is the preflight of an upgrade or a downgrade, too: with --broker-version, the release that
     will run, and --broker-conf, its file. Section 'unread' names each part that this release does
-    not read, what follows, and what to do before; what is not known is named, too. The exit code is
+    not read, its effect, and what to do first. Unknown settings are named, too. The exit code is
     then 1.
 
     Sections: verdict, losses, unread, steps, queues. Losses are of eight kinds. 'lost': cut off the
@@ -31,26 +31,26 @@ class Startup(Command):
     to it. 'unrouted': in reach, but its topic is not configured, so that no client finds a route.
     'light': in the log, and a light queue that it names does not get it. 'compacted': in the log,
     and compaction/ does not get it, which consumers of its topic read. 'deleted-topic', for
-    information: as 'unlisted', in topics that are configured no more. Timer messages that wait are
-    a step, with those that the broker would never deliver: a release before 5.0.0 delivers none.
-    Steps, too, are what missing offsets cost: 'repeat', 'start_over'. 'expire' is what the broker
-    deletes of the log in its first day, by fileReservedTime, deleteWhen and the times of the files:
-    no loss of the start, and the exit code does not count it.
+    information: as 'unlisted', in topics that are configured no more. Waiting timer messages are a
+    step, and so are timer messages that the broker would never deliver: a release before 5.0.0
+    delivers none. Steps, too, are what missing offsets cost: 'repeat', 'start_over'. 'expire' lists
+    commitlog files that the broker deletes on its first day, by fileReservedTime, deleteWhen and
+    the times of the files: no loss of the start, and the exit code does not count it.
 
     A log of up to 256 MiB is read whole. Files of a longer log are not read if queues cover them
     without a hole and a sample of units leads to the right messages: 'not_read' counts them.
 
     File lengths and switches come from --broker-conf; without it lengths are read off the files
-    and the switches are RocketMQ's defaults; light queues tell that their switches are on.
+    and the switches are RocketMQ's defaults; light queues show that their switches are on.
 
-    Beside a running broker the answer is for a process that dies now. A machine that loses its
-    power may lose more: what the system has not written to the disk yet.
+    Beside a running broker the answer is for a process that dies now. A power cut may lose
+    more: data that the system has not written to the disk yet.
 
     Predictions are what real message stores then did, with some 300 damaged stores and with all
     that real brokers left. Those were of 4.9.3, 5.1.4, 5.2.0, 5.3.3, 5.5.0 and 5.5.1: 'is_proven'
     names them. Other releases follow their source. Queues in RocksDB are predicted, too, with those
     in files beside them, and databases of topics, groups and offsets (compared with 5.3.3 and
-    5.5.0). Of rocksdbstore, what is forgotten or done twice is predicted. Refused, as a store's
+    5.5.0). For rocksdbstore, forgotten and repeated work is predicted. Refused, as a store's
     files do not tell: DLedger logs. Not looked at, and named in the steps as 'not_modelled': where
     timerlog is cut, damage in compaction/. Files of the index that are made within one millisecond
     get one name: the broker then has fewer of them than are predicted.

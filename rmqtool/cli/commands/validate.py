@@ -36,8 +36,8 @@ SLOWEST: Final = 1 << 20  # bytes a second: a window is read in four seconds
 class Validate(Command):
     """Every record, consume queue unit and index entry is read. All are compared with each other,
     with the checkpoint, the timer and the configuration. Each defect is a row with its place and
-    its remedy; 'rmqtool help CODE' explains a finding code. The summary on stderr says what was
-    read and what was not. Nothing is written to the store.
+    its remedy; 'rmqtool help CODE' explains a finding code. The summary on stderr lists the parts
+    that were read and those not read. Nothing is written to the store.
 
     Several PATHs, a pattern in quotes such as '/backups/*/store', and --stores-file give a row a
     store: release, messages, verdict and worst finding. One that cannot be read does not stop the
@@ -47,7 +47,7 @@ class Validate(Command):
     something could not be read: then nothing is proven. Ctrl-C shows what was found so far.
 
     For every night: --since-manifest FILE --manifest FILE reads the end of the log only. A byte
-    that rots in what was read before is found by a run without --since-manifest, once a week.
+    that changes in a part read before is found by a run without --since-manifest, once a week.
     Beside a running broker: --every 10m keeps watch, --max-rate 100MB leaves the disk to it.
     """
 

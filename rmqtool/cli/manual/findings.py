@@ -38,12 +38,12 @@ def findings_page() -> Page:
         Text(
             "A finding says that something in a store is not as it should be. It has a code, a "
             "severity, the file, the position and length in it, and the physical offset. It names "
-            "topic, queue and queue offset of the unit or record. It says what is there, what "
-            "should be there, and what helps. Codes are permanent: none ever gets another meaning. "
-            "'rmqtool help CODE' shows a single one."
+            "topic, queue and queue offset of the unit or record. It shows the actual "
+            "value, the expected value, and the remedy. Codes are permanent: none ever gets "
+            "another meaning. 'rmqtool help CODE' shows a single one."
         ),
         Section("SEVERITIES"),
-        Text("What counts is whether somebody loses or misses a message."),
+        Text("The severity says whether a consumer loses or misses a message."),
         *(Term(str(severity), (text,)) for severity, text in SEVERITIES.items()),
         Section("CODES"),
         Text(
@@ -57,7 +57,7 @@ def findings_page() -> Page:
     blocks += _undetectable()
     blocks += examples("findings")
     blocks += see_also(FINDINGS)
-    return Page(FINDINGS, NUMBER, "what rmqtool finds wrong with a store", tuple(blocks))
+    return Page(FINDINGS, NUMBER, "defects that rmqtool finds in a store", tuple(blocks))
 
 
 def code_page(code: Code) -> Page:

@@ -84,7 +84,7 @@ def _family(asked: str) -> Page | None:
     ]
     title = FAMILIES[prefix].title
     more = Text(
-        f"'rmqtool help {items[0].term}' says what follows from one of them and what helps."
+        f"'rmqtool help {items[0].term}' shows the consequence and the remedy of each code."
     )
     blocks: tuple[Block, ...] = (Section(f"{prefix}: {title.upper()}"), *items, more)
     return Page(prefix, FINDINGS_NUMBER, f"finding codes, {title.lower()}", blocks)

@@ -304,7 +304,7 @@ class LogRepair:
         if segment.size < self.length:
             self.writer.length(segment, self.length, FS_LEN, "the length that brokers load")
             return
-        reason = "the length that brokers load; what comes after it is no part of the log"
+        reason = "the length that brokers load; bytes after it are not part of the log"
         self.writer.length(segment, self.length, FS_LEN, reason)
 
     def _missing(self, before: Segment, after: Segment) -> None:

@@ -352,7 +352,7 @@ class QueueRepair:
 
 KEPT: Final = (
     "the unit keeps the tags code that it got from the whole record; nothing brings the properties "
-    "back: consumers get the message without them, and those that filter by tag may drop it"
+    "back: consumers get the message without them; consumers that filter by tag may drop it"
 )
 
 

@@ -60,7 +60,7 @@ def borrow(options: RepairOptions, replica: str) -> Lent:
 
     Raises:
         UsageError: it is no replica: no record of the log is in both, or it has no log.
-        NotAStore: one of them is no whole store.
+        NotAStore: one of them is not a whole store.
         UnsupportedStore: one of them is a node of DLedger, or their files have other lengths.
         UnreadablePath: the log that is repaired cannot be read.
     """
@@ -83,7 +83,7 @@ def borrow(options: RepairOptions, replica: str) -> Lent:
         borrower = Borrower(own_log, other_log, records, witnesses, ask_queues, options.jobs)
         loans = borrower.loans()
         if not borrower.is_replica:
-            reason = f"{other.root} is no replica of {store.root}: no record is in both logs"
+            reason = f"{other.root} is not a replica of {store.root}: their logs share no record"
             step = f"rmqtool diff {store.root} {other.root}"
             raise UsageError(option=OPTION, reason=reason, step=step)
         writer = EditWriter(store.root)
@@ -99,7 +99,7 @@ def _refuse(store: Store, other: Store) -> None:
         raise UsageError(option=OPTION, reason="is the store that is repaired; name its replica")
     for one in (store, other):
         if one.asked.kind is not ArtefactKind.STORE:
-            raise NotAStore(path=str(one.root), reason="is no whole store")
+            raise NotAStore(path=str(one.root), reason="is not a whole store")
         if one.is_dledger:
             reason = "is a node of DLedger: start it without this log, and its group brings it"
             raise UnsupportedStore(path=str(one.root), reason=reason)
@@ -109,9 +109,8 @@ def _refuse(store: Store, other: Store) -> None:
         raise UsageError(option=OPTION, reason=reason, step=f"{step} --dry-run")
     is_known = min(len(store.commitlog), len(other.commitlog)) > 1  # one file may be a damaged one
     if is_known and lengths[0] != lengths[1]:
-        reason = (
-            f"its log has files of {lengths[1]:,} bytes, that of {store.root} of {lengths[0]:,}"
-        )
+        own, others = lengths
+        reason = f"its log has files of {others:,} bytes, the log of {store.root} of {own:,}"
         raise UnsupportedStore(path=str(other.root), reason=reason)
 
 

@@ -51,7 +51,7 @@ RESET: Final = (
     "bring it back from a backup; without one, --reset-config writes what the log proves, and says "
     "what is lost"
 )
-NEW_FILE: Final = "what the log proves, in a file that brokers load"
+NEW_FILE: Final = "the settings that the log proves, in a file that brokers load"
 NEW_DATABASE: Final = "brokers make a new one, and take the JSON files into it"
 TOPICS_LOST: Final = "permissions, attributes and topics without a queue"
 TIMERS_LOST: Final = "which timers of the last second were delivered: these may come again"
@@ -59,7 +59,7 @@ NO_TIMER_LOG: Final = (
     "bring it back from a backup: without records in the timer log nothing tells how far the timer "
     "had come in its topic"
 )
-ROWS_LOST: Final = "what it held, but for what the log proves"
+ROWS_LOST: Final = "its content, except what the log proves"
 SECOND_VERSION: Final = (
     f"by hand: {VERSION_2} (configManagerVersion=v2) is the only place that brokers read this "
     "from, and repair does not write it. Bring it back from a backup. Without one, start the "

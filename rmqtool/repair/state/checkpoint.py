@@ -23,7 +23,9 @@ if TYPE_CHECKING:
     from rmqtool.repair.writer import EditWriter
     from rmqtool.store.record_heads import LogReader
 
-KEEPS_INDEX: Final = "index_msg_timestamp: that of the newest entry, so that the start keeps it"
+KEEPS_INDEX: Final = (
+    "index_msg_timestamp: the newest entry's time, so that the start keeps the index"
+)
 INDEX_TIME_END: Final = CHECKPOINT["index_msg_timestamp"].end
 CODES: Final = (CP_AHEAD, CP_LOGICOFF, CP_CONFIRM, CP_LEN)
 

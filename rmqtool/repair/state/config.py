@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 
 TOPICS: Final = "config/topics.json"
-FROM_BACKUP: Final = "what its .bak holds, as the broker itself would take it"
+FROM_BACKUP: Final = "the content of its .bak, as the broker itself would read it"
 BOTH_BROKEN: Final = (
     "no broker starts with them: bring one back from a backup, or --reset-config writes a new one"
 )
@@ -148,7 +148,7 @@ CONSUMED: Final = (
 LOST: Final = {
     "consumerOffset.json": CONSUMED,
     LIGHT_OFFSETS: CONSUMED,
-    "subscriptionGroup.json": "settings of groups: brokers make them anew with defaults",
+    "subscriptionGroup.json": "settings of groups: brokers create them again with defaults",
     "consumerFilter.json": "SQL92 subscriptions, until consumers register again",
     "consumerOrderInfo.json": "which messages ordered pop consumers hold",
     "topicQueueMapping.json": "static topics",

@@ -59,7 +59,7 @@ def _in_the_way(writer: EditWriter, survey: LogSurvey, found: list[Finding]) -> 
     if not is_compared or inspection.scope.has_rocksdb_queues or inspection.store.is_dledger:
         return NO_LOG
     if writer.edits or writer.left:
-        return "repair the store first, then ask for --fast-start again"
+        return "repair the store first, then use --fast-start again"
     has_checkpoint = any(
         branch.place.stat() is not None
         for branch in inspection.store.branches_of(ArtefactKind.CHECKPOINT)

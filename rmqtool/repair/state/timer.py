@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 CUT: Final = "zeros: the broker cuts the timer log here, and reads these timers from their topic"
 AGAIN: Final = "are in no timer log; the broker reads their topic again, and may deliver some twice"
-WHEEL: Final = "the broker makes the wheel anew from the timer log"
+WHEEL: Final = "the broker rebuilds the wheel from the timer log"
 
 
 def edit(writer: EditWriter, survey: LogSurvey, found: list[Finding]) -> None:
@@ -168,7 +168,7 @@ def _lower(
             content = Content.of(TIMER_CHECK[name].build(value))
             at = (place.location, entry.size, TIMER_CHECK.positions[name])
             is_for_wheel = is_gone and name == "last_timer_log_flush_pos"
-            code, reason = TC_AHEAD, f"{name}: not ahead of what is there"
+            code, reason = TC_AHEAD, f"{name}: not ahead of the existing files"
             if is_for_wheel:
                 code, reason = TW_LOST, f"{name}: so that a start reads the whole timer log"
             if passed is not None and name == "last_timer_queue_offset":
