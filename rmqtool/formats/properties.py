@@ -73,7 +73,7 @@ def decode(raw: bytes) -> dict[str, str]:
 def are_torn(raw: bytes) -> bool:
     """Tell whether properties hold what no client writes.
 
-    That is two zero bytes in a row, what is no UTF-8, an item without a name or without its 0x01.
+    That is two zero bytes in a row, what is not UTF-8, an item without a name or without its 0x01.
     A client may write an empty value (`Message#setKeys`), although readers drop it.
     """
     if b"\0\0" in raw or _WHOLE_ITEMS.fullmatch(raw) is None:

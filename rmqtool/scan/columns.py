@@ -58,7 +58,7 @@ UNPARSABLE: Final = ABSENT + 1  # it is there, but is no decimal number: Java th
 MARK_MULTI_DISPATCH: Final = 1  # INNER_MULTI_DISPATCH and INNER_MULTI_QUEUE_OFFSET are there
 MARK_DROPPED_ITEM: Final = 2  # a property item that the broker's reader drops
 MARK_DUPLICATE: Final = 4  # one of the properties above, not the unique key, is there twice
-MARK_MALFORMED: Final = 8  # topic, tags or a key is no UTF-8
+MARK_MALFORMED: Final = 8  # topic, tags or a key is not UTF-8
 
 # A table of topics (topics.py), `facts[topic, COLUMN]`: what is known of one shares a cache line.
 HASH, TEXT_START, TEXT_LENGTH, KEY_SEED = range(4)

@@ -34,7 +34,7 @@ LONGEST_LINE: Final = 128 << 20  # a body of 16 MiB may be six times as long in 
 LARGEST_RECORD: Final = 64 << 20
 _MAGIC: Final = MESSAGE_PREFIX["magic_code"]
 _SIZE: Final = MESSAGE_PREFIX["total_size"]
-_NO_TEXT: Final = "that is no UTF-8, and requests hold text"
+_NO_TEXT: Final = "that is not UTF-8, and requests hold text"
 _PARQUET: Final = b"PAR1"
 _BLANK: Final = b" \t\r"
 

@@ -86,7 +86,7 @@ class SingleRecord:
 
     @property
     def topic_b64(self) -> str | None:
-        """The topic where it is no UTF-8."""
+        """The topic where it is not UTF-8."""
         return _exact(self.message.topic_bytes)
 
     @property

@@ -268,7 +268,7 @@ def test_no_manifest(content: bytes, store: Path) -> None:
     """What is no manifest is refused in one sentence, before the store is read."""
     path = store.parent / "book"
     path.write_bytes(content)
-    with pytest.raises(StoreError, match="is no manifest"):
+    with pytest.raises(StoreError, match="is not a manifest"):
         validate(ValidateOptions(store, since=path))
 
 

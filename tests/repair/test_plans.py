@@ -118,7 +118,7 @@ def test_no_plan(change: object, store: Broken) -> None:
     document = json.loads(path.read_text(encoding="utf-8"))
     change(document)
     path.write_text(json.dumps(document), encoding="utf-8")
-    with pytest.raises(UsageError, match="no plan"):
+    with pytest.raises(UsageError, match="not a plan"):
         read_plan(str(path))
 
 

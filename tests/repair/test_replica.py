@@ -129,7 +129,7 @@ def test_copy(store: Path, replica: Path, tmp_path: Path) -> None:
     again.elsewhere = plan.elsewhere
     repair.apply(again, tmp_path / "copy")
     assert [] == different(tmp_path / "copy", replica)
-    with pytest.raises(UsageError, match="is no plan"):
+    with pytest.raises(UsageError, match="is not a plan"):
         read_plan(str(saved))
     flip_body(replica)
     with pytest.raises(PlanMismatch, match="other store has changed"):
@@ -203,7 +203,7 @@ def test_refused(store: Path, replica: Path, tmp_path: Path) -> None:
         shutil.copyfile(path, path.with_name("kept"))
         path.write_bytes(bytes(path.stat().st_size))
         path.with_name("kept").unlink()
-    with pytest.raises(UsageError, match="no record is in both logs"):
+    with pytest.raises(UsageError, match="their logs share no record"):
         planned(store, replica)
     shutil.rmtree(replica / "commitlog")
     with pytest.raises(UsageError, match="has no commitlog to lend") as refused:
@@ -324,7 +324,7 @@ def test_no_log(store: Path, replica: Path) -> None:
     assert [] == different(store, replica)
     shutil.rmtree(store / "commitlog")
     shutil.rmtree(store / "consumequeue")
-    with pytest.raises(UsageError, match="no record is in both logs"):
+    with pytest.raises(UsageError, match="their logs share no record"):
         planned(store, replica)
 
 

@@ -35,7 +35,7 @@ COMMANDS: Final = (
     "extract STORE --output NEW.jsonl",
     "rebuild-log STORE --output NEW",
 )
-TELLING: Final = ("tell of damage", "damage in ", "damaged stretch", "damaged: ", "hold no record")
+TELLING: Final = ("report damage", "damage in ", "damaged stretch", "damaged: ", "hold no record")
 
 
 def _without(raw: bytes, begin: int, end: int, missing: tuple[int, int]) -> bytes:

@@ -138,15 +138,15 @@ BAD = [
     ({"topic": "orders", "body": ""}, "the body is empty"),
     ({"topic": "orders", "body_b64": "?"}, "body_b64 is not valid base64"),
     ({"topic": "orders", "body": "x", "propertys": {}}, "is called 'propertys'"),
-    ({"topic": "orders", "body": "x", "properties": {"a": 1}}, "no object of texts"),
+    ({"topic": "orders", "body": "x", "properties": {"a": 1}}, "not an object of texts"),
     ({"topic": "orders", "body": "x", "properties": {"a": "\x02"}}, "'a' holds a separator"),
     ({"topic": "orders", "body": "x", "properties": {"a": "x" * 32765}}, "properties of 32,768"),
     ({"topic": "orders", "body": "x", "flag": 1 << 31}, "more than 32 bits"),
     ({"topic": "orders", "body": "x", "queue_id": "1"}, "queue_id is not a whole number"),
-    ({"topic": "orders", "body": "x", "born_time": "2026-01-01T00:00:00"}, "no time with a zone"),
+    ({"topic": "orders", "body": "x", "born_time": "2026-01-01T00:00:00"}, "not a time with a zone"),
     ({"topic": "orders", "body": "x", "body_error": "zlib"}, "is damaged: zlib"),
-    ({"topic": "orders", "body": "x", "properties_b64": "/w=="}, "properties that is no UTF-8"),
-    ({"topic": "orders", "body": "x", "topic_b64": "/w=="}, "topic that is no UTF-8"),
+    ({"topic": "orders", "body": "x", "properties_b64": "/w=="}, "properties that is not UTF-8"),
+    ({"topic": "orders", "body": "x", "topic_b64": "/w=="}, "topic that is not UTF-8"),
 ]
 
 
@@ -341,7 +341,7 @@ def test_routes(cluster: Cluster, tmp_path: Path) -> None:
 @pytest.mark.parametrize("text", ["", "host", "host:0", "host:65536", ":9876", "a:1;b", "a:²"])
 def test_no_address(text: str) -> None:
     """What is no address is named."""
-    with pytest.raises(UsageError, match="is no address with a port"):
+    with pytest.raises(UsageError, match="is not an address with a port"):
         addresses(text)
 
 

@@ -99,11 +99,11 @@ def test_only_regular_files_are_opened(tmp_path: Path) -> None:
     (tmp_path / "directory").mkdir()
     (tmp_path / "link").symlink_to("/etc/passwd")
     (tmp_path / "device").symlink_to("/dev/zero")
-    reasons = {"fifo": "no regular file", "directory": "a directory", "link": "a link"}
+    reasons = {"fifo": "not a regular file", "directory": "a directory", "link": "a link"}
     for name, reason in reasons.items():
         with pytest.raises(UnreadablePath, match=reason):
             Place.of(tmp_path).child(name).open()
-    with pytest.raises(UnreadablePath, match="no regular file"):
+    with pytest.raises(UnreadablePath, match="not a regular file"):
         Place("/dev/zero").open()
     with pytest.raises(UnreadablePath, match="a link"):
         Place.of(tmp_path).child("device").open()
