@@ -30,13 +30,13 @@ HARD: Final = re.compile(
 )
 # Habits of one who writes English as another language.
 HABITS: Final = re.compile(
-    r"(?<!there )(?<!There )\b(is|are|was|were) no (?!longer|more|less|earlier|later|worse)[a-z]+"
+    r"(?<!there )(?<!There )\b(is|are|was|were) no (?!longer|more|less|earlier|later|worse)[a-zA-Z]+"
     r"|\b(those that|that of)\b|\b(a person|somebody|nobody|someone)\b"
     r"|\b(row|line|file|value|task) an? (store|record|message|queue|file|row|segment|unit|key|day)\b"
     r"|\banew\b|\bthe begin\b|\bElse\b|, else\b|\ball the same\b|\bvouch"
     r"|\b(unit|record|message|entry|queue|file|row)s? (stands?|lies?|asks?|tells?)\b"
     r"|(^|[.:;,] |\b(of|to|from|for|with|by|is|and|or|than) )what (comes?|lies|stands|could|can|was|is)\b"
-    r"(?! (wrong|to do))",
+    r"(?! (wrong|lost|to do))",
 )
 MOST_WORDS: Final = 23  # of a sentence
 SENTENCE: Final = re.compile(r"(?<=[.;:?])\s+|\n\s*\n")

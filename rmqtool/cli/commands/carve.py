@@ -27,8 +27,9 @@ class Carve(Command):
 
     A record is written if all its lengths agree and its body has the right checksum (grade 'crc').
     One without a body is written if its neighbours agree with its physical offset ('chain'). A
-    lone record has no checksum or neighbour to confirm it ('lone'). Records inside what may be the
-    body of another one, or with properties that may end in bytes of another file, are lone, too.
+    lone record has no checksum or neighbour to confirm it ('lone'). A record that may be
+    inside the body of another one is lone, too, or whose properties may end in bytes of another
+    file.
     Partial and damaged records are counted.
 
     The file has whole records as they are stored, one after the other. Each begins with its own
