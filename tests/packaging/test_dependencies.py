@@ -77,7 +77,7 @@ def page() -> str:
     """Write the page."""
     parts = [HEAD]
     for group, listed in groups().items():
-        title = "Always" if group == "rmqtool" else f"With `pip install 'rmqtool[{group}]'`"
+        title = "Always" if group == "rmqtool" else f"With `pip install '.[{group}]'`"
         parts.append(f"## {title}\n\n| package | versions | licence | why |\n|---|---|---|---|")
         parts[-1] += "".join(
             f"\n| {one.name} | `{one.bounds}` | {one.licence} | {one.why} |" for one in listed
