@@ -196,7 +196,6 @@ def test_two_commands() -> None:
     commands = re.findall(r"```sh\n(.*)\n```", README.read_text(encoding="utf-8"))
     assert 2 == len(commands)
     script = (ROOT / ".ci" / "run").read_text(encoding="utf-8").replace("exec bash", "exit 0 #")
-    script = script.replace('[ "$(id -u)" = 0 ]', "false")  # a test installs nothing
     done = subprocess.run(  # noqa: S603 - our own script
         ["bash", "-c", script.replace('cd "$(dirname "$0")/.."', "")],  # noqa: S607
         cwd=ROOT, capture_output=True, text=True, check=True,

@@ -14,7 +14,7 @@ from typing import Final
 
 from rmqtool.errors import EngineMissing
 
-INSTALL: Final = "pip install 'rmqtool[spark]'"
+INSTALL: Final = "pip install '.[spark]' in a clone of rmqtool"
 INSTALL_CONNECT: Final = "pip install 'pyspark[connect]'"
 CONNECT: Final = "sc://"
 CONFIGURED: Final = ("SPARK_REMOTE", "SPARK_MASTER")

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import DataFrame, SparkSession
 
-INSTALL_THERE: Final = "pip install rmqtool with that Python (PYSPARK_PYTHON names one)"
+INSTALL_THERE: Final = "pip install . in a clone of rmqtool, by that Python (see PYSPARK_PYTHON)"
 CONNECT_CORES: Final = 32  # a server does not say how many it has
 _NO_MODULE: Final = re.compile(r"ModuleNotFoundError: No module named '([^'.]+)")
 _ERROR_CLASS: Final = re.compile(r"\[[A-Z][A-Z_]+(\.[A-Z_]+)*\] .*")

@@ -5,11 +5,10 @@ from __future__ import annotations
 import re
 import sys
 import tomllib
+from collections.abc import Iterator
 from importlib.metadata import metadata
 from pathlib import Path
 from typing import Any, Final, NamedTuple
-
-import pytest
 
 from tests.imports import imports
 
@@ -77,7 +76,7 @@ def page() -> str:
     """Write the page."""
     parts = [HEAD]
     for group, listed in groups().items():
-        title = "Always" if group == "rmqtool" else f"With `pip install 'rmqtool[{group}]'`"
+        title = "Always" if group == "rmqtool" else f"With `pip install '.[{group}]'`"
         parts.append(f"## {title}\n\n| package | versions | licence | why |\n|---|---|---|---|")
         parts[-1] += "".join(
             f"\n| {one.name} | `{one.bounds}` | {one.licence} | {one.why} |" for one in listed
@@ -96,14 +95,17 @@ def test_page(*, update_golden: bool) -> None:
 ALL: Final = [one for listed in groups().values() for one in listed]
 
 
-@pytest.mark.parametrize("one", ALL, ids=[one.name for one in ALL])
-def test_bounds(one: Dependency) -> None:
+def test_bounds() -> None:
     """Each has a lower and an upper bound, a reason, and a licence that lets anybody use it."""
-    assert re.fullmatch(r">=[\d.]+,<[\d.]+", one.bounds)
-    assert len(one.why) > 10
-    licences = set(one.licence.split(", "))
-    assert licences
-    assert licences & PERMISSIVE or one.name in BY_FILE
+    assert [] == [one for one in ALL if not all(claims(one))]
+
+
+def claims(one: Dependency) -> Iterator[bool]:
+    """Yield what must be true of a dependency."""
+    yield bool(re.fullmatch(r">=[\d.]+,<[\d.]+", one.bounds))
+    yield len(one.why) > 10
+    yield bool(one.licence)
+    yield not PERMISSIVE.isdisjoint(one.licence.split(", ")) or one.name in BY_FILE
 
 
 def test_used() -> None:

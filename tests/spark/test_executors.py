@@ -119,6 +119,7 @@ def test_without_numba(where: str, request: pytest.FixtureRequest, tmp_path: Pat
     (line,) = (one for one in said.splitlines() if "rmqtool.errors" in one)
     assert line == (
         "rmqtool.errors.EngineMissing: what the Python of the executors needs (numba, orjson) is "
-        "missing; install it with: pip install rmqtool with that Python (PYSPARK_PYTHON names one)"
+        "missing; install it with: pip install . in a clone of rmqtool, by that Python "
+        "(see PYSPARK_PYTHON)"
     )
     assert "PythonException" not in said

@@ -30,7 +30,9 @@ NEED_NOTHING = [
     ("export", "STORE", "--output", "OUT-local"),
 ]
 JAVA_LINE = "install it with: apt install openjdk-17-jre-headless (or set JAVA_HOME)"
-SPARK_LINE = "rmqtool: pyspark is missing; install it with: pip install 'rmqtool[spark]'\n"
+SPARK_LINE = (
+    "rmqtool: pyspark is missing; install it with: pip install '.[spark]' in a clone of rmqtool\n"
+)
 
 
 @pytest.fixture(scope="module")

@@ -75,7 +75,7 @@ def test_no_package(package: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(
         importlib.util, "find_spec", lambda name: None if name == package else found(name)
     )
-    with pytest.raises(EngineMissing, match=rf"{package}.*pip install 'rmqtool\[spark\]'"):
+    with pytest.raises(EngineMissing, match=rf"{package}.*pip install '\.\[spark\]' in a clone"):
         available.check_spark(MASTER)
 
 
