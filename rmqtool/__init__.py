@@ -8,7 +8,7 @@ TYPE_CHECKING = False  # as type checkers know it, without the import
 if TYPE_CHECKING:
     from rmqtool.library import OpenStore
 
-__version__ = "0.1.0"
+__version__ = "1.0.0"
 __all__ = ["__version__", "open_store"]
 
 

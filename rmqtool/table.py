@@ -173,7 +173,7 @@ class Table:
         for column in self.columns:
             properties[column.name] = {"description": comment(column), **_JSON_TYPES[column.type]}
             if column.type is Type.RAW:
-                meaning = f"{column.name} as base64, where it is no UTF-8"
+                meaning = f"{column.name} as base64, where it is not UTF-8"
                 properties[column.name + EXACT] = {"description": meaning, "type": "string"}
         return {
             "$schema": JSON_SCHEMA,

@@ -5,10 +5,12 @@ from __future__ import annotations
 import doctest
 import html
 import io
+import json
 import re
 import shlex
 import subprocess
 from collections.abc import Iterator
+from contextlib import redirect_stdout
 from pathlib import Path
 from typing import Final
 from urllib.parse import urlsplit
@@ -17,9 +19,10 @@ import pytest
 from rich.console import Console
 from rich.text import Text
 
-from rmqtool.cli import manual
+from rmqtool.cli import manual, typed
 from rmqtool.cli.commands import NAMES
 from rmqtool.cli.manual.words import word_page
+from rmqtool.library import OpenStore
 from tests import tour
 from tests.cli.run import on_terminal, rmqtool
 from tests.evidence import Evidence, snapshot
@@ -35,7 +38,11 @@ EXAMPLE: Final = re.compile(r"```pycon\n((?:.*\n)*?)```\n")
 TIMINGS: Final = re.compile(r"\b\d+\.\d\d s\b( \(\d+\.\d\d [GM]B/s\))?")
 DOCS: Final = tuple(sorted(f"docs/{path.name}" for path in (ROOT / "docs").glob("*.md")))
 PAGES: Final = ("README.md", "CHANGELOG.md", "DEPENDENCIES.md", "fixtures/README.md", *DOCS)
-SHOWN: Final = ("README.md", "docs/notebooks.md", "docs/rows.md", "docs/tour.md")
+SHOWN: Final = (
+    *("README.md", "docs/notebooks.md", "docs/operations.md", "docs/rows.md", "docs/tour.md"),
+)
+SCRIPTS: Final = ("docs/library.md", "docs/notebooks.md")  # have examples in Python
+ANY_BLOCK: Final = re.compile(r"```(?:sh|ini|yaml)\n((?:.*\n)*?)```\n")
 MOST_WORDS: Final = 1300
 LINK: Final = re.compile(r"\]\(([^)\s]+)\)")
 # "rebuild-queue" is the example of what is not there.
@@ -81,7 +88,7 @@ def _run_block(match: re.Match[str]) -> str:
             done = rmqtool(*arguments, env=IN_PLACE)
         else:
             done = on_terminal(arguments, COLUMNS, {**IN_PLACE, "NO_COLOR": "1"})
-            shown += [line.rstrip() for line in done.lines]
+            shown += [line.rstrip().replace(str(ROOT), "/rmqtool") for line in done.lines]
         code = done.code
         said = TIMINGS.sub("0.01 s", done.err)
         shown += said.splitlines()
@@ -159,10 +166,11 @@ def words(drawn: str) -> Iterator[str]:
         yield html.unescape(text).replace("\xa0", " ").strip()
 
 
-def test_example(monkeypatch: pytest.MonkeyPatch, *, update_golden: bool) -> None:
+@pytest.mark.parametrize("name", SCRIPTS)
+def test_example(name: str, monkeypatch: pytest.MonkeyPatch, *, update_golden: bool) -> None:
     """The examples for scripts give what they show, one after the other."""
     monkeypatch.chdir(ROOT)
-    page = ROOT / "docs" / "notebooks.md"
+    page = ROOT / name
     text = page.read_text(encoding="utf-8")
     names: dict[str, object] = {}
     for block in EXAMPLE.findall(text):
@@ -181,14 +189,36 @@ def _written(tests: doctest.DocTest, names: dict[str, object]) -> str:
     """Give the example with what it really says."""
     lines = []
     for example in tests.examples:
-        lines.append(f">>> {example.source}")
+        lines.append(f">>> {example.source.replace(chr(10) + ' ', chr(10) + '...  ')}")
         try:
             value = eval(example.source, names)  # noqa: S307 - our own README
         except SyntaxError:
-            exec(example.source, names)  # noqa: S102 - our own README
+            with redirect_stdout(io.StringIO()) as printed:
+                exec(example.source, names)  # noqa: S102 - our own README
+            lines.append(printed.getvalue())
         else:
             lines += [f"{value!r}\n"] if value is not None else []
     return "".join(lines)
+
+
+def test_library_is_whole() -> None:
+    """Each public function of the Python interface is on its page."""
+    text = (ROOT / "docs/library.md").read_text(encoding="utf-8")
+    names = [name for name in vars(OpenStore) if not name.startswith("_")]
+    methods = [name for name in names if callable(getattr(OpenStore, name))]
+    assert {"rows", "scanner"} < {*methods}
+    assert [] == [name for name in methods if f".{name}(" not in text or f"| `{name}(" not in text]
+
+
+@pytest.mark.parametrize("name", DOCS)
+def test_commands_of_recipes(name: str) -> None:
+    """Commands that need a cluster, a bucket or a disk are at least read without an error."""
+    for block in ANY_BLOCK.findall((ROOT / name).read_text(encoding="utf-8")):
+        for line in block.splitlines():
+            listed = re.search(r'\["rmqtool", .*\]', line)
+            found = json.loads(listed[0]) if listed else shlex.split(line.strip(), comments=True)
+            if "rmqtool" in found[:1] or "ExecStart=rmqtool" in found[:1] or "--" in found:
+                typed.read(found[found.index("--") + 2 if "--" in found else 1 :])
 
 
 def test_two_commands() -> None:

@@ -179,7 +179,7 @@ def _is_bad(prediction: Prediction) -> bool:
 def _lines(seen: Examination) -> Iterator[tuple[str, str]]:
     about, prediction = seen.about, seen.prediction
     yield "store", about.path
-    yield "its kind", f"{_kind(seen)}; release {about.release}"
+    yield "kind", f"{_kind(seen)}; release {about.release}"
     yield "stopped", about.stopped
     yield "commitlog", _log(seen)
     yield "start", _start(seen)

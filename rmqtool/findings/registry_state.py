@@ -197,7 +197,7 @@ CF_JSON: Final = Code(
     also=(WARNING, NOTE),
     when="a warning for a .bak whose file is sound; a note while a running broker may be "
     "writing it",
-    meaning="a configuration file is no JSON as brokers write it",
+    meaning="a configuration file is not JSON as brokers write it",
     consequence="the broker loads the .bak; without one it starts with defaults, and topics, "
     "groups or offsets are gone; with one that cannot be parsed either it refuses to start",
     remedy="restore it from the .bak, or from a backup",

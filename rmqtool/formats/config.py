@@ -145,7 +145,7 @@ def _quote_bare_key(match: re.Match[str]) -> str:
 
 
 def _refuse_constant(name: str) -> NoReturn:
-    message = f"{name} is no JSON number"
+    message = f"{name} is not a JSON number"
     raise ValueError(message)
 
 

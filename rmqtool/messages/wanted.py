@@ -143,7 +143,7 @@ def _expression(text: str | None) -> Subscription | None:
 
     found = Subscription(text)
     if not found.is_understood:
-        reason = f"{text!r} is no SQL92 expression that brokers understand"
+        reason = f"{text!r} is not a SQL92 expression that brokers understand"
         step = "--where \"region = 'eu' AND amount BETWEEN 10 AND 20\""
         raise UsageError(option="--where", reason=reason, step=step)
     return found

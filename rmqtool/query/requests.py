@@ -284,7 +284,7 @@ def _object(text: str) -> dict[str, str]:
     try:
         document = loads(text)
     except JSONDecodeError as error:
-        raise UsageError(option="line", reason=f"is no JSON: {error}") from error
+        raise UsageError(option="line", reason=f"is not JSON: {error}") from error
     found: dict[str, str] = {}
     for name, value in document.items():
         if isinstance(value, bool) or not isinstance(value, str | int):

@@ -114,7 +114,7 @@ class Proof:
         yield self.verdict
         if options.broker_version is None:
             command = f"rmqtool startup {shlex.quote(store)} --broker-version V"
-            yield f"Before starting another release: {command}"
+            yield f"before starting another release: {command}"
 
 
 def prove(store: str, options: RepairOptions, version: str) -> Proof:

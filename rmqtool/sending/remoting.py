@@ -158,7 +158,7 @@ class Connection:
         return RemotingError(address=shown(*self.address), reason=reason, is_unsure=True)
 
     def _refuse(self, what: str) -> NoReturn:
-        reason = f"is no RocketMQ server: {what}"
+        reason = f"is not a RocketMQ server: {what}"
         raise self._lost(reason)
 
 

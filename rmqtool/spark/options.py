@@ -150,7 +150,7 @@ def _paths(texts: Mapping[str, str]) -> tuple[str, ...]:
     except json.JSONDecodeError:
         found = None
     if not isinstance(found, list) or not all(isinstance(path, str) for path in found):
-        raise UsageError(option="paths", reason="is no JSON list of paths")
+        raise UsageError(option="paths", reason="is not a JSON list of paths")
     return tuple(filter(None, [one, *found]))
 
 

@@ -143,7 +143,10 @@ BAD = [
     ({"topic": "orders", "body": "x", "properties": {"a": "x" * 32765}}, "properties of 32,768"),
     ({"topic": "orders", "body": "x", "flag": 1 << 31}, "more than 32 bits"),
     ({"topic": "orders", "body": "x", "queue_id": "1"}, "queue_id is not a whole number"),
-    ({"topic": "orders", "body": "x", "born_time": "2026-01-01T00:00:00"}, "not a time with a zone"),
+    (
+        {"topic": "orders", "body": "x", "born_time": "2026-01-01T00:00:00"},
+        "not a time with a zone",
+    ),
     ({"topic": "orders", "body": "x", "body_error": "zlib"}, "is damaged: zlib"),
     ({"topic": "orders", "body": "x", "properties_b64": "/w=="}, "properties that is not UTF-8"),
     ({"topic": "orders", "body": "x", "topic_b64": "/w=="}, "topic that is not UTF-8"),

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from rmqtool.cli.manual.blocks import Block, Page
 
-RELEASED: Final = {"0.1.0": "2026-11-21"}  # the date that pages bear: never the clock's
+RELEASED: Final = {"1.0.0": "2026-11-27"}  # the date that pages bear: never the clock's
 WIDTH: Final = 78  # of the source: a change of a sentence is a diff of a line or two
 _SPECIAL: Final = {
     "\\": r"\e",
