@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Final, TypeAlias
 from rmqtool.cli.completion.values import broker_versions
 from rmqtool.cli.declaration import Argument, Option
 from rmqtool.errors import UsageError
+from rmqtool.languages import VARIABLE, Language
 from rmqtool.store.containers import SHOWN
 
 if TYPE_CHECKING:
@@ -71,6 +72,14 @@ AsUser: TypeAlias = Annotated[
         "The user that runs the broker, by name or number; by default the owner of most files "
         "of the store. What this user cannot read and write is reported.",
         "NAME",
+    ),
+]
+Lang: TypeAlias = Annotated[
+    Language | None,
+    Option(
+        "--lang",
+        "Language of sentences; by default the locale's. Codes, commands and JSON stay.",
+        env=VARIABLE,
     ),
 ]
 At: TypeAlias = Annotated[

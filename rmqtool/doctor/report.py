@@ -8,6 +8,8 @@ from rmqtool.doctor.advice import steps_for, when_deleted
 from rmqtool.findings.catalogue import Severity
 from rmqtool.findings.finding import FINDINGS
 from rmqtool.findings.registry_conf import BC_KEY
+from rmqtool.languages import Language
+from rmqtool.languages import sentences as spoken_in
 from rmqtool.plural import counted
 from rmqtool.repair import result as repair
 from rmqtool.rows import sentences
@@ -143,15 +145,24 @@ def sections(seen: Examination) -> list[Rows]:
     return found + [one for one in plan if one.name != LOST_MESSAGES.name]
 
 
-def screen(seen: Examination) -> Rows:
+def screen(seen: Examination, language: Language = Language.ENGLISH) -> Rows:
     """Give what a person reads, one screen of it."""
-    return sentences([line for line in _lines(seen) if line[1]], DIAGNOSIS.name, (NEXT,))
+    lines = [line for line in _lines(seen) if line[1]]
+    if language is Language.ENGLISH:
+        return sentences(lines, DIAGNOSIS.name, (NEXT,))
+    say = spoken_in(language).of
+    as_is = {NEXT, "store"}  # a command, a path
+    spoken = [(say(label), text if label in as_is else say(text)) for label, text in lines]
+    return sentences(spoken, DIAGNOSIS.name, (say(NEXT),))
 
 
-def summary(seen: Examination) -> str:
+def summary(seen: Examination, language: Language = Language.ENGLISH) -> str:
     """Say what is not on the screen; empty when nothing is."""
     hidden = len(steps_for(seen)) - SHOWN_STEPS
-    return f"{counted(hidden, 'step')} more: --format json" if hidden > 0 else ""
+    if hidden <= 0:
+        return ""
+    text = f"{counted(hidden, 'step')} more: --format json"
+    return text if language is Language.ENGLISH else spoken_in(language).of(text)
 
 
 def exit_code(seen: Examination) -> int:

@@ -88,6 +88,16 @@ class Owner(enum.StrEnum):
         return self not in {Owner.PERSON, Owner.NOTHING}
 
 
+class Cure(enum.StrEnum):
+    """How what a code names ends; the one field that says so."""
+
+    NOT_NEEDED = "not needed"
+    NONE = "not possible"
+    REPAIR = "by rmqtool repair"
+    REBUILD_CQ = "by rmqtool rebuild-cq"
+    BY_HAND = "by hand"
+
+
 class Family(NamedTuple):
     """Codes that begin alike."""
 
@@ -134,7 +144,7 @@ class Code(str):  # noqa: SLOT000 - the decorator makes them
     owner: Owner  # who repairs it
     meaning: str  # what is the case, one sentence
     consequence: str  # what a broker, or its clients, will do about it
-    remedy: str  # what helps, one phrase; begins with "none" when nothing does
+    remedy: str  # what helps, one phrase; "none needed", or "none" when nothing does
     command: str  # the rmqtool command that helps; `{path}` stands for the file
     also: tuple[Severity, ...] = ()  # further severities that a finding of this code may have
     when: str = ""  # which severity it then has, and why; empty without `also`
@@ -161,3 +171,12 @@ class Code(str):  # noqa: SLOT000 - the decorator makes them
     def area(self) -> Area:
         """What `--only` calls the check that looks for it."""
         return self.family.area
+
+    @property
+    def cure(self) -> Cure:
+        """Who ends it: remedy and command follow from this, and never contradict it."""
+        if self.owner is Owner.NOTHING:
+            return Cure.NOT_NEEDED if self.remedy.startswith("none needed") else Cure.NONE
+        if self.owner.is_repair:
+            return Cure.REPAIR
+        return Cure.REBUILD_CQ if self.command == REBUILD_CQ else Cure.BY_HAND

@@ -11,7 +11,6 @@ from rmqtool.findings.catalogue import (
     DUMP_HEX,
     INFO,
     NOTE,
-    REBUILD_CQ,
     REPAIR,
     STARTUP,
     WARNING,
@@ -45,7 +44,7 @@ CL_CRC: Final = Code(
     Owner.LOG,
     meaning="the body does not have the CRC that the broker stored",
     consequence=_CUT + "; outside the recovered range the damaged body is delivered",
-    remedy="none for the content, which is lost and kept as evidence; bridge the record",
+    remedy="the content is lost and kept as evidence; bridge the record",
     command=REPAIR,
 )
 CL_PROPCRC: Final = Code(
@@ -58,7 +57,7 @@ CL_PROPCRC: Final = Code(
     meaning="the record does not have the CRC that its property __CRC32# holds",
     consequence="header, topic or properties have changed; a broker with forceVerifyPropCRC "
     "cuts the log here, others deliver the record",
-    remedy="none for the content; bridge the record if the broker verifies property CRCs",
+    remedy="the content is lost; bridge the record if the broker verifies property CRCs",
     command=REPAIR,
 )
 CL_NOPROPCRC: Final = Code(
@@ -69,7 +68,7 @@ CL_NOPROPCRC: Final = Code(
     when="damage when forceVerifyPropCRC is set",
     meaning="a property CRC is configured, but the record has none",
     consequence="with forceVerifyPropCRC recovery cuts the log here",
-    remedy="none; switch forceVerifyPropCRC off for this store",
+    remedy="switch forceVerifyPropCRC off for this store",
     command=STARTUP,
 )
 CL_PHYOFF: Final = Code(
@@ -110,8 +109,9 @@ CL_BLANKSIZE: Final = Code(
     Owner.LOG,
     meaning="the end-of-file blank is larger than needed: the segment was closed early",
     consequence="none: the file was closed early; records there may have been lost",
-    remedy="none",
-    command=DUMP_FILLERS,
+    remedy="repair bridges records that a false blank hides; a segment that was closed early "
+    "needs nothing",
+    command=REPAIR,
 )
 CL_FOREIGN: Final = Code(
     "CL-FOREIGN",
@@ -159,8 +159,9 @@ CL_QOFF_DUP: Final = Code(
     Owner.PLACES,
     meaning="two records of a queue have the same queueOffset",
     consequence="only the first has a unit in the queue: the second is never consumed",
-    remedy="none; the queue keeps the first",
-    command=DUMP,
+    remedy="repair restores a damaged queueOffset where the queue or its neighbours prove it; "
+    "otherwise the queue keeps the first record",
+    command=REPAIR,
 )
 CL_QOFF_GAP: Final = Code(
     "CL-QOFF-GAP",
@@ -170,8 +171,9 @@ CL_QOFF_GAP: Final = Code(
     when="a note where a rebuild has written units that brokers skip",
     meaning="queueOffset jumps forward inside a queue",
     consequence="a broker that dispatches this range again shifts all later units",
-    remedy="none: a record was lost, or the queue was recreated",
-    command=REBUILD_CQ,
+    remedy="repair restores a damaged queueOffset where the queue or its neighbours prove it; "
+    "otherwise a record was lost, or the queue was recreated",
+    command=REPAIR,
 )
 CL_QOFF_BACK: Final = Code(
     "CL-QOFF-BACK",
@@ -179,7 +181,8 @@ CL_QOFF_BACK: Final = Code(
     Owner.PERSON,
     meaning="queueOffset goes back inside a queue",
     consequence="consumers that stand further ahead do not see the new messages",
-    remedy="none: the queue was deleted and created again, or cut too short by a recovery",
+    remedy="decide which messages to keep: the queue was deleted and created again, or cut too "
+    "short by a recovery",
     command=DUMP,
 )
 CL_TIME: Final = Code(
@@ -188,7 +191,7 @@ CL_TIME: Final = Code(
     Owner.NOTHING,
     meaning="storeTimestamp is 0 or goes back",
     consequence="recovery and time search may start at the wrong place",
-    remedy="none",
+    remedy="none: no other field has a copy of the value",
     command=DUMP,
 )
 CL_SYSFLAG: Final = Code(
@@ -197,7 +200,7 @@ CL_SYSFLAG: Final = Code(
     Owner.NOTHING,
     meaning="sysFlag has bits that no broker sets, or that contradict each other",
     consequence="clients may fail to decode the body",
-    remedy="none",
+    remedy="none: no other field has a copy of the value",
     command=DUMP_HEX,
 )
 CL_DECOMP: Final = Code(
@@ -227,7 +230,7 @@ CL_TRANREF: Final = Code(
     "end, which the broker goes on asking for",
     meaning="the two halves of a transaction do not refer to each other",
     consequence="a commit is still delivered; an undecided half is checked again",
-    remedy="none",
+    remedy="none: no other field has a copy of the value",
     command=DUMP,
 )
 CL_PROPS: Final = Code(
@@ -240,7 +243,7 @@ CL_PROPS: Final = Code(
     meaning="the properties hold items that a reader drops, twice the same name, or bytes "
     "that are not UTF-8",
     consequence="consumers do not see these properties, or see one of the two",
-    remedy="none",
+    remedy="none: no other field has a copy of the value",
     command=DUMP_HEX,
 )
 CL_TOPIC: Final = Code(
@@ -285,8 +288,8 @@ CL_BATCH: Final = Code(
     Owner.NOTHING,
     meaning="INNER_NUM, INNER_BASE, the batch bits and the body do not fit together",
     consequence="consumers of the batch get other messages than the queue counts",
-    remedy="none; repair puts INNER_BASE or queueOffset back if one byte is damaged, or the batch "
-    "queue shows it",
+    remedy="none needed where the fields are right; repair restores INNER_BASE or queueOffset "
+    "where one damaged byte changed it",
     command=DUMP_HEX,
 )
 CL_FIELD: Final = Code(
@@ -297,7 +300,7 @@ CL_FIELD: Final = Code(
     when="a note where applications can bring it about; found at --level deep",
     meaning="a field that no checksum covers contradicts the record or its neighbours",
     consequence="consumers get the message with a wrong time, address or number of attempts",
-    remedy="none",
+    remedy="none: no other field has a copy of the value",
     command=DUMP_HEX,
 )
 CL_MIXDL: Final = Code(

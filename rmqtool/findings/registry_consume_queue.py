@@ -27,7 +27,7 @@ CQ_RANGE: Final = Code(
     meaning="a unit points past the end of the commitlog",
     consequence="consumers stop there; recovery of the log cuts the queue at this unit",
     remedy="truncate the queue at this unit",
-    command=REBUILD_CQ,
+    command=REPAIR,
 )
 CQ_EXPIRED: Final = Code(
     "CQ-EXPIRED",
@@ -45,7 +45,7 @@ CQ_MISMATCH: Final = Code(
     meaning="the record that the unit points to has another size, topic, queue or offset",
     consequence="consumers get a foreign message or garbage",
     remedy="rebuild the queue",
-    command=REBUILD_CQ,
+    command=REPAIR,
 )
 CQ_NOREC: Final = Code(
     "CQ-NOREC",
@@ -54,7 +54,7 @@ CQ_NOREC: Final = Code(
     meaning="no valid record begins where the unit points to",
     consequence="consumers get nothing there; some pulls skip to the next segment",
     remedy="rebuild the queue",
-    command=REBUILD_CQ,
+    command=REPAIR,
 )
 CQ_SHIFT: Final = Code(
     "CQ-SHIFT",
@@ -64,7 +64,7 @@ CQ_SHIFT: Final = Code(
     consequence="a broker lost units before and appended after the gap: consumers see other "
     "offsets than the messages carry, and new offsets collide",
     remedy="rebuild by queueOffset (committed consumer offsets change their meaning)",
-    command=REBUILD_CQ,
+    command=REPAIR,
 )
 CQ_ORDER: Final = Code(
     "CQ-ORDER",
@@ -73,7 +73,7 @@ CQ_ORDER: Final = Code(
     meaning="units do not point forward through the log",
     consequence="consumers get messages out of order or twice, and searches go astray",
     remedy="rebuild the queue",
-    command=REBUILD_CQ,
+    command=REPAIR,
 )
 CQ_GAP: Final = Code(
     "CQ-GAP",
@@ -84,7 +84,7 @@ CQ_GAP: Final = Code(
     meaning="records that belong into this queue have no unit, although later ones have",
     consequence="the messages are in the log, but no consumer gets them",
     remedy="rebuild the queue",
-    command=REBUILD_CQ,
+    command=REPAIR,
 )
 CQ_HOLE: Final = Code(
     "CQ-HOLE",
@@ -94,7 +94,7 @@ CQ_HOLE: Final = Code(
     consequence="in its last three files a broker cuts the queue here and loses the rest; "
     "further back consumers stumble over it",
     remedy="rebuild the queue",
-    command=REBUILD_CQ,
+    command=REPAIR,
 )
 CQ_PREBLANK: Final = Code(
     "CQ-PREBLANK",
@@ -103,7 +103,7 @@ CQ_PREBLANK: Final = Code(
     meaning="a pre-blank unit is after real ones or outside the queue's first file",
     consequence="consumers skip to the next segment for that pull and may lose neighbours",
     remedy="rebuild the queue",
-    command=REBUILD_CQ,
+    command=REPAIR,
 )
 CQ_TAG: Final = Code(
     "CQ-TAG",
@@ -122,7 +122,7 @@ CQ_EXTADDR: Final = Code(
     meaning="the unit's extension address leads to no fitting extension unit",
     consequence="the broker logs it and filters by the message itself, or drops the tag",
     remedy="rewrite the unit with the plain tagsCode: only the bit map is lost",
-    command=REBUILD_CQ,
+    command=REPAIR,
 )
 CQ_LAG: Final = Code(
     "CQ-LAG",
@@ -153,7 +153,7 @@ CQ_LMQ: Final = Code(
     meaning="a light message queue and INNER_MULTI_DISPATCH of the records do not agree",
     consequence="subscribers of the light queue miss messages or get foreign ones",
     remedy="rebuild the queue",
-    command=REBUILD_CQ,
+    command=REPAIR,
 )
 CX_SIZE: Final = Code(
     "CX-SIZE",
@@ -162,7 +162,7 @@ CX_SIZE: Final = Code(
     meaning="an extension unit's size is not 20 + bitMapSize, or crosses the file",
     consequence="the broker's recovery stops here and cuts the extension",
     remedy="rebuild the queue with plain tagsCodes: only the bit maps are lost",
-    command=REBUILD_CQ,
+    command=REPAIR,
 )
 CX_BITMAP: Final = Code(
     "CX-BITMAP",
@@ -181,7 +181,7 @@ BQ_UNIT: Final = Code(
     "its record says",
     consequence="consumers of the batch topic skip or repeat messages",
     remedy="rebuild the queue",
-    command=REBUILD_CQ,
+    command=REPAIR,
 )
 CC_PAIR: Final = Code(
     "CC-PAIR",

@@ -8,7 +8,6 @@ from rmqtool.findings.catalogue import (
     DAMAGE,
     DUMP,
     NOTE,
-    REBUILD_INDEX,
     REPAIR,
     STARTUP,
     WARNING,
@@ -24,7 +23,7 @@ IX_LEN: Final = Code(
     consequence="the broker maps it with the configured length: a short file is filled with "
     "zeros, of a long one the end is ignored, and lookups find garbage or nothing",
     remedy="rebuild the index",
-    command=REBUILD_INDEX,
+    command=REPAIR,
 )
 IX_COUNT: Final = Code(
     "IX-COUNT",
@@ -33,7 +32,7 @@ IX_COUNT: Final = Code(
     meaning="the header's indexCount lies outside 1 to the number of entries",
     consequence="new keys are written in the wrong place or the file counts as full",
     remedy="rebuild the index",
-    command=REBUILD_INDEX,
+    command=REPAIR,
 )
 IX_STALE: Final = Code(
     "IX-STALE",
@@ -44,7 +43,7 @@ IX_STALE: Final = Code(
     meaning="entry bytes lie at or past indexCount, or an entry before it is all zero",
     consequence="keys of a torn write are lost; the bytes after them are overwritten",
     remedy="rebuild the index",
-    command=REBUILD_INDEX,
+    command=REPAIR,
 )
 IX_SLOTCOUNT: Final = Code(
     "IX-SLOTCOUNT",
@@ -65,7 +64,7 @@ IX_SLOT: Final = Code(
     consequence="every key of this slot is not found; the next one starts a new chain and "
     "the old entries stay unreachable",
     remedy="rebuild the index",
-    command=REBUILD_INDEX,
+    command=REPAIR,
 )
 IX_CHAIN: Final = Code(
     "IX-CHAIN",
@@ -75,7 +74,7 @@ IX_CHAIN: Final = Code(
     "unreachable, or a cycle",
     consequence="keys after the broken link are not found, or foreign ones are",
     remedy="rebuild the index",
-    command=REBUILD_INDEX,
+    command=REPAIR,
 )
 IX_HEAD: Final = Code(
     "IX-HEAD",
@@ -96,7 +95,7 @@ IX_KEY: Final = Code(
     meaning="no record at the entry's offset has a key with the entry's hash",
     consequence="a query by key answers with a foreign message or with none",
     remedy="rebuild the index",
-    command=REBUILD_INDEX,
+    command=REPAIR,
 )
 IX_TIME: Final = Code(
     "IX-TIME",
@@ -105,7 +104,7 @@ IX_TIME: Final = Code(
     meaning="an entry's time is not the record's store time rounded down to seconds",
     consequence="a query with a time window misses the message",
     remedy="rebuild the index",
-    command=REBUILD_INDEX,
+    command=REPAIR,
 )
 IX_MISSING: Final = Code(
     "IX-MISSING",
@@ -117,7 +116,7 @@ IX_MISSING: Final = Code(
     meaning="a key of a record in the range of the index has no entry",
     consequence="the message is not found by this key",
     remedy="rebuild the index",
-    command=REBUILD_INDEX,
+    command=REPAIR,
 )
 IX_DUP: Final = Code(
     "IX-DUP",

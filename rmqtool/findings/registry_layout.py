@@ -11,7 +11,6 @@ from rmqtool.findings.catalogue import (
     NOTE,
     REPAIR,
     REPAIR_GAP,
-    STARTUP,
     TOPICS,
     VALIDATE,
     WARNING,
@@ -63,8 +62,8 @@ FS_GAP: Final = Code(
     meaning="a file is missing between two others",
     consequence="the broker only logs it; reads from the missing range fail, and recovery "
     "that crosses it cuts what comes after",
-    remedy="none for the commitlog (its range is lost, but can be bridged); a consume queue "
-    "can be rebuilt",
+    remedy="repair bridges a missing commitlog file, whose messages are lost, and rebuilds a "
+    "consume queue",
     command=REPAIR_GAP,
 )
 FS_DUP: Final = Code(
@@ -74,7 +73,7 @@ FS_DUP: Final = Code(
     meaning="two directories hold a commitlog file of the same name",
     consequence="two files claim one range; which one is read depends on the loading order",
     remedy="compare them and move the inferior copy away",
-    command="rmqtool validate STORE --only commitlog",
+    command=REPAIR,
 )
 FS_NOLOG: Final = Code(
     "FS-NOLOG",
@@ -106,7 +105,7 @@ FS_DIR: Final = Code(
     consequence="releases before 5.1.0 see a file of wrong length and refuse to start; "
     "later ones skip it",
     remedy="move it away",
-    command=STARTUP,
+    command=REPAIR,
 )
 FS_LOCK: Final = Code(
     "FS-LOCK",
@@ -141,7 +140,7 @@ FS_ORPHAN: Final = Code(
     "for light queues of another topic's messages",
     meaning="a consume queue belongs to no configured topic or queue",
     consequence="kept on disk and recovered at each start, but no client can consume it",
-    remedy="none; bring topics.json back, or configure the topic again with mqadmin updateTopic; "
+    remedy="bring topics.json back, or configure the topic again with mqadmin updateTopic; "
     "mqadmin cleanUnusedTopic deletes the queue and with it the way to its messages",
     command=TOPICS,
 )

@@ -9,7 +9,7 @@ from rmqtool.findings.catalogue import (
     INFO,
     NOTE,
     REBUILD_CQ,
-    REBUILD_INDEX,
+    REPAIR,
     STARTUP,
     TOPICS,
     WARNING,
@@ -67,7 +67,7 @@ RD_WAL: Final = Code(
     meaning="a write-ahead log cannot be read to its end",
     consequence="writes past that place are lost at the next start; in metadata, where broken "
     "records are skipped, those of the next blocks are kept",
-    remedy="none: compare the rows with the latest changes",
+    remedy="compare the rows with the latest changes",
     command=STARTUP,
 )
 RD_VERSION: Final = Code(
@@ -94,7 +94,7 @@ RD_KEY: Final = Code(
     Owner.PERSON,
     meaning="RocketMQ writes no such key or value in this family",
     consequence="depends on the row: the broker throws, or never finds it",
-    remedy="none: another program wrote it, or a key was damaged before it was written",
+    remedy="find out what wrote it: another program, or a key was damaged before it was written",
     command=ROWS,
 )
 RQ_RANGE: Final = Code(
@@ -107,7 +107,7 @@ RQ_RANGE: Final = Code(
     consequence="5.3: a consumer that comes to it is sent back to queue offset 0, over and over; "
     "5.5: every pull that reaches it fails with an exception",
     remedy="repair, or rebuild-cq, rebuilds the database from the commitlog",
-    command=REBUILD_CQ,
+    command=REPAIR,
 )
 RQ_MAX: Final = Code(
     "RQ-MAX",
@@ -116,7 +116,7 @@ RQ_MAX: Final = Code(
     meaning="the max row of a queue is not its last dispatched unit",
     consequence="messages past it are hidden, and new ones get queue offsets that are taken",
     remedy="repair rebuilds the database",
-    command=REBUILD_CQ,
+    command=REPAIR,
 )
 RQ_MIN: Final = Code(
     "RQ-MIN",
@@ -127,7 +127,7 @@ RQ_MIN: Final = Code(
     meaning="the min row of a queue is neither old nor at its first unit",
     consequence="consumers are told a wrong minimum offset, and may skip messages",
     remedy="delete the row: it is a cache, and brokers write it again",
-    command=REBUILD_CQ,
+    command=REPAIR,
 )
 RQ_EMPTIED: Final = Code(
     "RQ-EMPTIED",
@@ -136,7 +136,7 @@ RQ_EMPTIED: Final = Code(
     meaning="a combined store has set a queue empty that has units",
     consequence="its messages up to this offset are invisible",
     remedy="repair, or rebuild-cq, rebuilds the database from the commitlog",
-    command=REBUILD_CQ,
+    command=REPAIR,
 )
 RQ_CKPT: Final = Code(
     "RQ-CKPT",
@@ -145,7 +145,7 @@ RQ_CKPT: Final = Code(
     meaning="CHECKPOINT, the end of dispatch, is past the log or at no end of a record",
     consequence="records before it that have no unit are never dispatched",
     remedy="repair rebuilds the database, with CHECKPOINT where dispatch ended",
-    command=STARTUP,
+    command=REPAIR,
 )
 RQ_BEHIND: Final = Code(
     "RQ-BEHIND",
@@ -167,7 +167,7 @@ RQ_UNIT: Final = Code(
     meaning="a unit is not what the commitlog implies",
     consequence="consumers get another message, or none, at this queue offset",
     remedy="repair, or rebuild-cq, rebuilds the database from the commitlog",
-    command=REBUILD_CQ,
+    command=REPAIR,
 )
 RQ_ABOVE: Final = Code(
     "RQ-ABOVE",
@@ -200,7 +200,7 @@ RQ_PAIR: Final = Code(
     consequence="the next start of 5.4.0 or later sets the queue in RocksDB empty: its messages "
     "are invisible there; if it is the one that is read, the broker refuses to start",
     remedy="make both equal before any start: rebuild the one that is wrong",
-    command=REBUILD_CQ,
+    command=REPAIR,
 )
 RQ_LIGHT: Final = Code(
     "RQ-LIGHT",
@@ -221,7 +221,7 @@ RI_ENTRY: Final = Code(
     consequence="with indexFileReadEnable=false queries by key miss messages, or find wrong ones",
     remedy="repair, or rebuild-index, rebuilds it and keeps timers and open transactions of the "
     "same database. Until then take indexFileReadEnable=true, where the index is in files, too",
-    command=REBUILD_INDEX,
+    command=REPAIR,
 )
 RI_BEHIND: Final = Code(
     "RI-BEHIND",

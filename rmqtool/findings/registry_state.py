@@ -89,7 +89,7 @@ AB_PRESENT: Final = Code(
     Owner.NOTHING,
     meaning="abort exists: the broker crashed, was killed, or is running",
     consequence="the next start recovers as after a crash",
-    remedy="none; do not delete it unless everything else is sound",
+    remedy="none needed; do not delete it unless all other files are sound",
     command=STARTUP,
 )
 TW_LEN: Final = Code(
@@ -146,7 +146,7 @@ TL_REF: Final = Code(
     when="a note for a message past the log's end while abort is present",
     meaning="a timer log record points to no timer message",
     consequence="this timer is skipped when it is due",
-    remedy="none",
+    remedy="none: no other field has a copy of the value",
     command=DUMP,
 )
 TC_AHEAD: Final = Code(
@@ -209,7 +209,7 @@ CF_VERSION: Final = Code(
     Owner.PERSON,
     meaning="a configuration file is older than its .bak",
     consequence="the broker uses the older one",
-    remedy="none; compare the two",
+    remedy="compare the two files",
     command=DUMP,
 )
 CF_QUEUES: Final = Code(
@@ -286,7 +286,7 @@ CO_TOPIC: Final = Code(
     Owner.NOTHING,
     meaning="a consumer offset belongs to an unknown topic or group",
     consequence="none; the broker drops it in time",
-    remedy="none",
+    remedy="none needed: the group subscribes to a topic that is not here",
     command=INFO,
 )
 DO_RANGE: Final = Code(
@@ -304,7 +304,7 @@ BF_PARAM: Final = Code(
     Owner.NOTHING,
     meaning="a consumer filter was made for another Bloom filter than the configured one",
     consequence="the broker ignores all of consumerFilter.json until consumers register again",
-    remedy="none",
+    remedy="none: no other field has a copy of the value",
     command=DUMP,
 )
 BF_POS: Final = Code(
@@ -315,6 +315,6 @@ BF_POS: Final = Code(
     when="a note if no queue has an extension: brokers then do not use the bits",
     meaning="a consumer filter's bit positions are not those of its group and topic",
     consequence="the group misses messages that its expression accepts",
-    remedy="none",
+    remedy="none: no other field has a copy of the value",
     command=DUMP,
 )

@@ -9,13 +9,14 @@ from collections.abc import Iterator
 from typing import Final
 
 from rmqtool.findings import registry
-from rmqtool.findings.catalogue import FAMILIES, Code, Owner
+from rmqtool.findings.catalogue import FAMILIES, Code, Cure, Owner
 from rmqtool.findings.finding import DLEDGER_HEADER, At, Finding, finding
 from rmqtool.findings.registry import CODES
 from rmqtool.formats.dledger import DLEDGER_BODY_OFFSET
 from tests.imports import modules
 
 CODE: Final = re.compile(rf"\b(?:{'|'.join(FAMILIES)})-[A-Z]+(?:-[A-Z]+)*\b(?!-)")
+BY_START: Final = frozenset({"CQ-LAG", "IX-CRASH", "RQ-BEHIND"})  # the next start mends these, too
 WORDS: Final = frozenset({"message", "actual", "reason", "repair"})
 ASKING: Final = frozenset(
     {"startswith", "endswith", "split", "partition", "find", "index", "count"}
@@ -47,8 +48,11 @@ def claims(code: Code) -> Iterator[bool]:
     yield all([code.meaning, code.consequence, code.remedy, code.command.startswith("rmqtool ")])
     yield bool(code.also) == bool(code.when)
     yield code.severity not in code.also
-    yield code.owner is not Owner.NOTHING or code.remedy.startswith("none")
     yield isinstance(code.owner, Owner)
+    # One field decides who ends it, and remedy and command agree with it.
+    yield code.remedy.startswith("none") == (code.cure in {Cure.NONE, Cure.NOT_NEEDED})
+    by_repair = code.command.startswith("rmqtool repair") or code in BY_START
+    yield by_repair == (code.cure is Cure.REPAIR)
 
 
 def test_owners() -> None:

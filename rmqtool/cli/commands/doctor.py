@@ -7,7 +7,17 @@ from typing import Annotated
 
 from rmqtool.cli.declaration import Command, Only, options_of
 from rmqtool.cli.delivery import Delivery
-from rmqtool.cli.options import AsUser, At, BrokerConf, Jobs, NextRelease, StorePath, UnpackLimit
+from rmqtool.cli.options import (
+    AsUser,
+    At,
+    BrokerConf,
+    Jobs,
+    Lang,
+    NextRelease,
+    StorePath,
+    UnpackLimit,
+)
+from rmqtool.languages import chosen
 from rmqtool.render.look import Format
 
 
@@ -33,6 +43,7 @@ class Doctor(Command):
     unpack_limit: UnpackLimit = None
     as_user: AsUser = None
     at: At = None
+    lang: Lang = None
     jobs: Jobs = None
     delivery: Annotated[Delivery, Only("format", "output", "color", "quiet")] = Delivery()
 
@@ -60,8 +71,9 @@ class Doctor(Command):
             options = options_of(RepairOptions, self)
             seen = examine_store(options, advance, self.as_user, now)
         if self.delivery.wanted_format is Format.TABLE:
-            self.delivery.emit(screen(seen))
-            if more := summary(seen):
+            language = chosen(self.lang)
+            self.delivery.emit(screen(seen, language))
+            if more := summary(seen, language):
                 self.delivery.note(more)
         else:
             self.delivery.emit_all(sections(seen))

@@ -10,6 +10,8 @@ from rmqtool.cli.commands import PROGRAM
 from rmqtool.cli.completion.values import help_topics
 from rmqtool.cli.declaration import Argument, Command
 from rmqtool.cli.exits import DONE
+from rmqtool.cli.options import Lang
+from rmqtool.languages import Language, chosen
 
 if TYPE_CHECKING:
     from rmqtool.cli.manual.blocks import Page
@@ -34,6 +36,7 @@ class Help(Command):
             completes=help_topics,
         ),
     ] = ()
+    lang: Lang = None
 
     def run(self) -> int:
         """Show the page."""
@@ -43,6 +46,10 @@ class Help(Command):
         from rmqtool.cli.manual.plain import plain
 
         asked = " ".join(self.topic) or PROGRAM
+        language = chosen(self.lang)
+        if language is not Language.ENGLISH and (page := _translated(asked, language)):
+            _show(plain(page, PAGE_COLUMNS))
+            return DONE
         page = whole_page(asked)
         is_terminal = sys.stdout is not None and sys.stdout.isatty()
         if page is not None and is_terminal and _through_man(page):
@@ -50,6 +57,12 @@ class Help(Command):
         columns = shutil.get_terminal_size((PAGE_COLUMNS, 0)).columns
         _show(plain(page or entry(asked), columns))
         return DONE
+
+
+def _translated(asked: str, language: Language) -> Page | None:
+    from rmqtool.cli.manual.findings import translated_page
+
+    return translated_page(asked if asked.islower() else asked.upper(), language)
 
 
 @dataclass(frozen=True)

@@ -11,14 +11,16 @@ from typing import TYPE_CHECKING, Final
 from rmqtool.cli.manual.blocks import Page, Section, Subsection, Term, Text
 from rmqtool.cli.manual.commands import FINDINGS, see_also
 from rmqtool.cli.manual.examples import examples
-from rmqtool.findings.catalogue import FAMILIES, Owner, Severity
+from rmqtool.findings.catalogue import FAMILIES, Severity
 from rmqtool.findings.registry import CODES
+from rmqtool.languages import codes, sentences
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from rmqtool.cli.manual.blocks import Block
     from rmqtool.findings.catalogue import Code
+    from rmqtool.languages import Language
 
 NUMBER: Final = 7
 UNDETECTABLE: Final = "rmqtool.findings.undetectable"
@@ -51,9 +53,9 @@ def findings_page() -> Page:
             "the release of the broker, {path} the file that the finding names."
         ),
     ]
-    for prefix, codes in groupby(CODES.values(), attrgetter("prefix")):
+    for prefix, family in groupby(CODES.values(), attrgetter("prefix")):
         blocks.append(Subsection(f"{prefix}: {FAMILIES[prefix].title}"))
-        blocks += map(_item, codes)
+        blocks += map(_item, family)
     blocks += _undetectable()
     blocks += examples("findings")
     blocks += see_also(FINDINGS)
@@ -67,6 +69,23 @@ def code_page(code: Code) -> Page:
     return Page(code.name, NUMBER, code.meaning, tuple(blocks))
 
 
+def translated_page(topic: str, language: Language) -> Page | None:
+    """Give in another language what a code, or all codes, mean; None for any other topic."""
+    asked = [code for code in CODES.values() if topic in {FINDINGS, code.name}]
+    if not asked:
+        return None
+    items = [_translated(code, language) for code in asked]
+    return Page(topic, NUMBER, items[0].texts[0] if len(asked) == 1 else topic, (*items,))
+
+
+def _translated(code: Code, language: Language) -> Term:
+    meaning, consequence, remedy, *when = codes(language)[code.name]
+    texts = [f"Severity: {text}" for text in when]
+    texts += [f"Consequence: {consequence}", f"Remedy: {remedy}", f"Repair: {code.cure}"]
+    say = sentences(language).of
+    return Term(_term(code), (meaning, *map(say, [*texts, f"Command: {code.command}"])))
+
+
 def _item(code: Code) -> Term:
     return Term(
         _term(code),
@@ -75,7 +94,7 @@ def _item(code: Code) -> Term:
             *([f"Severity: {_sentence(code.when, upper=False)}"] if code.when else []),
             f"Consequence: {_sentence(code.consequence, upper=False)}",
             f"Remedy: {_sentence(code.remedy, upper=False)}",
-            f"Repaired by: {_repairer(code.owner)}.",
+            f"Repair: {code.cure}.",
             f"Command: {code.command}",
         ),
     )
@@ -83,12 +102,6 @@ def _item(code: Code) -> Term:
 
 def _term(code: Code) -> str:
     return f"{code.name} ({' or '.join((code.severity, *code.also))})"
-
-
-def _repairer(owner: Owner) -> str:
-    if owner.is_repair:
-        return "rmqtool repair"
-    return "a person" if owner is Owner.PERSON else "nobody"
 
 
 def _sentence(text: str, *, upper: bool = True) -> str:
