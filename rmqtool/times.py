@@ -7,7 +7,7 @@ may ask for the clock of a place, in tables only. What people type is read in `c
 from __future__ import annotations
 
 import re
-from datetime import MAXYEAR, UTC, datetime, timedelta, tzinfo
+from datetime import MAXYEAR, UTC, datetime, timedelta, timezone, tzinfo
 from functools import lru_cache
 from typing import Final
 
@@ -72,6 +72,17 @@ class _Here(tzinfo):
         return here if here.utcoffset() == shown.utcoffset() else here.replace(fold=1)
 
 
+# +08:00, UTC+8, GMT+0530; no zone is more than 14 hours from UTC.
+_OFFSET: Final = re.compile(
+    r"(?:UTC|GMT)?(?P<sign>[+-])(?P<hours>0?[0-9]|1[0-4]):?(?P<minutes>[0-5][0-9])?"
+)
+AMBIGUOUS: Final = {
+    "CST": ("Asia/Shanghai", "America/Chicago"),
+    "IST": ("Asia/Kolkata", "Europe/Dublin", "Asia/Jerusalem"),
+    "BST": ("Europe/London", "Asia/Dhaka"),
+}
+
+
 def zone_of(name: str) -> tzinfo:
     """Give a time zone by its name; `local` is that of this machine.
 
@@ -82,6 +93,12 @@ def zone_of(name: str) -> tzinfo:
         return _Here()
     if name == "UTC":
         return UTC  # most often asked, and zoneinfo takes 4 ms to load
+    if offset := _OFFSET.fullmatch(name):
+        minutes = int(offset["hours"]) * 60 + int(offset["minutes"] or 0)
+        return timezone(timedelta(minutes=-minutes if offset["sign"] == "-" else minutes))
+    if name in AMBIGUOUS:
+        reason = f"{name} may be {' or '.join(AMBIGUOUS[name])}: give one of these"
+        raise ValueError(reason)
     from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
     try:

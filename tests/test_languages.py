@@ -14,6 +14,7 @@ from rmqtool.languages import LOCALES, Language, Sentences, chosen, codes, sente
 
 ROOT: Final = Path(__file__).parents[1]
 SCREENS: Final = ROOT / "tests/doctor/screens"
+NUMBER: Final = re.compile(r"\d+(?:,\d{3})*")
 CHINESE: Final = re.compile(r"[\u4e00-\u9fff]")
 # What stays: paths, options, codes, names of RocketMQ's own things, keys of configuration.
 NAMES: Final = re.compile(
@@ -56,7 +57,9 @@ def test_screens() -> None:
         assert not re.search(r"[A-Za-z]{3,}", NAMES.sub("", spoken)), (text, spoken)
         is_finding = re.search(r"\b[A-Z]{2}-[A-Z]|^\S+: ", text)
         numbers = [] if is_finding else re.findall(r"\d+(?:,\d{3})*", text)
-        assert sorted(numbers) == sorted([] if is_finding else re.findall(r"\d+(?:,\d{3})*", spoken))
+        assert sorted(numbers) == sorted(
+            [] if is_finding else re.findall(r"\d+(?:,\d{3})*", spoken)
+        )
 
 
 def test_unknown() -> None:

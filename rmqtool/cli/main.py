@@ -182,9 +182,14 @@ def _tell(error: RmqtoolError, arguments: Sequence[str]) -> None:
 
 def _refuse(error: TyperException) -> None:
     """Word a usage error: what, and where the help is."""
+    from rmqtool.cli.commands import OTHER_OPTIONS
+
     context = getattr(error, "ctx", None)
     where = context.command_path if context is not None else "rmqtool"
-    say(f"{error.format_message()}\ntry: {where} --help")
+    step = f"{where} --help"
+    if meant := OTHER_OPTIONS.get(getattr(error, "option_name", "")):
+        step = meant
+    say(f"{error.format_message()}\ntry: {step}")
 
 
 def _report_bug(error: Exception) -> None:

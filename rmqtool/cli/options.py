@@ -109,7 +109,7 @@ MaxRate: TypeAlias = Annotated[
 
 
 SECTION: Final = Option(
-    "--section", "Only this section; may be given several times. Default: all of them.", "NAME"
+    "--section", "Only these sections, comma separated. Default: all of them.", "NAMES"
 )
 
 
@@ -121,6 +121,7 @@ def sections(asked: Sequence[str], known: Collection[str]) -> tuple[str, ...]:
     """
     from rmqtool.plural import meant
 
+    asked = [name for one in asked for name in one.split(",")]
     for name in asked:
         if name not in known:
             reason = f"no section {name!r}; {meant(name, known)}"

@@ -41,6 +41,10 @@ def read(words: Sequence[str]) -> Command | None:
             return None
         first, rest = DEFAULT, [first, *rest]
     command = load(first)
+    if first == "help" and rest:
+        own = {name for one in (*parameters(command), HELP) for name in one.spellings}
+        if rest[0].startswith("--") and rest[0].partition("=")[0] not in own:
+            return build(command, {"topic": rest[:1]})  # what an option means
     try:
         given = _given(rest, parameters(command))
     except NotPlainError:

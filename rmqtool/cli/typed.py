@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from typer.core import TyperCommand, TyperGroup
 
-from rmqtool.cli.commands import NAMES, OTHER_WORDS, PROGRAM, load
+from rmqtool.cli.commands import NAMES, OTHER_LINES, OTHER_WORDS, PROGRAM, load
 from rmqtool.cli.declaration import Argument, Command, Kind, build, parameters
 from rmqtool.cli.manual.brief import brief
 from rmqtool.errors import UsageError
@@ -68,6 +68,10 @@ class _Contents(TyperGroup):
         meant_ = OTHER_WORDS.get(name.casefold()) or next(iter(nearest(name, NAMES)), "")
         step = shlex.join([PROGRAM, meant_, *rest]) if meant_ else f"{PROGRAM} --help"
         reason = f"there is no command {name!r}; {meant(meant_ or name, NAMES)}"
+        if line := OTHER_LINES.get(name.casefold()):
+            store = next((shlex.quote(word) for word in rest if not word.startswith("-")), "STORE")
+            reason = f"there is no command {name!r}"
+            step = f"{PROGRAM} {line.replace('STORE', store)}"
         raise UsageError(option="COMMAND", reason=reason, step=step)
 
     def get_help(self, ctx: Context) -> str:  # noqa: ARG002

@@ -26,6 +26,11 @@ MessageId: TypeAlias = OffsetMessageId | UniqueKey | ClientMessageId
 ID_LENGTHS: Final = (32, 34, 56)
 _NUMBER: Final = re.compile(r"0x[0-9a-fA-F]+|[0-9]{1,19}")
 _HEX: Final = re.compile(r"[0-9a-fA-F]+")
+_PASTED_ID: Final = re.compile(
+    r"""(?:[\[{("']*\w*(?:id|key)["']*\s*[=:]\s*)?[\[{("']*"""
+    r"""(?P<id>[0-9a-f]{32}|[0-9a-f]{34}|[0-9a-f]{56})[\]})"',;.]*""",
+    re.IGNORECASE,
+)
 _PLACE: Final = re.compile(r"(\S+)\s+(\d{1,10})\s+(\d{1,19})")
 _LARGEST: Final = 2**63 - 1
 _LARGEST_QUEUE: Final = 2**31 - 1
@@ -231,7 +236,12 @@ def parse_line(line: str, clock: Clock | None = None) -> Request:
 
 
 def pasted(text: str, clock: Clock | None = None) -> Request:
-    """Say what a bare string is: an ID, an offset, a place in a queue, a time, else a key."""
+    """Say what a bare string is: an ID, an offset, a place in a queue, a time, else a key.
+
+    What a log or a console has around an ID is left out: `msgId=…,`, quotes, brackets.
+    """
+    if around := _PASTED_ID.fullmatch(text):
+        text = around["id"]
     if len(text) in ID_LENGTHS and _HEX.fullmatch(text):
         return ById(text)
     if _NUMBER.fullmatch(text) and int(text, 0 if text[:2] == "0x" else 10) <= _LARGEST:

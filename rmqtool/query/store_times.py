@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import islice
 from typing import TYPE_CHECKING, Final
 
 from rmqtool.query.answer import BY_TIME, NEIGHBOUR, Found
@@ -11,6 +12,8 @@ from rmqtool.ranges import Boundary
 from rmqtool.times import iso_time
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from rmqtool.query.answer import Answer
     from rmqtool.query.requests import ByTime
     from rmqtool.query.sources import Sources
@@ -52,21 +55,35 @@ def find_time(sources: Sources, request: ByTime, answer: Answer) -> None:
 
 
 def _find_around(sources: Sources, request: ByTime, until: int, answer: Answer) -> None:
-    """Find what was stored between two times, in the order of the log."""
+    """Find what was stored between two times, nearest to the middle, in the order of the log."""
     log = sources.log
     answer.taken_for = "store times"
-    head = first_record_from(log, request.timestamp)
+    middle = first_record_from(log, (request.timestamp + until) // 2)
     answer.trail.search(f"the times of {log.described(LogRange(log.start, log.end))}")
-    while head is not None and head.store_timestamp < until:
-        record = log.record_at(head.physical_offset)
-        if isinstance(record, LogRecord) and _is_wanted(record, request):
-            if len(answer.found) == MOST_AROUND:
-                answer.problem = f"the first {MOST_AROUND:,}; dump --around gives all"
-                return
-            answer.found.append(Found(record, BY_TIME, BY_TIME))
-        head = log.next_record(head.end)
+    begin = log.end if middle is None else middle.physical_offset
+    before = [*islice(_records(sources, request, begin, forwards=False), MOST_AROUND + 1)]
+    after = [*islice(_records(sources, request, begin, forwards=True), MOST_AROUND + 1)]
+    half = MOST_AROUND // 2
+    first = max(half, MOST_AROUND - len(after))
+    nearest = [*before[:first][::-1], *after[: MOST_AROUND - min(len(before), first)]]
+    answer.found += [Found(record, BY_TIME, BY_TIME) for record in nearest]
+    if len(before) + len(after) > MOST_AROUND:
+        answer.problem = f"the nearest {MOST_AROUND:,}; dump --around gives all"
     if not answer.found:
         answer.problem = _time_range(sources)
+
+
+def _records(
+    sources: Sources, request: ByTime, begin: int, *, forwards: bool
+) -> Iterator[LogRecord]:
+    """Yield what is wanted from a place of the log on, or before it, as far as its times reach."""
+    log = sources.log
+    head = log.next_record(begin) if forwards else log.previous_record(begin)
+    while head is not None and request.timestamp <= head.store_timestamp < (request.until or 0):
+        record = log.record_at(head.physical_offset)
+        if isinstance(record, LogRecord) and _is_wanted(record, request):
+            yield record
+        head = log.next_record(head.end) if forwards else log.previous_record(head.physical_offset)
 
 
 def _is_wanted(record: LogRecord, request: ByTime) -> bool:

@@ -99,6 +99,28 @@ OTHER_WORDS: Final = {
     **dict.fromkeys(("produce", "publish", "replay", "resend"), "send"),
     **dict.fromkeys(("man", "manual", "usage"), "help"),
 }
+# What they type who know this one, or mqadmin, and the command line that does it.
+OTHER_LINES: Final = {
+    "consumerprogress": "query STORE --group GROUP",
+    "lost": "doctor STORE",
+    "querymsgbyid": "query STORE ID",
+    "querymsgbykey": "query STORE --key KEY --topic TOPIC",
+    "querymsgbyoffset": "query STORE --topic TOPIC --queue ID --queue-offset N",
+    "querymsgbyuniquekey": "query STORE ID",
+    "topiclist": "info STORE --section topics",
+    "topics": "info STORE --section topics",
+    "topicstatus": "info STORE --section queues",
+    "undo": "repair STORE --undo",
+    "version": "--version",
+}
+OTHER_OPTIONS: Final = {
+    "--csv": "--format csv",
+    "--json": "--format json",
+    "--jsonl": "--format jsonl",
+    "-o": "--output",
+    "-q": "--quiet",
+    "-v": "rmqtool --version",
+}
 
 
 def load(name: str) -> type[Command]:

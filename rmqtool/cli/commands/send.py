@@ -39,10 +39,10 @@ class Send(Command):
     name_server: Annotated[
         str | None,
         Option(
-            "--name-server",
+            "-n, --name-server",
             "Name servers of the cluster: 10.0.0.1:9876;10.0.0.2:9876. A dry run may do without.",
             "ADDRESS",
-            env="RMQTOOL_NAME_SERVER",
+            env="NAMESRV_ADDR",
         ),
     ] = None
     topics: Annotated[

@@ -30,6 +30,16 @@ INDENT: Final = 2
 TERM_WIDTH: Final = 30  # a longer one has a line of its own
 GAP: Final = 2  # between a term and its text
 NARROW_TEXT: Final = 10
+TITLES: Final = ("Arguments", "Options", "Select", "Output", "Spark", "Common")
+# The groups of options that commands share.
+GROUPS: Final = {
+    **dict.fromkeys(("choosing", "bodies"), "Select"),
+    **dict.fromkeys(("delivery", "to"), "Output"),
+    "choice": "Spark",
+}
+COMMON: Final = frozenset(
+    {"as_user", "at", "broker_conf", "broker_version", "help", "jobs", "lang", "unpack_limit"}
+)
 
 
 def brief(name: str) -> str:
@@ -62,14 +72,23 @@ def _of(name: str, width: int) -> Iterator[str]:
     yield from _filled(f"Usage: {PROGRAM} {name} {usage(name)}", width, " " * len("Usage: "))
     yield from _prose(described(name), width)
     known = parameters(load(name))
-    for title, found in (
-        ("Arguments", [one for one in known if one.is_argument]),
-        ("Options", [*(one for one in known if not one.is_argument), HELP]),
-    ):
+    titles: dict[str, list[Parameter]] = {title: [] for title in TITLES}
+    for one in (*known, HELP):
+        titles[_title(one)].append(one)
+    for title, found in titles.items():
         if found:
             yield from _terms(title, _rows(found), width)
     yield from _example(name, width)
     yield from ("", f"More: {PROGRAM} help {name}")
+
+
+def _title(one: Parameter) -> str:
+    """Give the heading of an option: what is a command's own comes first."""
+    if one.is_argument:
+        return "Arguments"
+    if one.name in COMMON:
+        return "Common"
+    return GROUPS.get(one.group, "Options")
 
 
 def _rows(found: Iterable[Parameter]) -> list[tuple[str, str]]:

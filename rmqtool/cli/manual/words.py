@@ -34,11 +34,31 @@ JSON: Final = "json"  # the key of config/*.json
 
 def word_page(word: str) -> Page | None:
     """Make the page of a word; None when nothing has that name."""
+    if word.startswith("--"):
+        return _option(word)
     for part in reversed(word.split("/")):  # of a path, the last that means something
         for make in (_code, _family, _artefact, _layout, _text_file, _name):
             if (page := make(key(part))) is not None:
                 return page
     return None
+
+
+def _option(asked: str) -> Page | None:
+    """Give what an option does, by command; the same text once for all that have it."""
+    from rmqtool.cli.commands import NAMES, load
+    from rmqtool.cli.declaration import parameters
+
+    texts: dict[tuple[str, str], list[str]] = {}
+    for name in NAMES:
+        for one in parameters(load(name)):
+            if asked in one.spellings:
+                texts.setdefault((one.term, one.text), []).append(name)
+    if not texts:
+        return None
+    blocks: list[Block] = [
+        Term(term, (text, f"Of: {', '.join(names)}")) for (term, text), names in texts.items()
+    ]
+    return Page(asked, 1, "an option", (*blocks,))
 
 
 def _name(asked: str) -> Page | None:
