@@ -16,38 +16,11 @@ from xdist.remote import Producer
 
 from rmqtool.machine import announce
 from rmqtool.store import rocksdb_cell
-from tests import rocksdb_process
+from tests import rocksdb_process, tiers
 from tests.evidence import Evidence
 from tests.scopes import LongestFirst, workers
 
-TESTS = Path(__file__).parent
 pytest.register_assert_rewrite("tests.broker")  # what is not equal is shown
-# `-m quick`: rooms whose tests need neither Java nor minutes, but for the files that do.
-QUICK = {"findings", "formats", "store", "queues", "derive", "scan", "render", "machine", "broker"}
-NOT_QUICK = {
-    *("test_edit_faults", "test_dispatch", "test_fixtures", "test_cache", "test_positions"),
-    *(
-        "test_rocksdb_database",
-        "test_confinement",
-        "test_lint",
-        "test_readme",
-        "test_remote",
-        "test_remote_output",
-    ),
-    *("test_release", "test_bench_store", "test_conf", "test_stamp", "test_dictionary"),
-    *("test_codes", "test_sarif", "test_errors", "test_output", "test_warm_up", "test_hostile"),
-    *("test_writers", "test_one_reader", "test_words", "test_overview", "test_dataset"),
-    *("test_fleet", "test_annotate", "test_compression", "test_recognise"),
-}
-# Of the other rooms what notices most in few seconds: `tests.mutation` has counted.
-ALSO_QUICK = {
-    *("check/test_access", "check/test_broker_conf", "check/test_config", "cli/test_examples"),
-    *("query/test_small", "rebuild/test_damage", "repair/test_fast_start"),
-    *("repair/test_misplaced", "repair/test_unit_reasons"),
-    *("startup/test_batch_holes", "startup/test_kernels_agree", "startup/test_losses"),
-    *("startup/test_queues", "tables/test_broker_json"),
-}
-NEED_MORE = {"spark", "broker", "browser", "all_variants"}
 _MEMORY = Path("/dev/shm")  # noqa: S108 - a directory of its own is made in it
 _SLOW_IS_FINE = [HealthCheck.too_slow, HealthCheck.function_scoped_fixture]
 settings.register_profile(
@@ -85,7 +58,8 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> Longest
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Add the option that rewrites golden files."""
+    """Add the options of the suite."""
+    tiers.add_options(parser)
     parser.addoption(
         "--update-golden",
         action="store_true",
@@ -115,28 +89,28 @@ def pytest_collection() -> Generator[None, object, object]:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leave out what is only run when all is asked for; mark what the quick tier runs."""
+    """Leave out what the tier does not run; mark what the quick tier runs."""
+    kept = items
     if not config.getoption("--all-variants"):
-        left_out = [item for item in items if item.get_closest_marker("all_variants")]
-        config.hook.pytest_deselected(items=left_out)
-        items[:] = [item for item in items if not item.get_closest_marker("all_variants")]
+        kept = [item for item in items if not item.get_closest_marker("all_variants")]
+    if config.option.tier == tiers.SAMPLE:
+        kept = [*tiers.sample(kept)]
+    chosen = set(kept)
+    config.hook.pytest_deselected(items=[item for item in items if item not in chosen])
+    items[:] = kept
     for item in items:
-        if _is_quick(item.path) and not NEED_MORE & {*item.keywords}:
+        if tiers.is_quick(item):
             item.add_marker(pytest.mark.quick)
 
 
-def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
-    """Do not even import what the quick tier leaves out: that takes longer than many a room."""
-    is_test = collection_path.suffix == ".py" and collection_path.stem.startswith("test_")
-    if is_test and config.getoption("markexpr") == "quick" and not _is_quick(collection_path):
-        return True
-    return None
+def pytest_configure(config: pytest.Config) -> None:
+    """Settle which tier runs."""
+    tiers.settle(config)
 
 
-def _is_quick(path: Path) -> bool:
-    *rooms, file = path.relative_to(TESTS).with_suffix("").parts
-    is_near = not rooms or rooms[0] in QUICK or "/".join([*rooms, file]) in ALSO_QUICK
-    return is_near and file not in NOT_QUICK
+def pytest_report_header(config: pytest.Config) -> str:
+    """Say which tests run."""
+    return tiers.header(config)
 
 
 @pytest.fixture(scope="session")

@@ -13,6 +13,7 @@ from xdist.scheduler import LoadScopeScheduling
 from xdist.workermanage import WorkerController
 
 from rmqtool.engine import default_jobs
+from tests.tiers import seconds_of_scope
 
 SPARK: Final = "spark"
 # Files of tests/spark that ask for the session; others need none, or start processes of their own.
@@ -21,32 +22,6 @@ _SHARE: Final = tuple(
     for name in ("engine", "export", "fleet", "hostile", "rocksdb", "source", "sql")
 )
 _WITH_SPARK: Final = "tests/cli/test_manual.py::test_examples[sql]"
-# From what takes longest in one piece.
-_FIRST: Final = (
-    SPARK,
-    "tests/spark/test_cluster.py",
-    "tests/spark/test_bytes_read.py",
-    "tests/spark/test_connect.py",
-    "tests/spark/test_executors.py",
-    "tests/messages/test_broker.py",
-    "tests/diff/test_master_slave.py",
-    "tests/diff/test_controller.py",
-    "tests/test_lint.py",
-    "tests/repair/broker/",
-    "tests/broker/",
-    "tests/startup/",
-    "tests/relog/",
-    "tests/test_readme.py",
-    "tests/check/test_running.py",
-    "tests/check/test_flips.py",
-    "tests/repair/test_damage.py",
-    "tests/hostile/",
-    "tests/spark/",
-    "tests/packaging/",
-    "tests/doctor/test_real",
-    "tests/cli/test_remote_stores.py",
-    "tests/store/test_edit_faults.py",
-)
 
 
 def workers() -> int:
@@ -62,11 +37,11 @@ class LongestFirst(LoadScopeScheduling):  # type: ignore[misc]  # published with
         return SPARK if scope in _SHARE or nodeid == _WITH_SPARK else scope
 
     def _assign_work_unit(self, node: WorkerController) -> None:
-        first = min(self.workqueue, key=_rank)  # of equal ones that with the most tests
+        first = max(self.workqueue, key=_seconds)  # of equal ones that with the most tests
         self.workqueue.move_to_end(first, last=False)
         super()._assign_work_unit(node)
 
 
-def _rank(scope: str) -> int:
-    found = (number for number, begin in enumerate(_FIRST) if scope.startswith(begin))
-    return next(found, len(_FIRST))
+def _seconds(scope: str) -> float:
+    files = _SHARE if scope == SPARK else (scope,)
+    return sum(map(seconds_of_scope, files))

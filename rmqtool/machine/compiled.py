@@ -72,33 +72,50 @@ class Kernel:
         from rmqtool.machine import cache
         from rmqtool.machine.cache import own
 
-        key = self.key
-        if (found := cache.find(key, cache.places())) is not None:
+        if (found := self.kept()) is not None:
             return found
         made = self.compile()
         try:
-            cache.keep(key, made, own())
+            cache.keep(self.key, made, own())
         except cache.NotKept as error:
             announce.say(NOT_KEPT.format(error))
         return made
 
+    def kept(self) -> KernelCode | None:
+        """Give what is kept: for this very processor, or for a level that it has."""
+        from rmqtool.machine import cache
+        from rmqtool.machine.machine_code import levels
+
+        if (found := cache.find(self.key, cache.places())) is not None:
+            return found
+        keys = map(self.key_for, levels())
+        return next(filter(None, (cache.find(key, [cache.installed()]) for key in keys)), None)
+
     @property
     def key(self) -> KernelKey:
-        """What its machine code is found by."""
+        """What its machine code for this very processor is found by."""
+        return self.key_for()
+
+    def key_for(self, level: str = "") -> KernelKey:
+        """What its machine code is found by.
+
+        Args:
+            level: the processors that it is for, a name of LEVELS; of none this very one.
+        """
         from rmqtool.machine.cache import KernelKey
         from rmqtool.machine.stamp import stamp
 
-        name = f"{self.function.__module__}.{self.function.__qualname__}"
-        return KernelKey(name.rpartition("<locals>.")[2], stamp(self.function, self.signature))
+        name = f"{self.function.__module__}.{self.function.__qualname__}".rpartition("<locals>.")
+        return KernelKey(name[2], stamp(self.function, self.signature, level))
 
-    def compile(self) -> KernelCode:
-        """Have it compiled."""
+    def compile(self, level: str = "") -> KernelCode:
+        """Have it compiled, for a level of processors or for this very one."""
         from rmqtool.machine.cache import KernelCode
 
         with announce.compiling():
             from rmqtool.machine.compiler import compile_kernel  # takes a while to load, too
 
-            return KernelCode(*compile_kernel(self.function, self.signature))
+            return KernelCode(*compile_kernel(self.function, self.signature, level))
 
 
 PROBE: Final = Kernel(probe.probe, probe.SIGNATURE)

@@ -18,7 +18,7 @@ from functools import cache
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final
 
-from rmqtool.machine.machine_code import emit
+from rmqtool.machine.machine_code import HOST, emit
 from rmqtool.machine.pieces import Instruction, KernelPiece
 
 if TYPE_CHECKING:
@@ -58,6 +58,7 @@ with _without_configuration():
 config._config_fname = os.devnull  # noqa: SLF001 - numba looks again before each compilation
 
 # Some releases of numba have types and some have none: neither is to be relied on.
+CONFIG: Any = config
 NJIT: Any = numba.njit
 LIBRARY: Any = JITCodeLibrary
 COMPILER: Any = CompilerBase
@@ -128,12 +129,21 @@ class _PartCompiler(COMPILER):  # type: ignore[misc]  # of no type that is known
         return made
 
 
-def compile_kernel(function: Callable[..., object], signature: str) -> tuple[str, bytes]:
+def compile_kernel(
+    function: Callable[..., object], signature: str, level: str = HOST
+) -> tuple[str, bytes]:
     """Give the symbol and the object code of a kernel.
+
+    Args:
+        function: which.
+        signature: of it.
+        level: the processors that it is for, the same in all of a process: numba asks once.
 
     Raises:
         TypeError: it needs something of numba's run-time library.
     """
+    if level != HOST:
+        CONFIG.CPU_NAME, CONFIG.CPU_FEATURES = level, ""
     with global_compiler_lock, _no_search_for_garbage(), _remembering():
         made = _jit(signature, **BARE, pipeline_class=_PartCompiler)(_prepared(function, _part))
     (overload,) = made.overloads.values()
@@ -143,7 +153,7 @@ def compile_kernel(function: Callable[..., object], signature: str) -> tuple[str
         # LLVM ends the process when it cannot find one: rather say it here, to who wrote it.
         message = f"{function.__qualname__} needs {min(needed)}, which no process has"
         raise TypeError(message)
-    return overload.fndesc.llvm_func_name, emit(assembly)
+    return overload.fndesc.llvm_func_name, emit(assembly, level)
 
 
 @contextmanager

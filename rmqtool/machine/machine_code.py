@@ -16,12 +16,22 @@ from functools import cache
 from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Collection, Sequence
 
     Flatten = Callable[[Any], Sequence[int]]
 
 ITEM_BYTES: Final = {"uint8": 1, "int32": 4, "uint32": 4, "int64": 8}
 SCALAR: Final = "int64"
+_SECOND: Final = frozenset({"cx16", "sahf", "popcnt", "sse3", "sse4.1", "sse4.2", "ssse3"})
+_THIRD: Final = frozenset({"avx", "avx2", "bmi", "bmi2", "f16c", "fma", "lzcnt", "movbe", "xsave"})
+# By LLVM's names: what a processor needs, the highest level first. Source: the psABI of x86-64.
+LEVELS: Final = {
+    "x86-64-v3": _SECOND | _THIRD,
+    "x86-64-v2": _SECOND,
+    "x86-64": frozenset[str](),
+    "generic": frozenset[str](),  # of any other kind
+}
+HOST: Final = ""  # the level of code for the very processor that runs this
 OK: Final = frozenset({0, -2})  # -2: it returned nothing
 MOST_KNOWN: Final = 256  # arrays whose facts are kept
 
@@ -37,16 +47,45 @@ def _llvm() -> Any:  # noqa: ANN401 - llvmlite has no types
 
 
 @cache
-def host() -> tuple[str, ...]:
-    """Say for which processor and by which LLVM code is made here."""
+def target(level: str = HOST) -> tuple[str, ...]:
+    """Say for which processor and by which LLVM code is made here.
+
+    Args:
+        level: what LLVM calls a kind of processors; HOST is the very one that runs this.
+    """
     llvm = _llvm()
     version = ".".join(map(str, llvm.llvm_version_info))
-    features = llvm.get_host_cpu_features().flatten()
-    return version, llvm.get_process_triple(), llvm.get_host_cpu_name(), features
+    processor, features = level, ""
+    if level == HOST:
+        processor, features = llvm.get_host_cpu_name(), llvm.get_host_cpu_features().flatten()
+    return version, llvm.get_process_triple(), processor, features
 
 
-def _target_machine() -> Any:  # noqa: ANN401 - llvmlite has no types
-    _, triple, processor, features = host()
+@cache
+def levels() -> tuple[str, ...]:
+    """Give the levels of processors that the one that runs this has, the highest first.
+
+    Where rmqtool is packed for others, code for levels lies beside the modules
+    (`warm_up.for_level`): who has one, and no code for itself, compiles nothing at the first run.
+    """
+    is_intel = target()[1].startswith("x86_64")
+    return tuple(
+        name
+        for name, needs in LEVELS.items()
+        if name.startswith("x86") == is_intel and has_instructions(needs)
+    )
+
+
+def has_instructions(names: Collection[str]) -> bool:
+    """Say whether the processor that runs this has the instructions that LLVM calls so."""
+    if not names:
+        return True
+    known = _llvm().get_host_cpu_features()
+    return all(known.get(name, False) for name in names)
+
+
+def _target_machine(level: str = HOST) -> Any:  # noqa: ANN401 - llvmlite has no types
+    _, triple, processor, features = target(level)
     is_intel = triple.startswith(("x86", "i686", "amd64"))
     return (
         _llvm()
@@ -66,13 +105,13 @@ def _target_machine() -> Any:  # noqa: ANN401 - llvmlite has no types
 def _engine() -> Any:  # noqa: ANN401 - llvmlite has no types
     """Give the linker; it holds all code until the process ends."""
     llvm = _llvm()
-    nothing = llvm.parse_assembly(f'target triple = "{host()[1]}"\n')
+    nothing = llvm.parse_assembly(f'target triple = "{target()[1]}"\n')
     return llvm.create_mcjit_compiler(nothing, _target_machine())
 
 
-def emit(assembly: str) -> bytes:
-    """Give the object code of LLVM assembly that is optimised already."""
-    code: bytes = _target_machine().emit_object(_llvm().parse_assembly(assembly))
+def emit(assembly: str, level: str) -> bytes:
+    """Give the object code, for a level, of LLVM assembly that is optimised already."""
+    code: bytes = _target_machine(level).emit_object(_llvm().parse_assembly(assembly))
     return code
 
 

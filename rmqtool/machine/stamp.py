@@ -41,13 +41,13 @@ IMPORT: Final = re.compile(
 WORD: Final = re.compile(rb"\w+")
 
 
-def stamp(function: Callable[..., object], signature: str) -> bytes:
-    """Give the SHA-256 of what a kernel is compiled from, and by what.
+def stamp(function: Callable[..., object], signature: str, level: str = "") -> bytes:
+    """Give the SHA-256 of what a kernel is compiled from, by what, and for which processors.
 
     Raises:
         TypeError: it names something of which nobody can say what it will be in a later process.
     """
-    digest = hashlib.sha256(_surroundings())
+    digest = hashlib.sha256(_surroundings(level))
     digest.update(repr((function.__module__, function.__qualname__, signature)).encode())
     digest.update(_contents(Path(function.__code__.co_filename)))
     digest.update(frozen(function))
@@ -118,9 +118,9 @@ def _imported(source: Path) -> frozenset[Path]:
 
 
 @cache
-def _surroundings() -> bytes:
+def _surroundings(level: str) -> bytes:
     """Tell what compiles, and for what."""
-    from rmqtool.machine.machine_code import host
+    from rmqtool.machine.machine_code import target
 
     settings = sorted(
         item
@@ -128,15 +128,18 @@ def _surroundings() -> bytes:
         if item[0].startswith("NUMBA_") and item[0] != "NUMBA_CACHE_DIR"
     )
     installed = tuple(map(_installed, COMPILERS))
-    return repr((host(), sys.version, installed, settings)).encode()
+    return repr((target(level), sys.version, installed, settings)).encode()
 
 
 def _installed(name: str) -> tuple[object, ...]:
-    """Say which release of a package is installed, without loading it."""
+    """Say what is installed of a package, without loading it: the same wherever that lies."""
     found = importlib.util.find_spec(name)
     if found is None or found.origin is None:
         return (name,)
-    facts = Path(found.origin).stat()
+    source = Path(found.origin)
+    for record in source.parents[1].glob(f"{name}-*.dist-info/RECORD"):
+        return name, record.parent.name, hashlib.sha256(_read(record)).hexdigest()
+    facts = source.stat()
     return name, found.origin, facts.st_size, facts.st_mtime_ns
 
 

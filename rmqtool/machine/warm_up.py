@@ -68,6 +68,12 @@ def kernels() -> Iterator[Kernel]:
             yield from (one for one in found if isinstance(one, Kernel))
 
 
+def for_level(level: str) -> None:
+    """Compile all kernels for a level of processors, and put them beside the modules."""
+    for kernel in kernels():
+        cache.keep(kernel.key_for(level), kernel.compile(level), [installed()])
+
+
 @functools.cache
 def _named() -> dict[str, Kernel]:
     return {kernel.key.name: kernel for kernel in kernels()}
@@ -77,14 +83,22 @@ def _all_made(names: list[str], place: CacheDirectory) -> Iterator[None]:
     """Make the kernels of these names, one for each processor at a time."""
     make = functools.partial(_make, place=place)
     jobs = min(default_jobs(), len(names))
-    if jobs < 2:  # noqa: PLR2004 - one process is this one
+    pool = _pool(jobs) if jobs > 1 else None
+    if pool is None:
         yield from map(make, names)
         return
-    pool = ProcessPoolExecutor(jobs, initializer=_ignore_interrupts)
     try:
         yield from pool.map(make, names)
     finally:
         pool.shutdown(wait=True, cancel_futures=True)
+
+
+def _pool(jobs: int) -> ProcessPoolExecutor | None:
+    """Start processes; None where a system, such as one without /dev/shm, has no means for it."""
+    try:
+        return ProcessPoolExecutor(jobs, initializer=_ignore_interrupts)
+    except OSError:
+        return None
 
 
 def _ignore_interrupts() -> None:

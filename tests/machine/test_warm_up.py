@@ -126,3 +126,17 @@ def test_nowhere(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(warm_up, "own", lambda: nowhere)
     with pytest.raises(WriteFailed, match="file/cache: Not a directory"):
         WarmUp().run()
+
+
+def test_no_processes(few: dict[str, Kernel], home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where the system has no semaphores, all is compiled in one process."""
+
+    def refuse(*_: object, **__: object) -> None:
+        raise FileNotFoundError
+
+    place = CacheDirectory(str(home / "kernels"))
+    monkeypatch.setattr(warm_up, "installed", lambda: place)
+    monkeypatch.setattr(warm_up, "own", lambda: [place])
+    monkeypatch.setattr(warm_up, "ProcessPoolExecutor", refuse)
+    assert (3, 3) == (len(few), warm_up.warm_up().compiled)
+    assert all(cache.find(one.key, [place]) for one in few.values())

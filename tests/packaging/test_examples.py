@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shlex
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final
@@ -13,7 +16,7 @@ import yaml
 
 from rmqtool.cli.commands import NAMES, load
 from rmqtool.cli.declaration import parameters
-from rmqtool.cli.main import main
+from tests import inflict
 from tests.evidence import Evidence
 from tests.stores import fixture_store
 
@@ -68,20 +71,48 @@ def test_gitlab_ci() -> None:
     assert "always" == kept["when"]
 
 
-def test_cron(
-    tmp_path: Path,
-    evidence: Evidence,
-    monkeypatch: pytest.MonkeyPatch,
-    capfd: pytest.CaptureFixture[str],
-) -> None:
-    """Sunday, Monday, Tuesday: a sound store prints nothing, and nothing is in the way."""
+def run(line: str, directory: Path, **env: str) -> tuple[int, str]:
+    """Run a line as a shell does; give exit code, and all that is printed."""
+    path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
+    done = subprocess.run(  # noqa: S602 - our own examples
+        line, shell=True, cwd=directory, env={**os.environ, **env, "PATH": path}, text=True,
+        stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False,
+    )  # fmt: skip
+    return done.returncode, done.stdout
+
+
+def test_cron(tmp_path: Path, evidence: Evidence) -> None:
+    """From any weekday on: a sound store prints nothing, and nothing is in the way."""
     store = evidence.keep(fixture_store("rocketmq-5.5.0-lmq", tmp_path))
-    monkeypatch.chdir(tmp_path)
-    nightly, weekly = commands(EXAMPLES / "crontab")
-    for words in (weekly, nightly, nightly):
-        paths = {"/backup/store": str(store), "/var/lib/rmqtool/store.json": "store.json"}
-        assert 0 == main([paths.get(word, word) for word in words])
-    assert ("", "") == tuple(capfd.readouterr())
+    lines = (EXAMPLES / "crontab").read_text(encoding="utf-8").splitlines()
+    nightly, weekly = (line.split(None, 5)[5] for line in lines if line[0].isdigit())
+    manifest = tmp_path / "store.json"
+    for line in (nightly, nightly, weekly, nightly):
+        here = line.replace("/backup/store", str(store))
+        assert (0, "") == run(here, tmp_path, MANIFEST=str(manifest))
+        assert manifest.exists()
+
+
+@pytest.mark.parametrize(("is_damaged", "code"), [(False, 0), (True, 1)])
+def test_pipelines(is_damaged: bool, code: int, tmp_path: Path) -> None:
+    """The steps of both pipelines do what they say, with a sound store and a damaged one."""
+    fixture = fixture_store("rocketmq-5.5.0-lmq", tmp_path)
+    if is_damaged:
+        inflict.zero_sector()(fixture)
+    assert fixture == tmp_path / "store"
+    github = [
+        one["run"]
+        for one in steps("github-actions.yml")["jobs"]["validate"]["steps"][2:]
+        if "run" in one
+    ]
+    gitlab = steps("gitlab-ci.yml")["validate"]
+    lines: list[str] = [*gitlab["script"], *gitlab["after_script"]]
+    assert github[0] == lines[0]
+    assert [code, 0] == [run(line, tmp_path)[0] for line in github[1:]]
+    (tmp_path / "report.html").unlink()
+    assert [code, code] == [run(line, tmp_path)[0] for line in lines[1:]]
+    for name in ("findings.sarif", "findings.xml", "report.html"):
+        assert (tmp_path / name).stat().st_size, name
 
 
 def test_container() -> None:

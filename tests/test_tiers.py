@@ -1,0 +1,126 @@
+"""The tiers: what the sample keeps, who asks for which, and that costs are of tests that exist."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, Final
+
+import pytest
+
+from tests import tiers
+from tests.tiers import CI, LONG_SECONDS, SAMPLE, SAMPLE_SECONDS, Cost
+
+ROOT: Final = Path(__file__).parents[1]
+DAMAGES: Final = [f"damage {number}" for number in range(40)]
+RELEASES: Final = ["4.9.3", "5.3.3", "5.5.0"]
+ARGS: Final = pytest.Config.ArgsSource.ARGS
+NO_ARGS: Final = pytest.Config.ArgsSource.TESTPATHS
+
+
+def case(name: str, *marks: str, **params: object) -> Any:  # noqa: ANN401 - as a test of pytest
+    """Give what the tiers know of a test."""
+    callspec = SimpleNamespace(params=params, indices=dict.fromkeys(params, 0))
+    nodeid = f"{name}[{'-'.join(map(str, params.values()))}]" if params else name
+    given = {"callspec": callspec} if params else {}
+    return Item(nodeid, {*marks}, **given)
+
+
+class Item:
+    """Stands for a test; no two are equal."""
+
+    def __init__(self, nodeid: str, keywords: set[str], **given: object) -> None:
+        self.nodeid = nodeid
+        vars(self).update(keywords=keywords, **given)
+
+
+@pytest.fixture
+def items(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
+    """Give tests that cost much in sum, in one case, or nothing."""
+    known = {"a::many": Cost(120, 60.0), "a::long": Cost(2, 3 * LONG_SECONDS)}
+    monkeypatch.setattr(tiers, "costs", lambda: known)
+    return [
+        *(case("a::many", damage=one, release=two) for one in DAMAGES for two in RELEASES),
+        *(case("a::cheap", damage=one) for one in DAMAGES[:3]),
+        *(case("a::other", "broker", release=one) for one in RELEASES),
+        *(case("a::third", release=one, damage="damage 7") for one in RELEASES[:2]),
+        *(case("a::long", number=one) for one in (1, 2)),
+        case("a::new"),
+    ]
+
+
+def test_sample(items: list[Any]) -> None:
+    """Each function but the long ones has a case, and each damage and release is in one."""
+    chosen = [*tiers.sample(items)]
+    assert {"a::many", "a::cheap", "a::other", "a::third", "a::new"} == {
+        tiers.function(item.nodeid) for item in chosen
+    }
+    params = [item.callspec.params for item in chosen if hasattr(item, "callspec")]
+    assert {*DAMAGES} == {one["damage"] for one in params if "damage" in one}
+    assert {*RELEASES} == {one["release"] for one in params if "release" in one}
+    assert chosen == [item for item in items if item in chosen]
+    assert chosen == [*tiers.sample(items)]
+    many = sum(item.nodeid.startswith("a::many[") for item in chosen)
+    assert len(DAMAGES) - 3 <= many <= len(DAMAGES) + SAMPLE_SECONDS / 0.5
+    assert 3 == sum(item.nodeid.startswith("a::cheap[") for item in chosen)
+
+
+def test_quick(items: list[Any]) -> None:
+    """What takes long, or needs a broker, is not of the quick tier."""
+    quick = {tiers.function(item.nodeid) for item in items if tiers.is_quick(item)}
+    assert {"a::cheap", "a::third", "a::new"} == quick
+
+
+@pytest.mark.parametrize(
+    ("given", "source", "in_ci", "tier"),
+    [
+        ({}, NO_ARGS, "", SAMPLE),
+        ({}, NO_ARGS, "true", CI),
+        ({}, ARGS, "", CI),
+        ({"keyword": "crc"}, NO_ARGS, "", CI),
+        ({"all_variants": True}, NO_ARGS, "", CI),
+        ({"tier": CI}, NO_ARGS, "", CI),
+        ({"tier": SAMPLE}, ARGS, "true", SAMPLE),
+    ],
+)
+def test_asked(
+    given: dict[str, Any],
+    source: pytest.Config.ArgsSource,
+    in_ci: str,
+    tier: str,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A sample where nothing is asked for; who names a room, or is CI, gets all of it."""
+    monkeypatch.setenv("CI", in_ci)
+    names = ("tier", "keyword", "markexpr", "all_variants", "costs", "update_golden")
+    option = SimpleNamespace(**{**dict.fromkeys(names), **given})
+    config: Any = SimpleNamespace(
+        option=option, args_source=source, getoption=lambda name: getattr(option, name)
+    )
+    tiers.settle(config)
+    assert tier == config.option.tier
+
+
+def test_costs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is measured is read again; each function is a line."""
+    monkeypatch.setattr(tiers, "COSTS", tmp_path / "costs.tsv")
+    tiers.write({"b::two[1]": 1.0, "b::two[2]": 2.0, "b::one": 0.5, "b::nothing": 0.001})
+    tiers.costs.cache_clear()
+    try:
+        assert {"b::one": Cost(1, 0.5), "b::two": Cost(2, 3.0)} == tiers.costs()
+    finally:
+        tiers.costs.cache_clear()
+
+
+def test_costs_are_of_tests() -> None:
+    """No line of the costs outlives its test, and most of what is long is known."""
+    gone = []
+    for name in tiers.costs():
+        file, _, function = name.partition("::")
+        path = ROOT / file
+        text = path.read_text(encoding="utf-8") if path.is_file() else ""
+        if not re.search(rf"^(async )?def {function.rpartition('::')[2]}\(", text, re.MULTILINE):
+            gone.append(name)
+    assert [] == gone
+    assert len(tiers.costs()) > 300
