@@ -34,15 +34,16 @@ FLOORS = (
     {"report", "relog"},
     {"messages"},
     {"sending"},
+    {"browse"},
     {"dictionary"},
     {"cli", "library"},
 )
 RANK = {room: number for number, floor in enumerate(FLOORS) for room in floor}
 OWNERS = {
     "typer": "cli", "rich": "render", "pyspark": "spark", "pandas": "spark",
-    "drawsvg": "report", "jinja2": "report", "markupsafe": "report",
+    "textual": "browse", "drawsvg": "report", "jinja2": "report", "markupsafe": "report",
 }  # fmt: skip
-HEAVY = {"numpy", "numba", "llvmlite", "pyarrow", "pandas", "pyspark"}
+HEAVY = {"numpy", "numba", "llvmlite", "pyarrow", "pandas", "pyspark", "textual"}
 
 
 def layer(module: str) -> str:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 from rmqtool.diff import log_difference, state
 from rmqtool.diff.side import Part, Side, SideProblem, parts_of
 from rmqtool.errors import Trouble, UnreadablePath, UnsupportedStore
-from rmqtool.judge.bridge import BRIDGE_NOTE
+from rmqtool.findings.registry_commitlog import BRIDGE_NOTE
 
 if TYPE_CHECKING:
     from rmqtool.diff.log_difference import LogDifference

@@ -18,6 +18,8 @@ from rmqtool.findings.catalogue import (
     Owner,
 )
 
+# What CL-TRANTYPE says of such a record.
+BRIDGE_NOTE: Final = "a bridge that rmqtool repair has put over damage"
 _CUT = "recovery that comes here cuts the log: everything after it is dropped, valid or not"
 
 CL_MAGIC: Final = Code(

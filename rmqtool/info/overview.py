@@ -185,16 +185,24 @@ def geometry_rows(survey: Survey) -> list[rows.LengthRow]:
 
 def segment_rows(survey: Survey) -> list[rows.SegmentRow]:
     """Files of the commitlog, of one from before a conversion to DLedger first."""
-    found = [_segment(survey, segment, segment.size, "full") for segment in survey.old_commitlog]
     end = survey.tail.physical_offset
-    for segment in survey.commitlog:
-        if segment.end <= end:
-            found.append(_segment(survey, segment, segment.size, "full"))
-        elif segment.start < end:
-            found.append(_segment(survey, segment, end - segment.start, "last"))
-        else:
-            found.append(_segment(survey, segment, 0, "unused"))
-    return found
+    found = [_segment(survey, segment, segment.size, "full") for segment in survey.old_commitlog]
+    return found + [segment_row(survey, segment, end) for segment in survey.commitlog]
+
+
+def segment_row(survey: Survey, segment: Segment, end: int) -> rows.SegmentRow:
+    """Give the row of one file of the log.
+
+    Args:
+        survey: of the store.
+        segment: the file.
+        end: physical offset past the last record of the log.
+    """
+    if segment.end <= end:
+        return _segment(survey, segment, segment.size, "full")
+    if segment.start < end:
+        return _segment(survey, segment, end - segment.start, "last")
+    return _segment(survey, segment, 0, "unused")
 
 
 def _segment(survey: Survey, segment: Segment, end: int, state: str) -> rows.SegmentRow:

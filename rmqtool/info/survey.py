@@ -150,6 +150,11 @@ class Survey:
         """All queues with the times of their first and last messages."""
         return [_queue_row(self, queue) for queue in self.ranges]
 
+    def rows_of(self, topic: str) -> list[QueueRow]:
+        """The queues of one topic alone, as `queue_rows` has them."""
+        spans = (self._spans_of(source, topic) for source in self.queues.sources)
+        return [_queue_row(self, span) for some in spans for span in some]
+
     def note_refused(self) -> None:
         """Note the files of which a read failed, and nobody has said so."""
         known = {problem.path for problem in self.problems}
@@ -170,9 +175,9 @@ class Survey:
         if row not in self.problems:
             self.problems.append(row)
 
-    def _spans_of(self, source: QueueSource) -> Iterator[QueueSpan]:
+    def _spans_of(self, source: QueueSource, wanted: str | None = None) -> Iterator[QueueSpan]:
         try:
-            topics = source.topics()
+            topics = [topic for topic in source.topics() if wanted in {None, topic}]
         except UnreadablePath as error:
             self.problem(error)
             return

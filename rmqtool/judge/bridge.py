@@ -10,7 +10,6 @@ if TYPE_CHECKING:
     from rmqtool.scan.batch import Batch
 
 BRIDGE_TOPIC: Final = b"rmqtool"
-BRIDGE_NOTE: Final = "a bridge that rmqtool repair has put over damage"
 
 
 def is_bridge(batch: Batch, number: int) -> bool:

@@ -17,6 +17,7 @@ from rmqtool.broker.names import topic_text
 from rmqtool.findings.catalogue import Severity
 from rmqtool.findings.finding import At, finding
 from rmqtool.findings.registry_commitlog import (
+    BRIDGE_NOTE,
     CL_BATCH,
     CL_CRC,
     CL_LMQ,
@@ -35,7 +36,7 @@ from rmqtool.formats import sys_flag
 from rmqtool.formats.java import text
 from rmqtool.formats.message import MESSAGE_MAGIC_CODE_V2
 from rmqtool.judge import kernels_message as has
-from rmqtool.judge.bridge import BRIDGE_NOTE, is_bridge
+from rmqtool.judge.bridge import is_bridge
 from rmqtool.judge.message_content import UNKNOWN, check_content, check_further, timer_facts
 from rmqtool.judge.message_fields import FieldJudge
 from rmqtool.scan import columns as row

@@ -261,13 +261,14 @@ WHOLE: Final = ("time", "_id", "_key", "host", "hex")
 UNCUT: Final = frozenset({"id", "key", "keys", "asked"})
 WIDEST: Final = 4096  # a longer cell moves the rest of its line: no row is padded to megabytes
 NARROWEST: Final = 12  # columns that a text needs to say something
-_GAP: Final = "  "
+GAP: Final = "  "
 _INDENT: Final = "    "
 _BEFORE_COMMAND: Final = re.compile(r"; (?=rmqtool )")  # a line of its own, to be copied
-_BOLD, _RED, _YELLOW, _PLAIN = "\x1b[1m", "\x1b[31m", "\x1b[33m", "\x1b[0m"
+_BOLD, _PLAIN = "\x1b[1m", "\x1b[0m"
+_COLORS: Final = {"damage": "\x1b[31m", "warning": "\x1b[33m"}
 
 
-class _Column(NamedTuple):
+class MeasuredColumn(NamedTuple):
     """What the first rows say of a column."""
 
     width: int  # of its widest cell or of its name
@@ -276,7 +277,8 @@ class _Column(NamedTuple):
     is_whole: bool  # its cells are never cut
 
     @classmethod
-    def of(cls, name: str, values: Sequence[object], *, is_whole: bool = False) -> _Column:
+    def of(cls, name: str, values: Sequence[object], *, is_whole: bool = False) -> MeasuredColumn:
+        """Measure the cells of a column."""
         lengths = [cell_length(as_text(value)) for value in values if value is not None]
         width = min(max([*lengths, len(name)]), WIDEST)
         is_number = all(
@@ -289,15 +291,15 @@ class _Column(NamedTuple):
         return cls(width, least, is_number, is_whole or is_rigid or name in UNCUT)
 
 
-def fitted(columns: Sequence[_Column], room: int) -> list[int]:
+def fitted(columns: Sequence[MeasuredColumn], room: int) -> list[int]:
     """Give the widths of as many columns as fit, the first one in any case."""
     widths: list[int] = []
     for column in columns:
-        used = sum(widths) + len(_GAP) * len(widths)
+        used = sum(widths) + len(GAP) * len(widths)
         if widths and used + column.least > room:
             break
         widths.append(min(column.least, room))
-    left = room - sum(widths) - len(_GAP) * (len(widths) - 1)
+    left = room - sum(widths) - len(GAP) * (len(widths) - 1)
     for number, column in enumerate(columns[: len(widths)]):
         more = max(min(column.width - widths[number], left), 0)
         widths[number] += more
@@ -329,7 +331,7 @@ class TableWriter:
         self._waiting: list[Row] = []
         self._text = 0
         self._widths: list[int] = []
-        self._fixed: list[_Column] = []
+        self._fixed: list[MeasuredColumn] = []
         self._hangs = False
         self.left_out: list[str] = []
 
@@ -382,7 +384,7 @@ class TableWriter:
                 self._below = [name for name in self._columns if name in names] + self._below
                 self._columns = [name for name in self._columns if name not in self._below]
         columns = [
-            _Column.of(name, [row.get(name) for row in rows], is_whole=is_turned)
+            MeasuredColumn.of(name, [row.get(name) for row in rows], is_whole=is_turned)
             for name in self._columns
         ]
         if self._sink.width is None:
@@ -400,8 +402,10 @@ class TableWriter:
         """Tell whether the terminal has no room for all columns."""
         if self._sink.width is None:
             return False
-        widths = [_Column.of(name, [row.get(name) for row in rows]).width for name in self._columns]
-        return sum(widths) + len(_GAP) * (len(widths) - 1) > self._sink.width
+        widths = [
+            MeasuredColumn.of(name, [row.get(name) for row in rows]).width for name in self._columns
+        ]
+        return sum(widths) + len(GAP) * (len(widths) - 1) > self._sink.width
 
     def _lines(self, row: Row) -> list[str]:
         """Give a row: one line, and below it the sentences that have no room in it."""
@@ -429,7 +433,7 @@ class TableWriter:
     def _hanging(self, row: Row) -> list[str]:
         """Give a field with its sentence beside it, on several lines where it is too long."""
         name, value = (as_text(row.get(column)) for column in TURNED)
-        first = align(name, self._widths[0], right=False, cut=False) + _GAP
+        first = align(name, self._widths[0], right=False, cut=False) + GAP
         if name in self._whole:
             return [f"{first}{value}"]
         return textwrap.wrap(
@@ -445,9 +449,9 @@ class TableWriter:
         line = self._join([as_text(row.get(name)) for name in self._columns])
         for name in self._behind:
             if (value := row.get(name)) is not None:
-                line += f"{_GAP}{name}={as_text(value)}"
-        if self._color and (start := _row_color(row)):
-            return f"{start}{line}{_PLAIN}"
+                line += f"{GAP}{name}={as_text(value)}"
+        if self._color and (severity := row_severity(row)):
+            return f"{_COLORS[severity]}{line}{_PLAIN}"
         return line
 
     def _join(self, cells: list[str]) -> str:
@@ -456,15 +460,18 @@ class TableWriter:
             align(cell, width, right=column.is_number, cut=is_cut and not column.is_whole)
             for cell, width, column in zip(cells, self._widths, self._fixed, strict=True)
         ]
-        return _GAP.join(aligned).rstrip()
+        return GAP.join(aligned).rstrip()
 
 
-def _row_color(row: Row) -> str:
-    """Colour what is wrong; the words `damage` and the finding's code say the same."""
+def row_severity(row: Row) -> str:
+    """Give how bad it is what a row tells: `damage`, `warning`, or nothing.
+
+    Colour says the same as the words `damage` and the finding's code do.
+    """
     severity = row.get("severity")
     if severity == "damage" or (severity is None and row.get("code")):
-        return _RED
-    return _YELLOW if severity == "warning" else ""
+        return "damage"
+    return "warning" if severity == "warning" else ""
 
 
 def cell_length(text: str) -> int:

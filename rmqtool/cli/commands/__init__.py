@@ -48,6 +48,7 @@ VERSION: Final = flag(
 CONTENTS: Final[Mapping[str, Mapping[str, str]]] = {
     "Inspect": {
         "doctor": "Diagnose a store: what is wrong, what it costs, which command to run next.",
+        "browse": "Look around in a store on the terminal: map, topics, messages, damage.",
         "info": "Show a store at a glance: its content, its writer, how it was left.",
         "dump": "Print any file of a store as it is: rows, or annotated bytes.",
         "query": "Find a message by ID, key, offset or time, verified and explained.",
@@ -88,6 +89,7 @@ DEFAULT: Final = "doctor"
 OTHER_WORDS: Final = {
     **dict.fromkeys(("cat", "decode", "head", "less", "print", "read", "tail"), "dump"),
     **dict.fromkeys(("diagnose", "diagnosis", "health"), "doctor"),
+    **dict.fromkeys(("explore", "look", "top", "tui", "ui"), "browse"),
     **dict.fromkeys(("inspect", "list", "ls", "show", "stat", "status"), "info"),
     **dict.fromkeys(("find", "get", "grep", "lookup", "search", "select"), "query"),
     **dict.fromkeys(("check", "chk", "fsck", "test", "verify"), "validate"),
