@@ -15,7 +15,7 @@ FLOORS = (
     {"errors", "engine", "budget", "memory", "times", "rows"},
     {"table"},
     {"findings"},
-    {"ranges", "clock", "formats"},
+    {"ranges", "clock", "formats", "languages"},
     {"broker"},
     {"store"},
     {"queues", "writing"},

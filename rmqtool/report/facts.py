@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from rmqtool.check.log.traffic import TimeGrid
     from rmqtool.check.report import Summary
     from rmqtool.findings.finding import Finding
+    from rmqtool.startup.prediction import Prediction
     from rmqtool.store.place import Place
     from rmqtool.store.tree import Store
 
@@ -80,18 +81,20 @@ class QueueCoverage:
     queue_id: int  # of the topic
     in_log: tuple[int, int] | None  # queue offsets of the records that the log still has
     in_files: tuple[int, int] | None  # queue offsets of the units that its files have
+    lost: int = 0  # messages that no record of the log holds any more
 
     @property
     def missing(self) -> int:
-        """Messages of the log that lie outside of the files."""
+        """Messages that consumers do not get: lost ones, and those of the log without a unit."""
         if self.in_log is None:
-            return 0
+            return self.lost
         first, end = self.in_log
         if self.in_files is None:
-            return end - first
-        return max(min(self.in_files[0], end) - first, 0) + max(
+            return max(end - first, self.lost)
+        outside = max(min(self.in_files[0], end) - first, 0) + max(
             end - max(self.in_files[1], first), 0
         )
+        return outside + self.lost
 
     @property
     def ahead(self) -> int:
@@ -117,6 +120,8 @@ class Facts:
     compares_queues: bool  # whether the log was read for them
     sections: Mapping[str, Sequence[Any]]  # rows of the overview, by section
     lost: Sequence[Mapping[str, Any]] = ()  # rows of `tables/lost_messages.py`
+    messages_lost: int = 0  # already, whatever a start does
+    prediction: Prediction | None = None  # of a start; None where none can be predicted
     evidence: Evidence | None = None  # digests of all files, where they are wanted
 
 

@@ -6,6 +6,7 @@ segment, queue and topic.
 
 from __future__ import annotations
 
+from collections import Counter
 from contextlib import suppress
 from dataclasses import replace
 from statistics import median_low
@@ -16,12 +17,14 @@ import numpy as np
 from rmqtool.check.log.traffic import TimeGrid, total
 from rmqtool.check.observer import NONE_PROVEN
 from rmqtool.check.validate import Findings, validate
-from rmqtool.errors import UnreadablePath
+from rmqtool.errors import RmqtoolError, UnreadablePath
 from rmqtool.info.overview import SECTIONS
 from rmqtool.info.survey import Survey
-from rmqtool.ledger.account import may_have_lost
+from rmqtool.ledger.account import LossAccount, may_have_lost
 from rmqtool.query.lost import lost_messages
 from rmqtool.report.facts import Facts, QueueCoverage, SegmentTiling, TopicTraffic
+from rmqtool.startup.account import counted_by
+from rmqtool.startup.start import predict
 from rmqtool.store.artefact import ArtefactKind
 from rmqtool.store.tree import open_store
 
@@ -40,6 +43,7 @@ if TYPE_CHECKING:
     from rmqtool.findings.finding import Finding
     from rmqtool.info.overview_rows import QueueRow, SegmentRow
     from rmqtool.ledger.numbers import LostNumbers
+    from rmqtool.startup.prediction import Prediction
     from rmqtool.store.segment import SegmentPart
     from rmqtool.store.tree import Store
 
@@ -73,20 +77,24 @@ def gather(options: ValidateOptions, watch: Callable[[int], None] = lambda _: No
         looker = Looker(grid_of(_times(SECTIONS["segments"](survey))))
         run = validate(options, watch, looker)
         findings = list(run)
-        numbers = _lost_numbers(survey.store, run, options.broker_version)
-        lost = lost_messages(survey.store, findings, numbers)
+        prediction = _predicted(survey.store, run, options.broker_version)
+        account = LossAccount()
+        if prediction is not None and may_have_lost(run.summary.codes):
+            account = counted_by(prediction) or account
+        lost = lost_messages(survey.store, findings, account.numbers)
         sections = {name: SECTIONS[name](survey) for name in SHOWN_SECTIONS}
-    return replace(_facts(run, findings, looker, sections), lost=lost)
+    facts = _facts(run, findings, looker, sections, account.numbers)
+    return replace(facts, lost=lost, messages_lost=account.messages, prediction=prediction)
 
 
-def _lost_numbers(store: Store, run: Findings, version: str | None) -> Sequence[LostNumbers]:
-    """Give the queue offsets whose messages are lost."""
-    if not may_have_lost(run.summary.codes):
-        return ()
-    from rmqtool.startup.account import account_of  # most stores have lost nothing
-
-    account = account_of(store, run.summary.codes, version)
-    return account.numbers if account else ()
+def _predicted(store: Store, run: Findings, version: str | None) -> Prediction | None:
+    """Predict a start; of a damaged store by all of its log. None where none can be predicted."""
+    if store.asked.kind is not ArtefactKind.STORE:
+        return None
+    try:
+        return predict(store, version, reads_all=may_have_lost(run.summary.codes))
+    except RmqtoolError:
+        return None
 
 
 class Looker:
@@ -171,6 +179,7 @@ def _facts(
     findings: list[Finding],
     looker: Looker,
     sections: dict[str, list[Any]],
+    numbers: Iterable[LostNumbers],
 ) -> Facts:
     traffic = [TopicTraffic(_text(topic), counts) for topic, counts in looker.traffic.items()]
     return Facts(
@@ -181,14 +190,19 @@ def _facts(
         segments=sorted(looker.segments.values(), key=lambda one: one.start),
         grid=looker.grid,
         traffic=sorted(traffic, key=lambda one: (-one.records, one.topic or "")),
-        coverage=list(_coverage(looker, sections["queues"])),
+        coverage=list(_coverage(looker, sections["queues"], numbers)),
         compares_queues=looker.compares_queues,
         sections=sections,
     )
 
 
-def _coverage(looker: Looker, rows: Iterable[QueueRow]) -> Iterator[QueueCoverage]:
+def _coverage(
+    looker: Looker, rows: Iterable[QueueRow], numbers: Iterable[LostNumbers]
+) -> Iterator[QueueCoverage]:
     """Put side by side what log and files say of each queue, by topic and queue id."""
+    lost: Counter[tuple[str, int]] = Counter()
+    for one in numbers:
+        lost[one.topic, one.queue_id] += one.messages
     in_files = {
         (row.topic, row.queue_id): (row.min_queue_offset, row.max_queue_offset)
         for row in rows
@@ -197,9 +211,8 @@ def _coverage(looker: Looker, rows: Iterable[QueueRow]) -> Iterator[QueueCoverag
     in_log = {(_text(topic) or "", number): ends for (topic, number), ends in looker.in_log.items()}
     for name in sorted(in_files.keys() | in_log.keys()):
         files = in_files.get(name)
-        yield QueueCoverage(
-            *name, in_log.get(name), files if files and files[1] > files[0] else None
-        )
+        has_units = files is not None and files[1] > files[0]
+        yield QueueCoverage(*name, in_log.get(name), files if has_units else None, lost[name])
 
 
 def _text(topic: bytes | None) -> str | None:

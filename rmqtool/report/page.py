@@ -16,6 +16,7 @@ from markupsafe import Markup
 from rmqtool.broker.names import DLQ_PREFIX
 from rmqtool.findings.catalogue import Severity
 from rmqtool.report.html import rendered, shown
+from rmqtool.startup.report import verdict
 from rmqtool.times import iso_time
 
 if TYPE_CHECKING:
@@ -52,12 +53,39 @@ def page(facts: Facts, made_ms: int, version: str) -> str:
         severities=[(str(one), facts.summary.counts.get(one, 0)) for one in reversed(Severity)],
         lost=facts.lost[:MOST_LOST],
         more_lost=max(len(facts.lost) - MOST_LOST, 0),
+        lost_by_topic=_lost_by_topic(facts),
+        start=verdict(facts.prediction) if facts.prediction else "",
+        next_command=_next_command(facts),
         **_about_findings(facts),
         **_about_segments(facts),
         **_about_traffic(facts),
         **_about_queues(facts),
         **_about_groups(facts),
     )
+
+
+def _next_command(facts: Facts) -> str:
+    """Give the command that helps next, ready to be typed."""
+    store = shlex.quote(facts.location)
+    is_harmful = facts.prediction is not None and not facts.prediction.is_whole
+    hurt = [one for one in facts.findings if one.severity is Severity.DAMAGE]
+    return f"rmqtool doctor {store}" if hurt or is_harmful else ""
+
+
+def _lost_by_topic(facts: Facts) -> list[dict[str, Any]]:
+    """Sum up lost messages by topic: how many, and when they were stored."""
+    topics: dict[str, dict[str, Any]] = {}
+    for row in facts.lost:
+        topic = row["topic"] or "not known"
+        one = topics.setdefault(topic, {"topic": topic, "messages": 0, "first": "", "last": ""})
+        one["messages"] += row["messages"] or 1
+        times = [
+            row["store_time"] or row["stored_after"],
+            row["store_time"] or row["stored_before"],
+        ]
+        one["first"] = min(filter(None, [one["first"], times[0]]), default="")
+        one["last"] = max(filter(None, [one["last"], times[1]]), default="")
+    return sorted(topics.values(), key=lambda one: (-one["messages"], one["topic"]))
 
 
 def _about_findings(facts: Facts) -> dict[str, Any]:
