@@ -16,6 +16,7 @@ class RepairOptions:
     broker_conf: str | None = None  # its configuration file
     bridge_missing: bool = False  # write files of bridges where segments are missing
     clamp_offsets: bool = False  # move committed offsets that lie outside of their queue to its end
+    set_offset: tuple[str, ...] = ()  # committed offsets to set, clone or remove
     # write configuration files anew of which no copy is sound; put topics back
     reset_config: bool = False
     fast_start: bool = False  # of a crashed store that is sound: spare the broker its recovery
@@ -40,6 +41,7 @@ class RepairOptions:
             words += [name, value] if value is not None else []
         words += ["--bridge-missing"] if self.bridge_missing else []
         words += ["--clamp-offsets"] if self.clamp_offsets else []
+        words += [word for one in self.set_offset for word in ("--set-offset", one)]
         words += ["--reset-config"] if self.reset_config else []
         words += ["--fast-start"] if self.fast_start else []
         return words

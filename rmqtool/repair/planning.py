@@ -268,7 +268,7 @@ def _decide(
             _edit_database(writer, survey, found)
         # Where queues end nobody knows while the log cannot be judged.
         clamp = (options.clamp_offsets or options.reset_config) and not obstacle
-        config.edit(writer, survey, found, clamp=clamp, resets=options.reset_config)
+        config.edit(writer, survey, found, clamp=clamp, options=options)
         absent.edit(writer, survey, found, obstacle, resets=options.reset_config)
         restore_topics(writer, survey, wanted)
         fast_start.edit(writer, survey, found, is_asked=options.fast_start)

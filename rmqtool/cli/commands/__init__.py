@@ -103,12 +103,15 @@ OTHER_WORDS: Final = {
 }
 # What they type who know this one, or mqadmin, and the command line that does it.
 OTHER_LINES: Final = {
+    "clonegroupoffset": "repair STORE --set-offset NEW=like:GROUP",
     "consumerprogress": "query STORE --group GROUP",
     "lost": "doctor STORE",
     "querymsgbyid": "query STORE ID",
     "querymsgbykey": "query STORE --key KEY --topic TOPIC",
     "querymsgbyoffset": "query STORE --topic TOPIC --queue ID --queue-offset N",
     "querymsgbyuniquekey": "query STORE ID",
+    "resetoffsetbytime": "repair STORE --set-offset GROUP@TOPIC=TIME",
+    "skipaccumulatedmessage": "repair STORE --set-offset GROUP@TOPIC=last",
     "topiclist": "info STORE --section topics",
     "topics": "info STORE --section topics",
     "topicstatus": "info STORE --section queues",

@@ -99,6 +99,16 @@ class Repair(Command):
             "Move committed consumer and delay offsets that lie outside of their queue.",
         ),
     ] = False
+    set_offset: Annotated[
+        tuple[str, ...],
+        Option(
+            "--set-offset",
+            "Set the committed offsets of a group: GROUP=last, GROUP@TOPIC=first, "
+            "GROUP@TOPIC:QUEUE=120, GROUP@TOPIC='2026-11-21 09:04', NEW=like:GROUP, GROUP=none. "
+            "May be repeated. The broker must be down.",
+            "CHANGE",
+        ),
+    ] = ()
     reset_config: Annotated[
         bool,
         Option(

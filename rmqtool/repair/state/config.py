@@ -25,12 +25,14 @@ from rmqtool.repair.state.offsets import (
     topic_entry,
     topics_text,
 )
+from rmqtool.repair.state.set_offsets import OffsetChange
 from rmqtool.store.config_files import BACKUP, LARGEST_CONFIG, LIGHT_OFFSETS
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from rmqtool.findings.finding import Finding
+    from rmqtool.repair.options import RepairOptions
     from rmqtool.repair.survey import LogSurvey
     from rmqtool.repair.writer import EditWriter
     from rmqtool.store.place import Place
@@ -49,7 +51,12 @@ TO_BACKUP: Final = "a copy of the file that it is the backup of"
 
 
 def edit(
-    writer: EditWriter, survey: LogSurvey, found: list[Finding], *, clamp: bool, resets: bool
+    writer: EditWriter,
+    survey: LogSurvey,
+    found: list[Finding],
+    *,
+    clamp: bool,
+    options: RepairOptions,
 ) -> None:
     """Restore what cannot be parsed; move offsets that lie outside of their queue if asked to.
 
@@ -58,8 +65,12 @@ def edit(
         survey: of the store.
         found: what is wrong.
         clamp: offsets outside of their queue are set into it.
-        resets: files of which no copy is sound are written anew, and topics put back.
+        options: files of which no copy is sound may be written anew, and topics put back.
+
+    Raises:
+        UsageError: offsets cannot be set as asked.
     """
+    resets = options.reset_config
     defects = [one for one in found if one.severity is not Severity.NOTE]
     broken = sorted({defect.path for defect in defects if defect.code == CF_JSON})
     for path in broken:
@@ -67,7 +78,8 @@ def edit(
     for path in sorted({defect.path for defect in defects if defect.code == EP_CRC}):
         _restore(writer, survey, path, EP_CRC, _is_epoch)
     codes = {defect.code for defect in defects}
-    offsets.edit(writer, survey, frozenset(broken), clamps=clamp, known=codes)
+    changes = [OffsetChange.parse(text) for text in options.set_offset]
+    offsets.edit(writer, survey, frozenset(broken), clamps=clamp, known=codes, changes=changes)
 
 
 def _restore(

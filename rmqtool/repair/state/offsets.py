@@ -19,22 +19,25 @@ from rmqtool.broker.names import LMQ_PREFIX, SCHEDULE_TOPIC
 from rmqtool.broker.release import LINES
 from rmqtool.broker.rules import Rules
 from rmqtool.check.inspection import UNIT_FAMILIES
-from rmqtool.errors import UnreadablePath
+from rmqtool.errors import UnreadablePath, UsageError
 from rmqtool.findings.registry_state import CO_RANGE, DO_RANGE
 from rmqtool.query.delay_offsets import delay_offsets
 from rmqtool.repair.log.content import Content
-from rmqtool.repair.queues.ends_after import EndsAfter
+from rmqtool.repair.queues.ends_after import EndsAfter, with_repaired_queues
+from rmqtool.repair.state.set_offsets import OPTION, set_offsets
 from rmqtool.store.config_files import BACKUP
 
 if TYPE_CHECKING:
-    from collections.abc import Container, Iterator
+    from collections.abc import Container, Iterator, Sequence
 
     from rmqtool.findings.catalogue import Code
+    from rmqtool.repair.state.set_offsets import OffsetChange
     from rmqtool.repair.survey import LogSurvey
     from rmqtool.repair.writer import EditWriter
     from rmqtool.store.tree import Store
 
 
+ASKED: Final = "offsets are set as --set-offset says"
 REASON: Final = "offsets outside of their queue are set to its first message, or to its end"
 CLAMPED: Final = "--clamp-offsets sets it to the queue's end, so that the next message is consumed"
 WAITING: Final = "--clamp-offsets sets it to the first message that was not delivered yet"
@@ -47,6 +50,7 @@ def edit(
     *,
     clamps: bool,
     known: Container[Code],
+    changes: Sequence[OffsetChange] = (),
 ) -> None:
     """Clamp consumer offsets and delay offsets, or name those that will be ahead of their queue.
 
@@ -56,6 +60,10 @@ def edit(
         restored: paths of files that cannot be parsed as they are.
         clamps: all of them; else only those of queues that begin anew.
         known: codes of what was found, which the plan names anyhow.
+        changes: committed offsets that are set, cloned or removed.
+
+    Raises:
+        UsageError: a change cannot be made.
     """
     ends = EndsAfter(survey, writer)
     meant = _Offsets(
@@ -71,13 +79,21 @@ def edit(
     ):
         found = survey.inspection.document_with_path(name)
         if found is None or not found[1].removesuffix(BACKUP).endswith(".json"):
+            if changes and code is CO_RANGE:
+                reason = f"{found[1]} is not a JSON file" if found else f"there is no {name}"
+                raise UsageError(option=OPTION, reason=reason)
             continue  # not there, or in RocksDB
         document, main = deepcopy(found[0]), f"config/{name}"
         path = main if main in restored else found[1]
-        if changed := change(document):
+        changed, asked = change(document), list[str]()
+        if changes and code is CO_RANGE:
+            asked = set_offsets(document, changes, ends, with_repaired_queues(survey, writer))
+            changed += asked
+        if changed:
             content, place = Content.of(text_of(document).encode()), survey.inspection.child(path)
             before = writer.forget(place.location)
-            reason = f"{before.reason}; {REASON}" if before else REASON
+            reason = ASKED if changed == asked else REASON
+            reason = f"{before.reason}; {reason}" if before else reason
             of = before.code if before else code
             writer.replace(place.location, content, of, reason, lost="; ".join(changed))
         if code not in known and (left := tell(document)):
