@@ -104,7 +104,7 @@ class Sentences:
                 if (known := self._whole(first)) is not None:
                     return f"{known}{joined}{self.of(rest)}"
                 if (known := self._whole(rest)) is not None:
-                    return f"{first}{joined}{known}"
+                    return f"{self.of(first)}{joined}{known}"
         return None
 
 

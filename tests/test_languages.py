@@ -11,6 +11,7 @@ import pytest
 from rmqtool.cli.main import main
 from rmqtool.findings.registry import CODES
 from rmqtool.languages import LOCALES, Language, Sentences, chosen, codes, sentences
+from rmqtool.render.emit import cell_length, wrapped_wide
 
 ROOT: Final = Path(__file__).parents[1]
 SCREENS: Final = ROOT / "tests/doctor/screens"
@@ -60,6 +61,19 @@ def test_screens() -> None:
         assert sorted(numbers) == sorted(
             [] if is_finding else re.findall(r"\d+(?:,\d{3})*", spoken)
         )
+
+
+def test_wide() -> None:
+    """Long Chinese sentences are broken within the room that there is, and lose nothing."""
+    text = sentences(Language.CHINESE).of(
+        "starting it now costs: 820 messages cut off the log, 120 messages out of reach of "
+        "consumers, 1 commitlog file deleted"
+    )
+    assert not re.search(r"[A-Za-z]{3,}", NAMES.sub("", text))
+    for room in (20, 40, 80):
+        lines = wrapped_wide(text, room)
+        assert all(cell_length(line) <= room for line in lines)
+        assert "".join(lines).replace(" ", "") == text.replace(" ", "")
 
 
 def test_unknown() -> None:

@@ -129,6 +129,13 @@ def test_every_command_is_named(*, update_golden: bool) -> None:
     assert [] == left_out(README.read_text(encoding="utf-8"))
 
 
+def test_no_journal() -> None:
+    """Pages for users name no seed and no commit; `docs/evidence.md` is where campaigns are."""
+    for name in {"README.md", "SECURITY.md", *DOCS} - {"docs/evidence.md"}:
+        text = (ROOT / name).read_text(encoding="utf-8")
+        assert not re.search(r"\bseed \d|\(\w*[0-9a-f]{8}\)|on [0-9a-f]{8}\b", text), name
+
+
 def test_every_benchmark_is_named() -> None:
     """Whoever wants to measure again finds how."""
     text = (ROOT / "docs" / "benchmarks.md").read_text(encoding="utf-8")

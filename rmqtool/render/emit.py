@@ -263,6 +263,10 @@ WIDEST: Final = 4096  # a longer cell moves the rest of its line: no row is padd
 NARROWEST: Final = 12  # columns that a text needs to say something
 GAP: Final = "  "
 _INDENT: Final = "    "
+# A word with the punctuation and the spaces after it; an ideograph is a word.
+_PIECE: Final = re.compile(
+    r"(?:[\u2e80-\uffef]|[^\s\u2e80-\uffef]+)[\u3000-\u303f\uff00-\uffef]*\s*"
+)
 _BEFORE_COMMAND: Final = re.compile(r"; (?=rmqtool )")  # a line of its own, to be copied
 _BOLD, _PLAIN = "\x1b[1m", "\x1b[0m"
 _COLORS: Final = {"damage": "\x1b[31m", "warning": "\x1b[33m"}
@@ -436,11 +440,16 @@ class TableWriter:
         first = align(name, self._widths[0], right=False, cut=False) + GAP
         if name in self._whole:
             return [f"{first}{value}"]
+        if cell_length(value) > len(value):
+            indent = " " * cell_length(first)
+            room = max((self._sink.width or 0) - 1 - len(indent), NARROWEST)
+            parts = wrapped_wide(value, room)
+            return [f"{indent if number else first}{part}" for number, part in enumerate(parts)]
         return textwrap.wrap(
             value,
             max((self._sink.width or 0) - 1, len(first) + NARROWEST),
             initial_indent=first,
-            subsequent_indent=" " * len(first),
+            subsequent_indent=" " * cell_length(first),
             break_on_hyphens=False,
             break_long_words=False,
         )
@@ -472,6 +481,22 @@ def row_severity(row: Row) -> str:
     if severity == "damage" or (severity is None and row.get("code")):
         return "damage"
     return "warning" if severity == "warning" else ""
+
+
+def wrapped_wide(text: str, room: int) -> list[str]:
+    """Break a text that has ideographs into lines: after each of them, or at a space.
+
+    Args:
+        text: to be broken.
+        room: columns of a line; a longer word has a line of its own.
+    """
+    lines = [""]
+    for piece in _PIECE.findall(text):
+        if lines[-1] and cell_length(lines[-1] + piece.rstrip()) > room:
+            lines[-1] = lines[-1].rstrip()
+            lines.append("")
+        lines[-1] += piece
+    return lines
 
 
 def cell_length(text: str) -> int:
