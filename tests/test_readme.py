@@ -196,7 +196,8 @@ def _written(tests: doctest.DocTest, names: dict[str, object]) -> str:
     """Give the example with what it really says."""
     lines = []
     for example in tests.examples:
-        lines.append(f">>> {example.source.replace(chr(10) + ' ', chr(10) + '...  ')}")
+        source = example.source.rstrip("\n").replace("\n", "\n... ")
+        lines.append(f">>> {source}\n")
         try:
             value = eval(example.source, names)  # noqa: S307 - our own README
         except SyntaxError:
