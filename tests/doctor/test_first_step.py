@@ -45,7 +45,7 @@ MOVES: Final = (
 )
 NOBODY: Final = 65534
 SCREENS: Final = Path(__file__).parent / "screens"
-PLACE: Final = re.compile(r"^store .*?\n(?=what)", re.DOTALL | re.MULTILINE)
+PLACE: Final = re.compile(r"^store .*?\n(?=kind)", re.DOTALL | re.MULTILINE)
 WIDTHS: Final = (80, 200)
 See = Callable[..., Examination]
 MOST_LINES: Final = 25  # of a terminal that nobody made larger
