@@ -225,6 +225,8 @@ static const char *why_not_unpacked(int place, unsigned long long size) {
         snprintf(text, sizeof text, "not enough space: %llu MB are needed", size >> 20);
         return text;
     }
+    if (flock(place, LOCK_SH | LOCK_NB) && errno != EWOULDBLOCK)
+        return "directories cannot be locked there"; /* NFS */
     return NULL;
 }
 
@@ -267,24 +269,26 @@ static int held(int place, const char *name) {
     return 0;
 }
 
+/* Unpack to a place, one process at a time: others wait, and find it done. */
 static void put(struct reader *from, int place, const char *where, const char *name) {
-    char *staged;
-    if (asprintf(&staged, "new-%d.bundle", (int)getpid()) < 0)
-        fail("no memory");
+    static const char staged[] = "new.bundle";
+    if (flock(place, LOCK_EX))
+        fail("%s: %s", where, strerror(errno));
+    if (!faccessat(place, name, F_OK, AT_EACCESS))
+        return;
     sweep(place, where, name);
     if (mkdirat(place, staged, 0700))
         fail("%s/%s: %s", where, staged, strerror(errno));
     int tree = openat(place, staged, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-    if (tree < 0 || flock(tree, LOCK_SH))
+    if (tree < 0)
         fail("%s/%s: %s", where, staged, strerror(errno));
     if (isatty(2))
         fprintf(stderr, "rmqtool: unpacking to %s/%s, once\n", where, name);
     unpack(from, tree, where);
     syncfs(tree); /* a crash may not leave files without content under the right name */
-    if (renameat(place, staged, place, name) && errno != EEXIST && errno != ENOTEMPTY)
+    if (renameat(place, staged, place, name))
         fail("%s/%s: %s", where, name, strerror(errno));
-    free(staged);
-    close(tree); /* if another process was first, the next one that unpacks sweeps this away */
+    close(tree);
 }
 
 /* Give where to unpack to, the first choice first, and how many of them are of the user's own: the
@@ -330,6 +334,7 @@ static void run_bundle(struct reader *from, unsigned long long size, const char 
                 refuse(found[i], why);
             if (makes && !why) {
                 put(from, place, found[i], name);
+                flock(place, LOCK_UN);
                 if (held(place, name))
                     start(joined(found[i], name), first, rest);
             }

@@ -38,7 +38,9 @@ INNER_MULTI_QUEUE_OFFSET: Final = "INNER_MULTI_QUEUE_OFFSET"
 CRC32: Final = "__CRC32#"
 
 _WHOLE_ITEM: Final = rb"[^\x01\x02]++\x01[^\x02]*+"
-_WHOLE_ITEMS: Final = re.compile(rb"(?:%b\x02)*+(?:%b)?" % (_WHOLE_ITEM, _WHOLE_ITEM))
+# Not `*+` for the items: Python before 3.11.5 (Debian 12 has 3.11.2) then takes a last item without
+# its 0x02 for none.
+_WHOLE_ITEMS: Final = re.compile(rb"(?:%b\x02)*(?:%b)?" % (_WHOLE_ITEM, _WHOLE_ITEM))
 _CRC_DIGITS: Final = 10
 CRC32_RESERVED_LENGTH: Final = len(CRC32) + 1 + _CRC_DIGITS + 1
 

@@ -108,3 +108,8 @@ def test_torn(raw: bytes) -> None:
     """What a client may write is never torn: empty values, single NULs."""
     assert properties.are_torn(raw) == (raw in TORN)
     assert not properties.are_torn(b"KEYS\x01nul\0byte\x02" + b"WAIT\x01\x02")
+
+
+def test_no_possessive_repetition_before_an_option() -> None:
+    """Python before 3.11.5 goes wrong where `(...)*+` is followed by what may be absent."""
+    assert ")*+(" not in properties._WHOLE_ITEMS.pattern.decode()  # noqa: SLF001 - what it must not have

@@ -40,6 +40,7 @@ exec chroot --userspec="$1" "$0" bash -c "cd $2 && $3"
 """
 # Files that clients of package registries are told by the environment: certificates.
 FILES: Final = ("PIP_CERT", "SSL_CERT_FILE", "REQUESTS_CA_BUNDLE")
+TRUSTED: Final = Path("/etc/ssl/certs/java/cacerts")  # the same for Maven
 
 
 def commands() -> list[str]:
@@ -64,9 +65,8 @@ def make(root: Path, suite: str) -> None:
     for name in FILES:
         if file := os.environ.get(name):
             shutil.copy(file, root / "etc/host" / name)
-    settings = Path.home() / ".m2/settings.xml"
-    if settings.is_file():
-        shutil.copy(settings, root / "etc/host")
+    if TRUSTED.exists():
+        shutil.copy(TRUSTED, root / "etc/host" / TRUSTED.name)
 
 
 def run(root: Path, user: str, command: str) -> subprocess.CompletedProcess[bytes]:
@@ -75,6 +75,7 @@ def run(root: Path, user: str, command: str) -> subprocess.CompletedProcess[byte
     environment = {
         **{name: value for name, value in os.environ.items() if name.startswith("PIP_DEFAULT")},
         **{name: f"/etc/host/{name}" for name in FILES if (root / "etc/host" / name).exists()},
+        "MAVEN_OPTS": f"-Djavax.net.ssl.trustStore=/etc/host/{TRUSTED.name}",
         "HOME": home, "USER": user, "LANG": "C.UTF-8", "TERM": "xterm",
         "PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
     }  # fmt: skip

@@ -84,25 +84,25 @@ def prove_account(store: Broken, before: set[Lost], doubtful: set[Lost]) -> None
 
 
 @pytest.mark.parametrize(("name", "fixture"), sample(), ids=[name for name, _ in sample()])
-def test_sample(name: str, fixture: str, tmp_path: Path) -> None:
+def test_sample(name: str, fixture: str, quick_path: Path) -> None:
     """Each damage, on one fixture: repaired, validated, repaired again, taken back."""
-    store = broken(fixture, DAMAGES[name], tmp_path)
+    store = broken(fixture, DAMAGES[name], quick_path)
     if store is None:
         pytest.skip(f"{fixture} has nothing to damage so")
     prove(store, DAMAGES[name])
 
 
 @pytest.mark.parametrize("fixture", FIXTURES)
-def test_all(fixture: str, tmp_path: Path, request: pytest.FixtureRequest) -> None:
+def test_all(fixture: str, quick_path: Path, request: pytest.FixtureRequest) -> None:
     """Each damage, on each fixture (`--all-variants`); an undamaged one needs no edit."""
-    sound = broken(fixture, None, tmp_path)
+    sound = broken(fixture, None, quick_path)
     assert sound is not None
     # With --clamp-offsets those of a consumer that expiry has overtaken would be moved.
     assert [] == repair.plan(sound.root, broker_conf=sound.conf, bridge_missing=True).edits
     if not request.config.getoption("--all-variants"):
         return
     for number, damage in enumerate(DAMAGES.values()):
-        place = tmp_path / str(number)
+        place = quick_path / str(number)
         place.mkdir()
         store = broken(fixture, damage, place)
         if store is not None:
@@ -126,9 +126,9 @@ def next_starts() -> Iterator[ParameterSet]:
 
 
 @pytest.mark.parametrize(("name", "version"), [*next_starts()])
-def test_next_start(name: str, version: str, tmp_path: Path) -> None:
+def test_next_start(name: str, version: str, quick_path: Path) -> None:
     """After a repair the deepest look finds nothing, and no line's next start loses anything."""
-    store = broken(f"rocketmq-{version}-traffic", DAMAGES[name], tmp_path)
+    store = broken(f"rocketmq-{version}-traffic", DAMAGES[name], quick_path)
     assert store is not None
     repair.apply(store.plan(), in_place=True)
     assert [] == store.findings(CheckLevel.DEEP)

@@ -43,14 +43,14 @@ def edits(store: Broken) -> list[object]:
 
 
 @pytest.mark.parametrize(("name", "fixture"), sample(), ids=[name for name, _ in sample()])
-def test_new_log(name: str, fixture: str, tmp_path: Path) -> None:
+def test_new_log(name: str, fixture: str, quick_path: Path) -> None:
     """A new log of a damaged store is sound, or it is not there, or what is wrong is said."""
-    store = broken(fixture, DAMAGES[name], tmp_path)
+    store = broken(fixture, DAMAGES[name], quick_path)
     if store is None:
         pytest.skip(f"{fixture} has nothing to damage so")
     first = zlib.crc32(name.encode()) % len(WAYS)
     for number, (positions, numbering) in enumerate(WAYS[first:] + WAYS[:first]):
-        target = tmp_path / f"new-{number}"
+        target = quick_path / f"new-{number}"
         options = LogOptions(
             (str(store.root),),
             str(target),
@@ -73,9 +73,9 @@ def test_new_log(name: str, fixture: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("name", "fixture"), sample(), ids=[name for name, _ in sample()])
-def test_rebuilt_in_place(name: str, fixture: str, tmp_path: Path) -> None:
+def test_rebuilt_in_place(name: str, fixture: str, quick_path: Path) -> None:
     """A rebuild never costs a start more than before; where all is rebuilt, nothing is left."""
-    store = broken(fixture, DAMAGES[name], tmp_path)
+    store = broken(fixture, DAMAGES[name], quick_path)
     if store is None:
         pytest.skip(f"{fixture} has nothing to damage so")
     before = cost_of(store.root, store.conf, store.version)
@@ -99,9 +99,9 @@ EVERY: Final = sorted(
 
 
 @pytest.mark.parametrize("name", EVERY)
-def test_nothing_to_repair(name: str, tmp_path: Path) -> None:
+def test_nothing_to_repair(name: str, quick_path: Path) -> None:
     """What validation calls sound, repair leaves alone, with and without the configuration."""
-    root = fixture_store(name, tmp_path)
+    root = fixture_store(name, quick_path)
     for conf in (None, str(broker_conf(name))):
         options = ValidateOptions(root, broker_conf=conf)
         if not any(one.severity is not Severity.NOTE for one in validate(options)):
