@@ -17,7 +17,7 @@ from rmqtool.browse.sources import StoreReader, TurnedRows
 from rmqtool.browse.table import RowTable, bindings, cell, key_of
 from rmqtool.clock import Clock
 from rmqtool.errors import UsageError
-from rmqtool.query.glance import Glance, glance
+from rmqtool.query.glance import FirstLook, glance
 from rmqtool.query.lookup import Lookup
 from rmqtool.query.requests import ByOffset, ByQueueOffset, ByTime, pasted
 from rmqtool.render.picture import LEGEND, traffic
@@ -284,13 +284,13 @@ class OverviewScreen(SheetScreen):
 
     def __init__(self, browser: Browser, sheet: Sheet) -> None:
         super().__init__(browser, sheet)
-        self._glance = Glance([], 0, None, [])
+        self._glance = FirstLook([], 0, None, [])
 
     def on_mount(self) -> None:
         """Read what is cheap first."""
         self.browser.reader.ask(glance, self._take, self.remark)
 
-    def _take(self, seen: Glance) -> None:
+    def _take(self, seen: FirstLook) -> None:
         self._glance, self.browser.newest = seen, seen.newest
         if seen.size <= AT_ONCE:
             self.browser.diagnosis.start()

@@ -239,7 +239,7 @@ class Diagnosis:
         try:
             document, reason = loads(raw), ""
         except JSONDecodeError:
-            reason = reason or "what it says is no JSON"
+            reason = reason or "it did not write valid JSON"
 
         def take() -> None:
             if process is self._process:
