@@ -17,7 +17,7 @@ from rmqtool.cli.commands.browse import PROGRAM
 
 SIZE: Final = (100, 30)
 LONGEST: Final = 60.0  # seconds that a screen may take on a busy machine
-CHILD: Final = (sys.executable, "-c", PROGRAM.format([path for path in sys.path if path]))
+CHILD: Final = (sys.executable, "-P", "-c", PROGRAM.format([path for path in sys.path if path]))
 
 
 class Driver:
@@ -74,7 +74,7 @@ class Driver:
 
 
 def drive(
-    store: Path, script: Callable[[Driver], Awaitable[None]], broker_conf: str | None = None,
+    store: Path | str, script: Callable[[Driver], Awaitable[None]], broker_conf: str | None = None,
     size: tuple[int, int] = SIZE,
 ) -> Browser:  # fmt: skip
     """Browse a store as a script says; give the browser when it has ended."""
