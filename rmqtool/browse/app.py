@@ -370,6 +370,7 @@ class Browser(App[Ending]):
     def show_sheet(self, sheet: Sheet | None) -> None:
         """Show a sheet above this one."""
         if sheet is not None:
+            sheet.line = sheet.line or self.here.sheet.line  # of a row, that of its list
             self.push_screen(SheetScreen(self, sheet))
 
     def show_instead(self, sheet: Sheet) -> None:
@@ -409,7 +410,7 @@ class Browser(App[Ending]):
     def _action_show(self, name: str) -> None:
         if name in {"diagnosed", "findings", "lost"}:
             self.diagnosis.start()
-        sheet = Sheet("keys", "", TurnedRows(HELP)) if name == "help" else None
+        sheet = Sheet("keys", "rmqtool help browse", TurnedRows(HELP)) if name == "help" else None
         self.show_sheet(sheet or getattr(self.pages, name)())
 
     def _action_reread(self) -> None:
