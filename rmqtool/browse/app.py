@@ -13,10 +13,11 @@ from textual.widgets import Input, Static
 from rmqtool.browse.commands import Commander, Diagnosis
 from rmqtool.browse.pages import NEXT_BODY, Pages, Sheet, extract_lines
 from rmqtool.browse.records import LogRecords, QueueMessages
-from rmqtool.browse.sources import StoreReader, TurnedRows
+from rmqtool.browse.sources import READING, StoreReader, TurnedRows
 from rmqtool.browse.table import RowTable, bindings, cell, key_of
 from rmqtool.clock import Clock
 from rmqtool.errors import UsageError
+from rmqtool.plural import counted
 from rmqtool.query.glance import FirstLook, glance
 from rmqtool.query.lookup import Lookup
 from rmqtool.query.requests import ByOffset, ByQueueOffset, ByTime, pasted
@@ -52,11 +53,9 @@ HELP: Final = (
     ("n N", "next and previous: name that was searched for; in messages: damage"),
     ("m M", "next and previous lost message"),
     ("&", "only messages with a tag, or with NAME=VALUE"),
-    ("x", "bytes with their fields"),
-    ("v", "the body as text, hex, base64 or digest"),
+    ("x v", "bytes with their fields; the body as text, hex, base64 or digest"),
     ("T", "the life of a message across topics"),
-    ("Space", "mark for extract"),
-    ("e", "leave, and print the command that extracts what is marked"),
+    ("Space e", "mark; leave, and print the command that extracts what is marked"),
     ("y Y", "copy the ID; copy the command"),
     ("r", "read again"),
     ("j k g G", "down, up, first, last; also arrows, PgUp, PgDn, Ctrl-D, Ctrl-U, mouse"),
@@ -123,9 +122,10 @@ class SheetScreen(Screen[None]):
     def show(self) -> None:
         """Draw the heading."""
         source = self.sheet.source
-        state = f" · {source.state}" if source.state else ""
-        count = f" · {source.count:,} rows" if not isinstance(source, TurnedRows) else ""
-        self.write("title", f"{self.sheet.title}{count}{state}")
+        count = "" if isinstance(source, TurnedRows) else counted(source.count, "row")
+        self.write("title", " · ".join(filter(None, [self.sheet.title, count, source.state])))
+        if source.state and not source.count and not source.state.startswith(READING):
+            self.remark(source.state)  # why there is nothing
         self.write("line", f"$ {self.sheet.line}" if self.sheet.line else "")
 
     def tick(self) -> None:
@@ -316,7 +316,7 @@ class Browser(App[Ending]):
 
     CSS = """
     Screen, RowTable, Input, Input:focus { background: ansi_default; color: ansi_default; }
-    #title { height: 1; text-style: bold reverse; }
+    #title { height: 1; text-style: bold reverse; text-wrap: nowrap; text-overflow: ellipsis; }
     #line { height: auto; max-height: 3; text-style: dim; }
     #facts, #traffic { height: auto; }
     #remark { height: auto; max-height: 4; text-style: dim; }
