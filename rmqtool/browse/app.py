@@ -13,11 +13,12 @@ from textual.widgets import Input, Static
 from rmqtool.browse.commands import Commander, Diagnosis
 from rmqtool.browse.pages import NEXT_BODY, Pages, Sheet, extract_lines
 from rmqtool.browse.records import LogRecords, QueueMessages
-from rmqtool.browse.sources import StoreReader, TurnedRows
+from rmqtool.browse.sources import READING, StoreReader, TurnedRows
 from rmqtool.browse.table import RowTable, bindings, cell, key_of
 from rmqtool.clock import Clock
 from rmqtool.errors import UsageError
-from rmqtool.query.glance import Glance, glance
+from rmqtool.plural import counted
+from rmqtool.query.glance import FirstLook, glance
 from rmqtool.query.lookup import Lookup
 from rmqtool.query.requests import ByOffset, ByQueueOffset, ByTime, pasted
 from rmqtool.render.picture import LEGEND, traffic
@@ -52,11 +53,9 @@ HELP: Final = (
     ("n N", "next and previous: name that was searched for; in messages: damage"),
     ("m M", "next and previous lost message"),
     ("&", "only messages with a tag, or with NAME=VALUE"),
-    ("x", "bytes with their fields"),
-    ("v", "the body as text, hex, base64 or digest"),
+    ("x v", "bytes with their fields; the body as text, hex, base64 or digest"),
     ("T", "the life of a message across topics"),
-    ("Space", "mark for extract"),
-    ("e", "leave, and print the command that extracts what is marked"),
+    ("Space e", "mark; leave, and print the command that extracts what is marked"),
     ("y Y", "copy the ID; copy the command"),
     ("r", "read again"),
     ("j k g G", "down, up, first, last; also arrows, PgUp, PgDn, Ctrl-D, Ctrl-U, mouse"),
@@ -123,9 +122,10 @@ class SheetScreen(Screen[None]):
     def show(self) -> None:
         """Draw the heading."""
         source = self.sheet.source
-        state = f" · {source.state}" if source.state else ""
-        count = f" · {source.count:,} rows" if not isinstance(source, TurnedRows) else ""
-        self.write("title", f"{self.sheet.title}{count}{state}")
+        count = "" if isinstance(source, TurnedRows) else counted(source.count, "row")
+        self.write("title", " · ".join(filter(None, [self.sheet.title, count, source.state])))
+        if source.state and not source.count and not source.state.startswith(READING):
+            self.remark(source.state)  # why there is nothing
         self.write("line", f"$ {self.sheet.line}" if self.sheet.line else "")
 
     def tick(self) -> None:
@@ -284,13 +284,13 @@ class OverviewScreen(SheetScreen):
 
     def __init__(self, browser: Browser, sheet: Sheet) -> None:
         super().__init__(browser, sheet)
-        self._glance = Glance([], 0, None, [])
+        self._glance = FirstLook([], 0, None, [])
 
     def on_mount(self) -> None:
         """Read what is cheap first."""
         self.browser.reader.ask(glance, self._take, self.remark)
 
-    def _take(self, seen: Glance) -> None:
+    def _take(self, seen: FirstLook) -> None:
         self._glance, self.browser.newest = seen, seen.newest
         if seen.size <= AT_ONCE:
             self.browser.diagnosis.start()
@@ -316,7 +316,7 @@ class Browser(App[Ending]):
 
     CSS = """
     Screen, RowTable, Input, Input:focus { background: ansi_default; color: ansi_default; }
-    #title { height: 1; text-style: bold reverse; }
+    #title { height: 1; text-style: bold reverse; text-wrap: nowrap; text-overflow: ellipsis; }
     #line { height: auto; max-height: 3; text-style: dim; }
     #facts, #traffic { height: auto; }
     #remark { height: auto; max-height: 4; text-style: dim; }
@@ -370,6 +370,7 @@ class Browser(App[Ending]):
     def show_sheet(self, sheet: Sheet | None) -> None:
         """Show a sheet above this one."""
         if sheet is not None:
+            sheet.line = sheet.line or self.here.sheet.line  # of a row, that of its list
             self.push_screen(SheetScreen(self, sheet))
 
     def show_instead(self, sheet: Sheet) -> None:
@@ -409,7 +410,7 @@ class Browser(App[Ending]):
     def _action_show(self, name: str) -> None:
         if name in {"diagnosed", "findings", "lost"}:
             self.diagnosis.start()
-        sheet = Sheet("keys", "", TurnedRows(HELP)) if name == "help" else None
+        sheet = Sheet("keys", "rmqtool help browse", TurnedRows(HELP)) if name == "help" else None
         self.show_sheet(sheet or getattr(self.pages, name)())
 
     def _action_reread(self) -> None:

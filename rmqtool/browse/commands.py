@@ -134,25 +134,29 @@ class CommandRows(RowSource):
             self._remarks.append(self._process.stderr.read())
 
     def _read(self) -> None:
+        with self._process:  # which closes what it reads from
+            is_whole = self._take_lines()
+            if not is_whole:
+                _end(self._process)
+            self._listener.join()
+        end = _reason(self._process, b"".join(self._remarks))
+        self._show(end if is_whole else "these are the first; the command gives all")
+
+    def _take_lines(self) -> bool:
+        """Take the rows; tell whether these are all."""
         size, shown = 0, time.monotonic()
         for line in self._process.stdout or ():
             self._lines.append(line)
             size += len(line)
             if size > MOST_BYTES or len(self._lines) >= MOST_ROWS:
-                _end(self._process)
-                self._show("these are the first; the command gives all")
-                return
-            if time.monotonic() - shown > SHOWN_SECONDS:
+                return False
+            if time.monotonic() - shown > SHOWN_SECONDS or len(self._lines) >= self._wanted:
                 shown = time.monotonic()
                 self._show(READING)
-            if len(self._lines) >= self._wanted:
-                self._show(READING)
-                with self._turn:
-                    while len(self._lines) >= self._wanted and not self._is_closed:
-                        self._turn.wait()
-        self._process.wait()
-        self._listener.join()
-        self._show(_reason(self._process, b"".join(self._remarks)))
+            with self._turn:
+                while len(self._lines) >= self._wanted and not self._is_closed:
+                    self._turn.wait()
+        return True
 
     def _show(self, state: str) -> None:
         def show() -> None:
@@ -201,13 +205,15 @@ class Diagnosis:
         """The diagnosis in short."""
         if not (rows := self.rows("diagnosis")):
             return [("diagnosis", self.state)]
-        (row,) = rows
+        row = rows[0]
         counts = f"{row['damages']:,} damage, {row['warnings']:,} warning, {row['notes']:,} note"
         lost = f"{row['messages_lost'] or 0:,} if started, {row['messages_missing']:,} already"
+        soon, gone = row["files_deleted_soon"], row["messages_deleted_soon"]
         return [
             ("start", row["start"]),
             ("checked", f"{row['verdict']}: {counts}"),
             ("lost", f"messages: {lost}"),
+            ("deleted", soon and f"soon: the {soon:,} oldest files, {gone or 0:,} messages"),
             ("next", row["next"]),
         ]
 
@@ -233,7 +239,7 @@ class Diagnosis:
         try:
             document, reason = loads(raw), ""
         except JSONDecodeError:
-            reason = reason or "what it says is no JSON"
+            reason = reason or "it did not write valid JSON"
 
         def take() -> None:
             if process is self._process:

@@ -319,9 +319,8 @@ def _number(row: Row, name: str) -> int:
 
 
 def _words(row: Row) -> str:
-    return ", ".join(
-        f"{name} {value}" for name, value in row.items() if value not in (None, "", [])
-    )
+    texts = {name: " ".join(map(str, v)) if isinstance(v, list) else v for name, v in row.items()}
+    return ", ".join(f"{name} {text}" for name, text in texts.items() if text not in (None, ""))
 
 
 def _record_marks(row: Row) -> Sequence[str]:

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 SAMPLES: Final = 160  # places of the log whose times are read
 
 
-class Glance(NamedTuple):
+class FirstLook(NamedTuple):
     """What is cheap to know."""
 
     lines: list[tuple[str, str]]  # names and sentences
@@ -24,7 +24,7 @@ class Glance(NamedTuple):
     samples: list[tuple[int, int]]  # store time and physical offset of records all over the log
 
 
-def glance(sources: Sources) -> Glance:
+def glance(sources: Sources) -> FirstLook:
     """Look at a store.
 
     Raises:
@@ -39,7 +39,7 @@ def glance(sources: Sources) -> Glance:
     when = "" if newest is None else f", newest message stored {iso_time(newest)}"
     is_told = sources.store.broker_conf is not None
     lines = [
-        ("store", f"{about.path}: {about.recognised_as}, {about.commitlog} log"),
+        ("what it is", f"{about.recognised_as}, {about.commitlog} log"),
         ("release", about.release),
         ("stopped", about.stopped),
         ("commitlog", f"{counted(len(log.segments), 'file')}, {size:,} bytes{when}"),
@@ -47,6 +47,6 @@ def glance(sources: Sources) -> Glance:
     ]
     step = max((log.end - log.start) // SAMPLES, 1)
     heads = filter(None, (log.next_record(at) for at in range(log.start, log.end, step)))
-    return Glance(
+    return FirstLook(
         lines, size, newest, [(one.store_timestamp, one.physical_offset) for one in heads]
     )

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from rmqtool.query.log import Log
     from rmqtool.query.sources import Sources
     from rmqtool.rows import Row
+    from rmqtool.store.record_heads import RecordHead
 
 BLANK: Final = "the blank record"  # how a reason begins where a file ends as it should
 LINE_BYTES: Final = 8  # with the longest field and a value they fit 80 columns
@@ -95,12 +96,21 @@ def places_after(log: Log, physical_offset: int) -> Iterator[int]:
         UnreadablePath: a file may not be read.
     """
     at, header = physical_offset, log.files[-1].entry_header if log.files else 0
-    while (following := log.next_record(max(_end_of(log, at), at + 1))) is not None:
+    while (following := _next_record(log, max(_end_of(log, at), at + 1))) is not None:
         end = _end_of(log, at)
         if at < end and following.physical_offset > end + header:
             yield end
         at = following.physical_offset
         yield at
+
+
+def _next_record(log: Log, physical_offset: int) -> RecordHead | None:
+    """Find the next record, also past a long stretch without one: in the files that follow."""
+    starts = (
+        segment.start for segment in log.segments if physical_offset < segment.start < log.end
+    )
+    heads = (log.next_record(start) for start in (physical_offset, *starts))
+    return next(filter(None, heads), None)
 
 
 def _end_of(log: Log, physical_offset: int) -> int:

@@ -21,8 +21,8 @@ OTHERS: Final = {
     "rocksdbstore": "rocketmq-5.5.0-rocksdb-store",
     "config/rdb": "rocketmq-5.3.3-rocksdb-v2",
 }
-# Of those that read no store, and of one that tests/spark/test_rocksdb.py has.
-NO_STORE: Final = {"completion", "help", "warm_up", "sql"}
+# Of those that read no store, and of two that tests/spark/test_rocksdb.py and tests/browse have.
+NO_STORE: Final = {"completion", "help", "warm_up", "sql", "browse"}
 LINES: Final = (
     "info STORE",
     "doctor STORE --broker-conf CONF",

@@ -10,6 +10,7 @@ from tests.hostile.lines import COMMANDS
 
 OF_SPARK = {"export", "sql"}  # tests/spark/test_hostile.py
 WITHOUT_A_STORE = {"warm-up", "help", "completion"}
+ON_A_TERMINAL = {"browse"}  # tests/browse
 ON_SPARK = {"--engine", "--master", "--verbose"}
 ENDLESS = {"--every", "--follow"}  # tests/cli/test_watching.py, tests/cli/test_follow.py
 # The same in each command that has it: one line is enough.
@@ -17,7 +18,7 @@ SHARED = {
     *("--broker-conf", "--unpack-limit", "--as-user", "--jobs", "--time-zone"),
     *("--columns", "--color", "--quiet"),
 }
-ATTACKED = [name for name in NAMES if name not in OF_SPARK | WITHOUT_A_STORE]
+ATTACKED = [name for name in NAMES if name not in OF_SPARK | WITHOUT_A_STORE | ON_A_TERMINAL]
 
 
 def options(name: str) -> list[Parameter]:
@@ -47,6 +48,6 @@ def test_shared() -> None:
 
 def test_no_other() -> None:
     """What is excused is there."""
-    assert {*NAMES} >= OF_SPARK | WITHOUT_A_STORE
+    assert {*NAMES} >= OF_SPARK | WITHOUT_A_STORE | ON_A_TERMINAL
     known = {spelt for name in NAMES for one in options(name) for spelt in one.spellings}
     assert known >= SHARED | ON_SPARK | ENDLESS

@@ -48,7 +48,7 @@ VERSION: Final = flag(
 CONTENTS: Final[Mapping[str, Mapping[str, str]]] = {
     "Inspect": {
         "doctor": "Diagnose a store: what is wrong, what it costs, which command to run next.",
-        "browse": "Look around in a store on the terminal: map, topics, messages, damage.",
+        "browse": "Look around in a store: map, topics, messages, damage.",
         "info": "Show a store at a glance: its content, its writer, how it was left.",
         "dump": "Print any file of a store as it is: rows, or annotated bytes.",
         "query": "Find a message by ID, key, offset or time, verified and explained.",

@@ -54,7 +54,7 @@ class Browse(Command):
         from rmqtool.browse.app import Browser, browse
         from rmqtool.render.sink import standard_output
 
-        program = (sys.executable, "-c", PROGRAM.format([path for path in sys.path if path]))
+        program = (sys.executable, "-P", "-c", PROGRAM.format([path for path in sys.path if path]))
         left = browse(Browser(program, self.store, self.broker_conf))
         standard_output().write_lines(left.lines)
         return left.code
