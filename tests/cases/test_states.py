@@ -71,7 +71,7 @@ def test_queue_offsets_too_low(store: Broken) -> None:
     (left,) = plan.left
     assert ("CQ-SHIFT", True) == (str(left.code), "do not rebuild it" in left.why)
     (finding,) = store.findings()
-    assert "do not rebuild this queue, as 9 messages would be out of reach" in finding.repair
+    assert "do not rebuild this queue, because 9 messages would be out of reach" in finding.repair
     files = traces(store.root)
     with pytest.raises(NotSound, match="9 messages of topic traffic-orders queue 1 would be out"):
         rebuild.consume_queues(store.root, in_place=True, broker_conf=store.conf)

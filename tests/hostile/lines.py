@@ -33,6 +33,7 @@ LOOK: Final = (
     ("info", "--section", "segments", "--format", "table", "--output", "{work}/info"),
     ("doctor",), ("doctor", "--format", "json"), ("doctor", ARCHIVE),
     ("doctor", "--at", "2030-01-01"), ("startup", "--at", "2030-01-01"),
+    ("doctor", "--lang", "zh", "--format", "table"),
     ("doctor", "--broker-version", "4.9.3", "--output", "{work}/doctor", "--format", "table"),
     ("dump", "--body", "text", "--format", "jsonl"), ("dump", "--as", "all", "--format", "jsonl"),
     ("dump", "--hex", "--limit", "500"), ("dump", "--tail", "20", "--fillers"),

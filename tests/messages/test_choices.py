@@ -86,7 +86,7 @@ def test_no_expression(tmp_path: Path) -> None:
         extract(store, where="a ===")
     with pytest.raises(UsageError, match="cannot be combined with --dead-letters"):
         extract(store, undecided=True, dead_letters="g")
-    with pytest.raises(UsageError, match="more"):
+    with pytest.raises(UsageError, match="includes the messages"):
         extract(store, undecided=True, pending=True)
 
 

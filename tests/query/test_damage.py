@@ -241,7 +241,7 @@ def test_times_without_one_queue(tmp_path: Path) -> None:
     with Lookup(open_store(store, broker_conf(name)), jobs=1) as lookup:
         found, unknown = map(lookup.find, requests)
     assert expected == places(found.rows) != []
-    assert "this is what its records say" in found.problem
+    assert "this comes from its records" in found.problem
     assert (None, []) == (unknown.rows, [one for one in unknown.trail.searched if "log" in one])
 
 

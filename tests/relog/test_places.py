@@ -126,7 +126,7 @@ def test_refused(tmp_path: Path) -> None:
         PackedPlaces(150, 0).place(np.full((fields.ROWS, 3), 143, np.int64))
     with pytest.raises(UsageError, match="give the size that the files had"):
         rebuilt(store, segment_size=50_000, positions=Positions.KEEP)
-    with pytest.raises(UsageError, match="no address"):
+    with pytest.raises(UsageError, match="not an address"):
         host_of("broker-a")
     assert {"store"} == {path.name for path in tmp_path.iterdir()}
     rebuilt(store)
