@@ -32,6 +32,7 @@ echo '{OPERATOR} ALL=(ALL) NOPASSWD: ALL' > /etc/sudoers.d/{OPERATOR}
 chown -R {OPERATOR} {CLONE}
 """
 ENTER: Final = """
+mount --bind "$0" "$0"  # a root of mounts, so that tests can have namespaces of their own
 mount -t proc proc "$0/proc"
 mkdir -p "$0/dev/shm" "$0/dev/pts"
 mount -t tmpfs -o mode=1777 shm "$0/dev/shm"
