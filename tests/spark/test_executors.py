@@ -118,8 +118,8 @@ def test_without_numba(where: str, request: pytest.FixtureRequest, tmp_path: Pat
     said = f"{done.stdout}{done.stderr}"  # spark-submit brings them together
     (line,) = (one for one in said.splitlines() if "rmqtool.errors" in one)
     assert line == (
-        "rmqtool.errors.EngineMissing: what the Python of the executors needs (numba, orjson) is "
-        "missing; install it with: pip install . in a clone of rmqtool, by that Python "
+        "rmqtool.errors.EngineMissing: the packages that the executors' Python needs (numba, "
+        "orjson) is missing; install it with: pip install . in a clone of rmqtool, by that Python "
         "(see PYSPARK_PYTHON)"
     )
     assert "PythonException" not in said
