@@ -103,12 +103,16 @@ def test_asked(
 
 
 def test_costs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What is measured is read again; each function is a line."""
+    """What is measured is read again; each function is a line, and those of other files stay."""
     monkeypatch.setattr(tiers, "COSTS", tmp_path / "costs.tsv")
-    tiers.write({"b::two[1]": 1.0, "b::two[2]": 2.0, "b::one": 0.5, "b::nothing": 0.001})
     tiers.costs.cache_clear()
     try:
-        assert {"b::one": Cost(1, 0.5), "b::two": Cost(2, 3.0)} == tiers.costs()
+        tiers.write({"a::other": 4.0, "b::gone": 1.0})
+        tiers.costs.cache_clear()
+        tiers.write({"b::two[1]": 1.0, "b::two[2]": 2.0, "b::one": 0.5, "b::nothing": 0.001})
+        tiers.costs.cache_clear()
+        found = {"a::other": Cost(1, 4.0), "b::one": Cost(1, 0.5), "b::two": Cost(2, 3.0)}
+        assert found == tiers.costs()
     finally:
         tiers.costs.cache_clear()
 

@@ -12,7 +12,7 @@ fixture, damage, release and command is in one case at least, of the function th
 A function of which a single case takes long is left out, and counted.
 
 `costs.tsv` has what each function takes; what is not in it costs next to nothing, or is new.
-`pytest --costs`, on a machine that does nothing else, writes it.
+`pytest --costs`, on a machine that does nothing else, writes it, or the lines of a room.
 """
 
 from __future__ import annotations
@@ -191,16 +191,17 @@ class Measured:
 
 
 def write(seconds: Mapping[str, float]) -> None:
-    """Write what each function takes.
+    """Write what each function takes; what is known of other files stays.
 
     Args:
         seconds: of each case, by its name.
     """
     cases = Counter(map(function, seconds))
+    files = {name.partition("::")[0] for name in cases}
+    others = {name: one for name, one in costs().items() if name.partition("::")[0] not in files}
     total: defaultdict[str, float] = defaultdict(float)
     for name, one in seconds.items():
         total[function(name)] += one
-    lines = [
-        f"{name}\t{cases[name]}\t{took:.2f}" for name, took in total.items() if took > MENTIONED
-    ]
+    taken = {name: Cost(cases[name], took) for name, took in total.items() if took > MENTIONED}
+    lines = [f"{name}\t{one.cases}\t{one.seconds:.2f}" for name, one in (others | taken).items()]
     COSTS.write_text("".join(f"{line}\n" for line in sorted(lines)), encoding="utf-8")
