@@ -348,8 +348,6 @@ class Browser(App[Ending]):
 
     def on_mount(self) -> None:
         """Show the overview."""
-        for number in (signal.SIGTERM, signal.SIGHUP):
-            signal.signal(number, lambda number, _: self._action_leave(128 + number))
         self.set_interval(TICK, self._tick)
         self.push_screen(OverviewScreen(self, self.pages.overview()))
 
@@ -379,7 +377,7 @@ class Browser(App[Ending]):
 
     # keys
 
-    def _action_leave(self, code: int) -> None:
+    def action_leave(self, code: int) -> None:  # noqa: D102 - see `HELP`
         self.exit(Ending(code))
 
     def _action_extract(self) -> None:
@@ -482,6 +480,8 @@ def browse(browser: Browser) -> Ending:
     Raises:
         Exception: there is a bug.
     """
+    for number in (signal.SIGTERM, signal.SIGHUP):  # whoever runs this puts the others back
+        signal.signal(number, lambda number, _: browser.action_leave(128 + number))
     left = browser.run()
     browser.diagnosis.forget()
     browser.reader.leave()

@@ -9,8 +9,10 @@ from pathlib import Path
 from typing import Final
 
 import pytest
+from textual.events import MouseScrollDown
 
 from rmqtool.browse.pages import extract_lines
+from rmqtool.browse.table import RowTable
 from rmqtool.cli.main import main
 from tests.browse.driver import Driver, drive
 from tests.browse.test_screens import TOUR, rows
@@ -157,6 +159,24 @@ def test_filter() -> None:
         tags = {row["tags"] for row in found if not row["code"]}  # damage is shown, too
         assert {"TagB"} == tags
         assert "--topic traffic-orders --queue 0 --tag TagB" in driver.screen.sheet.line
+
+    drive(TOUR, script)
+
+
+def test_mouse() -> None:
+    """A click goes to a row, a second one opens it; the wheel turns."""
+
+    async def script(driver: Driver) -> None:
+        await driver.press("l")
+        await driver.pilot.click(RowTable, offset=(10, 4))
+        assert 3 == driver.screen.table.cursor
+        await driver.pilot.click(RowTable, offset=(10, 4))
+        await driver.settle()
+        assert driver.screen.sheet.title.startswith("message at ")
+        before = driver.text
+        await driver.pilot._post_mouse_events([MouseScrollDown], RowTable, (10, 4))  # noqa: SLF001 - no other way
+        await driver.pilot.pause(0.5)
+        assert before != driver.text
 
     drive(TOUR, script)
 

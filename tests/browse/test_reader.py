@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import shutil
 from pathlib import Path
 from threading import Event
 
@@ -16,6 +17,7 @@ from rmqtool.query.lookup import Lookup
 from tests.browse.driver import CHILD, Driver, drive
 from tests.browse.test_screens import TOUR, rows
 from tests.s3_server import s3_server
+from tests.stores import fixture_store
 
 
 def test_search_is_left(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -103,3 +105,20 @@ def test_bucket(tmp_path: Path) -> None:
         drive(store, script)
     assert seen[str(TOUR)] == seen[uri]
     assert 10 == len(seen[uri])
+
+
+def test_read_again(tmp_path: Path) -> None:
+    """`r` opens the store again: what came meanwhile is there."""
+    store = fixture_store("rocketmq-4.9.3-traffic", tmp_path)
+
+    async def script(driver: Driver) -> None:
+        await driver.press("t")
+        before = driver.screen.sheet.source.count
+        queues = store / "consumequeue"
+        shutil.copytree(queues / "traffic-retry", queues / "traffic-new")
+        await driver.press("r")
+        assert "overview" == driver.screen.sheet.title
+        await driver.press("t")
+        assert before + 1 == driver.screen.sheet.source.count
+
+    drive(store, script)
