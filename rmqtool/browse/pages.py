@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 from rmqtool.browse.commands import Commander, CommandRows, Diagnosis
@@ -37,6 +37,7 @@ NEXT_BODY: Final = dict(zip(BODIES, (*BODIES[1:], BODIES[0]), strict=True))
 IN_BYTES: Final = ("position", "hex", "field", "value", "code")
 IN_TOPICS: Final = ("topic", "messages", "message_bytes", "size", "queues")
 IN_GROUPS: Final = ("group", "lag", "topic", "queues", "expired", "ahead", "retries")
+IN_FILES: Final = ("view", "meaning")
 IN_FINDINGS: Final = ("severity", "code", "message", "path", "position")
 IN_FILTERED: Final = (
     *("topic", "queue_id", "queue_offset", "store_time", "physical_offset", "tags", "keys"),
@@ -97,9 +98,8 @@ class Pages:
 
     def log(self, physical_offset: int | None = 0) -> Sheet:
         """Records of the log, around a place; None is its end."""
-        words = (
-            ("--tail", "256") if physical_offset is None else ("--offsets", f"{physical_offset}:")
-        )
+        at_end = ("--tail", "256")
+        words = at_end if physical_offset is None else ("--offsets", f"{physical_offset}:")
         source = LogRecords(self._reader, physical_offset)
         sheet = self._messages(Sheet("log", self._line("dump", *words), source))
         sheet.begins = lambda: source.first_row
@@ -188,7 +188,7 @@ class Pages:
 
     def messages(self, topic: str, queue_id: int | None = None, queue_offset: int = 0) -> Sheet:
         """The messages of a queue, from a place on, or of all queues of a topic."""
-        chosen = _queue_marks({"topic": topic, "queue_id": queue_id})
+        chosen = _of_queue(topic, queue_id)
         title = f"messages of {topic}" + ("" if queue_id is None else f", queue {queue_id}")
         source = QueueMessages(self._reader, topic, queue_id)
         sheet = self._messages(Sheet(title, self._line("dump", *chosen), source))
@@ -199,7 +199,7 @@ class Pages:
         """Messages of a queue, or of all, with a tag or with NAME=VALUE among their properties."""
         chosen: Sequence[str] = ()
         if isinstance(source, QueueMessages):
-            chosen = _queue_marks({"topic": source.topic, "queue_id": source.queue_id})
+            chosen = _of_queue(source.topic, source.queue_id)
         words = (*chosen, "--where-property" if "=" in text else "--tag", text)
         return self._messages(self._rows(f"messages with {text}", IN_FILTERED, "dump", *words))
 
@@ -277,8 +277,7 @@ class Pages:
         """Messages that are lost, with the evidence for each."""
         source = ListRows(LOST_MESSAGES.shown, self._diagnosis.rows("lost_messages"))
         sheet = self._diagnosed("lost messages", source, self.lost)
-        sheet.bytes_of = lambda row: self._bytes_of({**row, "severity": "damage"})
-        return sheet
+        return replace(sheet, bytes_of=lambda row: self._bytes_of({**row, "severity": "damage"}))
 
     # other files
 
@@ -289,12 +288,10 @@ class Pages:
             words = [view.word for view in views_of(lookup.store, EVERYTHING)]
             kinds = {VIEWS[word].branch for word in words}
             words += [word for word in (*sorted(PARTS), *PENDING) if VIEWS[word].branch in kinds]
-            return [
-                {"view": word, "meaning": VIEWS[word].table.meaning}
-                for word in dict.fromkeys(words)
-            ]
+            rows = ((word, VIEWS[word].table.meaning) for word in dict.fromkeys(words))
+            return [dict(zip(IN_FILES, row, strict=True)) for row in rows]
 
-        source = ListRows(("view", "meaning"))
+        source = ListRows(IN_FILES)
         self._reader.ask(look, source.take, source.end)
         sheet = Sheet("files", self._line("dump", "--as", "all"), source, has_names=True)
         sheet.opens = lambda row: self._dumped(str(row["view"]))
@@ -330,8 +327,11 @@ def _record_marks(row: Row) -> Sequence[str]:
 
 
 def _queue_marks(row: Row) -> Sequence[str]:
-    chosen = ("--topic", str(row["topic"]))
-    return chosen if row.get("queue_id") is None else (*chosen, "--queue", str(row["queue_id"]))
+    return _of_queue(row["topic"], row.get("queue_id"))
+
+
+def _of_queue(topic: object, queue_id: object) -> Sequence[str]:
+    return ("--topic", str(topic), *([] if queue_id is None else ["--queue", str(queue_id)]))
 
 
 def extract_lines(commander: Commander, marked: Iterable[Sequence[str]]) -> list[str]:

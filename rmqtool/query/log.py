@@ -83,6 +83,7 @@ class NoRecord(NamedTuple):
     physical_offset: int  # that was asked for
     reason: str  # one phrase
     segment: Segment | None = None  # the file that holds the offset; None when none does
+    is_blank: bool = False  # whether the record that closes the file begins there
 
 
 class Log:
@@ -181,7 +182,7 @@ class Log:
         raw = file.read_at(position, FIRST_READ)
         head = head_of(raw, 0, physical_offset)
         if head is None:
-            return NoRecord(physical_offset, _what_is_here(raw, physical_offset), segment)
+            return _no_record(raw, physical_offset, segment)
         if head.end > segment.end:
             reason = f"a size of {head.size} reaches past the end of its file"
             return NoRecord(physical_offset, reason, segment)
@@ -278,13 +279,19 @@ class Log:
         return current
 
 
-def _what_is_here(raw: bytes, physical_offset: int) -> str:
-    """Say what lies where no record does."""
-    if len(raw) < SMALLEST_RECORD and not any(raw):
-        return "the file ends here"
+def _no_record(raw: bytes, physical_offset: int, segment: Segment) -> NoRecord:
+    """Say what is where no record is."""
     size, magic = BLANK.packer.unpack_from(raw.ljust(END_FILE_MIN_BLANK_LENGTH, b"\0"))
     if magic == BLANK_MAGIC_CODE:
-        return f"the blank record that closes the file, {size:,} bytes"
+        reason = f"the blank record that closes the file, {size:,} bytes"
+        return NoRecord(physical_offset, reason, segment, is_blank=True)
+    return NoRecord(physical_offset, _what_is_here(raw, physical_offset, size, magic), segment)
+
+
+def _what_is_here(raw: bytes, physical_offset: int, size: int, magic: int) -> str:
+    """Say what is where neither a record nor a blank is."""
+    if len(raw) < SMALLEST_RECORD and not any(raw):
+        return "the file ends here"
     if not any(raw[:SMALLEST_RECORD]):
         return "zeros: unused space"
     from rmqtool.store.record_heads import MESSAGE_MAGIC_CODES

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from rmqtool.rows import Row
     from rmqtool.store.record_heads import RecordHead
 
-BLANK: Final = "the blank record"  # how a reason begins where a file ends as it should
+PLACE: Final = ("topic", "queue_id", "queue_offset")
 LINE_BYTES: Final = 8  # with the longest field and a value they fit 80 columns
 LARGEST_BODY: Final = 256 << 10  # bytes; a command shows more
 
@@ -132,7 +132,7 @@ def log_row(sources: Sources, place: int, following: int | None) -> Row:
         "physical_offset": place,
         "size": None if following is None else following - place,
         "note": record.reason,
-        "severity": None if record.reason.startswith(BLANK) else "damage",
+        "severity": None if record.is_blank else "damage",
     }
 
 
@@ -142,7 +142,7 @@ def queue_row(sources: Sources, topic: str, queue_id: int, queue_offset: int) ->
     Raises:
         UnreadablePath: a file may not be read.
     """
-    place = {"topic": topic, "queue_id": queue_id, "queue_offset": queue_offset}
+    place = dict(zip(PLACE, (topic, queue_id, queue_offset), strict=True))
     queue = sources.queue(topic, queue_id)
     unit = queue.units.find(queue_offset) if queue is not None else None
     if unit is None or unit.unit is None:

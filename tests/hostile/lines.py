@@ -118,6 +118,7 @@ MEND: Final = (
     ("rebuild-index", "--check", "--broker-version", "5.5.0"),
     ("rebuild-index", "--dry-run", "--as", "files", "--time-zone", "Europe/Berlin"),
     ("repair",), ("repair", "--bridge-missing", "--format", "jsonl"),
+    ("repair", "--set-offset", "{group}=last"),
     ("repair", "--dry-run", "--clamp-offsets", "--fast-start", "--broker-version", "4.9.3"),
     ("repair", "--output", "{work}/copy", "--quarantine", "{work}/quarantine"),
     ("repair", "--from", "{replica}"), ("repair", "--from", ARCHIVE, "--reset-config"),
