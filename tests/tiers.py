@@ -33,8 +33,8 @@ CI: Final = "ci"
 NEED_MORE: Final = frozenset({"spark", "broker", "browser", "all_variants"})
 QUICK_SECONDS: Final = 0.2  # of all cases of a function of the quick tier
 MENTIONED: Final = 0.05  # less is not kept
-LONG_SECONDS: Final = 6.0  # of one case: left to CI
-SAMPLE_SECONDS: Final = 0.4  # of all cases of a function in the sample, if it has several
+LONG_SECONDS: Final = 5.0  # of one case: left to CI
+SAMPLE_SECONDS: Final = 0.3  # of all cases of a function in the sample, if it has several
 EACH_VALUE: Final = frozenset({"fixture", "damage", "version", "release", "scenario", "command"})
 
 

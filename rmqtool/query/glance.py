@@ -39,7 +39,7 @@ def glance(sources: Sources) -> FirstLook:
     when = "" if newest is None else f", newest message stored {iso_time(newest)}"
     is_told = sources.store.broker_conf is not None
     lines = [
-        ("what it is", f"{about.recognised_as}, {about.commitlog} log"),
+        ("kind", f"{about.recognised_as}, {about.commitlog} log"),
         ("release", about.release),
         ("stopped", about.stopped),
         ("commitlog", f"{counted(len(log.segments), 'file')}, {size:,} bytes{when}"),
