@@ -121,7 +121,7 @@ class Facts:
     sections: Mapping[str, Sequence[Any]]  # rows of the overview, by section
     lost: Sequence[Mapping[str, Any]] = ()  # rows of `tables/lost_messages.py`
     messages_lost: int = 0  # already, whatever a start does
-    prediction: Prediction | None = None  # of a start; None where none can be predicted
+    prediction: Prediction | None = None  # of a start, where something was found
     evidence: Evidence | None = None  # digests of all files, where they are wanted
 
 

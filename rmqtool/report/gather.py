@@ -78,9 +78,7 @@ def gather(options: ValidateOptions, watch: Callable[[int], None] = lambda _: No
         run = validate(options, watch, looker)
         findings = list(run)
         prediction = _predicted(survey.store, run, options.broker_version)
-        account = LossAccount()
-        if prediction is not None and may_have_lost(run.summary.codes):
-            account = counted_by(prediction) or account
+        account = (counted_by(prediction) if prediction else None) or LossAccount()
         lost = lost_messages(survey.store, findings, account.numbers)
         sections = {name: SECTIONS[name](survey) for name in SHOWN_SECTIONS}
     facts = _facts(run, findings, looker, sections, account.numbers)
@@ -88,11 +86,11 @@ def gather(options: ValidateOptions, watch: Callable[[int], None] = lambda _: No
 
 
 def _predicted(store: Store, run: Findings, version: str | None) -> Prediction | None:
-    """Predict a start; of a damaged store by all of its log. None where none can be predicted."""
-    if store.asked.kind is not ArtefactKind.STORE:
+    """Predict a start of a store with findings, which takes long; None where it is not needed."""
+    if store.asked.kind is not ArtefactKind.STORE or not may_have_lost(run.summary.codes):
         return None
     try:
-        return predict(store, version, reads_all=may_have_lost(run.summary.codes))
+        return predict(store, version, reads_all=True)
     except RmqtoolError:
         return None
 

@@ -18,10 +18,12 @@ from rmqtool.errors import UnreadablePath
 from rmqtool.report.facts import Facts
 from rmqtool.report.facts import evidence as take_down
 from rmqtool.report.gather import LONGEST_MS, MOST_STEPS, Looker, gather, grid_of
+from rmqtool.report.page import page
 from rmqtool.store.segment import SegmentPart
 from rmqtool.store.tree import open_store
 from tests.evidence import Evidence
 from tests.stores import fixture_store
+from tests.tour import TOUR
 
 LONG = st.integers(1, 2**63 - 1)
 
@@ -141,3 +143,20 @@ def test_evidence(tmp_path: Path) -> None:
     assert digests == {one.path: (one.size, one.sha256) for one in found.files}
     assert "rmqtool report 'a store'" == found.made.command
     assert all((found.made.user, found.made.host, found.made.version, found.made.zone))
+
+
+def test_first_screen(tmp_path: Path) -> None:
+    """What is lost and what a start costs is counted where something was found, as doctor does."""
+    sound = gather(ValidateOptions(str(fixture_store("rocketmq-5.3.3-traffic", tmp_path))))
+    assert (None, 0) == (sound.prediction, sound.messages_lost)
+    assert "rmqtool doctor" in page(sound, 0, "1.0.0")
+    hurt = gather(ValidateOptions(str(TOUR)))
+    assert hurt.prediction is not None
+    assert (4, 820, 120) == (
+        hurt.messages_lost, hurt.prediction.lost.messages, hurt.prediction.unreachable
+    )  # fmt: skip
+    assert 280 + 3 == sum(one.missing for one in hurt.coverage)  # the fourth is of the 280
+    drawn = page(hurt, 0, "1.0.0")
+    for text in ("messages already lost", "940", "messages that a start costs", "rmqtool doctor"):
+        assert text in drawn
+    assert drawn.index('id="map"') < drawn.index('id="lost"')
