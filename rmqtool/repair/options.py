@@ -28,6 +28,11 @@ class RepairOptions:
         """Refuse what cannot be meant, before any file is opened."""
         if self.broker_version is not None:
             Version.parse(self.broker_version)
+        if self.set_offset:
+            from rmqtool.repair.state.set_offsets import OffsetChange  # few ask for it
+
+            for text in self.set_offset:
+                OffsetChange.parse(text)
 
     @property
     def words(self) -> list[str]:

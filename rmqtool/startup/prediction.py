@@ -198,6 +198,12 @@ class Prediction:
         return bool(lost or self.unreachable or self.misdelivered.messages)
 
     @property
+    def messages_costed(self) -> int:
+        """Messages that consumers do not get after the start, or not where they look for them."""
+        losses = (self.lost, self.misdelivered, self.unrouted, self.light)
+        return sum(one.messages for one in losses) + self.unreachable + self.timers_lost
+
+    @property
     def costs(self) -> bool:
         """Whether the start costs anything: messages, a route to them, or what comes twice."""
         return self.loses or bool(self.unrouted.messages or self.further or self.unread)

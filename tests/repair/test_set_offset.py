@@ -80,6 +80,28 @@ def test_refused(
     assert whole == snapshot(store)
 
 
+@pytest.mark.parametrize(
+    ("text", "change", "code"),
+    [
+        ('{"offsetTable":[]}', f"new@{TOPIC}=first", 2),
+        (f'{{"offsetTable":{{"{TOPIC}@g":{{"x":1,"0":"y"}}}}}}', f"g@{TOPIC}=first", 0),
+        (f'{{"offsetTable":{{"{TOPIC}@g":{{"0":"y"}}}}}}', "new=like:g", 2),
+        (f'{{"offsetTable":{{"{TOPIC}@g":7}}}}', f"g@{TOPIC}=last", 2),
+        (f'{{"offsetTable":{{"{TOPIC}@g":{{"0":1}}}}}}', f"g@{TOPIC}:2=first", 0),
+    ],
+)
+def test_odd_table(text: str, change: str, code: int, tmp_path: Path) -> None:
+    """A table that no broker wrote is refused, or set as far as it is one; never a bug."""
+    store = fixture_store(NAME, tmp_path)
+    for name in ("consumerOffset.json", "consumerOffset.json.bak"):
+        (store / "config" / name).write_text(text)
+    assert code == repaired(store, change)
+    if code == 0:
+        queues = offsets(store)[f"{TOPIC}@g"]
+        asked = ["2"] if ":2=" in change else ["0", "1", "2", "3"]
+        assert [0] * len(asked) == [queues[one] for one in asked]
+
+
 def test_in_rocksdb(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     """Offsets that are in RocksDB are not set, and that is said."""
     store = fixture_store("rocketmq-5.5.0-rocksdb-store", tmp_path)

@@ -72,6 +72,8 @@ def set_offsets(
         UsageError: a group, topic or queue is not there, or an offset is outside of its queue.
     """
     table = document.setdefault("offsetTable", {})
+    if not isinstance(table, dict):
+        raise UsageError(option=OPTION, reason="offsetTable of consumerOffset.json is not a table")
     said: list[str] = []
     with Sources(store) as sources:
         for change in changes:
@@ -92,12 +94,16 @@ def _places(
     for key, offsets in sorted(table.items()):
         topic, at, whose = key.partition("@")
         if at and whose == group and change.topic in {None, topic} and isinstance(offsets, dict):
-            yield from ((topic, int(one)) for one in offsets if _is_asked(change, int(one)))
-    is_new = change.topic is not None and f"{change.topic}@{group}" not in table
-    if is_new and change.to != NONE and not change.to.startswith(LIKE):
-        for queue in sources.queues_of(change.topic or ""):
-            if _is_asked(change, queue.units.queue_id):
-                yield change.topic or "", queue.units.queue_id
+            numbers = {int(one) for one in offsets if one.isdecimal()}
+            yield from ((topic, one) for one in sorted(numbers) if _is_asked(change, one))
+    if change.topic is None or change.to == NONE or change.to.startswith(LIKE):
+        return
+    known = table.get(f"{change.topic}@{group}")
+    for queue in sources.queues_of(change.topic):  # a group has no offset of a queue it never read
+        number = queue.units.queue_id
+        is_new = not isinstance(known, dict) or str(number) not in known
+        if is_new and _is_asked(change, number):
+            yield change.topic, number
 
 
 def _is_asked(change: OffsetChange, queue_id: int) -> bool:
@@ -114,6 +120,9 @@ def _set_one(
     """Change the offset of one queue; say what it was and is."""
     topic, queue_id = place
     own = table.setdefault(f"{topic}@{change.group}", {})
+    if not isinstance(own, dict):
+        reason = f"{change.text!r}: the offsets of {change.group} on {topic} are not a table"
+        raise UsageError(option=OPTION, reason=reason)
     before = own.get(str(queue_id))
     now = _wanted(change, table, place, ends, sources)
     if now is None:
@@ -140,8 +149,11 @@ def _wanted(
     if change.to == NONE:
         return None
     if change.to.startswith(LIKE):
-        other: int = table[f"{topic}@{change.to.removeprefix(LIKE)}"][str(queue_id)]
-        return other
+        other = table[f"{topic}@{change.to.removeprefix(LIKE)}"][str(queue_id)]
+        if type(other) is int:
+            return other
+        reason = f"{change.text!r}: {other!r} of queue {queue_id} of {topic} is not an offset"
+        raise UsageError(option=OPTION, reason=reason)
     known = ends.of(topic, queue_id)
     if known is None:
         reason = f"{change.text!r}: it is not known where queue {queue_id} of {topic} ends"
