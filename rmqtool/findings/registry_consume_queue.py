@@ -9,7 +9,6 @@ from rmqtool.findings.catalogue import (
     DUMP,
     INFO,
     NOTE,
-    REBUILD_CQ,
     REPAIR,
     STARTUP,
     WARNING,
@@ -143,8 +142,8 @@ CQ_EXTRA: Final = Code(
     Owner.PERSON,
     meaning="a unit points to a record that belongs into no queue, or into another one",
     consequence="consumers get a message that was not meant for them",
-    remedy="rebuild the queue",
-    command=REBUILD_CQ,
+    remedy="decide by hand: a rebuild drops the unit, and a message whose sysFlag was damaged",
+    command=DUMP,
 )
 CQ_LMQ: Final = Code(
     "CQ-LMQ",
