@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from rmqtool.check.report import Account
     from rmqtool.findings.finding import Finding
     from rmqtool.queues.discovery import Queues
+    from rmqtool.queues.short import ShortQueues
     from rmqtool.queues.units import QueueUnits
     from rmqtool.store.place import Place
     from rmqtool.store.queues import QueueFiles
@@ -89,6 +90,7 @@ class Inspection:
     _units: dict[str, dict[QueueName, QueueUnits]] = field(default_factory=dict)
     _names: dict[str, frozenset[str]] = field(default_factory=dict)
     _pending: deque[Finding] = field(default_factory=deque)
+    _short: list[ShortQueues] = field(default_factory=list)  # none until they are asked for
 
     def of_scope(self, scope: CheckScope) -> Inspection:
         """Give the same, with what is settled by now; both take note in the same place."""
@@ -147,6 +149,17 @@ class Inspection:
         """Take note, once, of something that is not looked at."""
         if (what, why) not in self.account.left_out:
             self.account.left_out.append((what, why))
+
+    def short_queues(self) -> ShortQueues:
+        """Give the short consume queues in files, read once."""
+        if not self._short:
+            from rmqtool.queues.short import NO_QUEUES, short_queues
+
+            try:
+                self._short.append(short_queues(self.queues.files.family, self.options.topic))
+            except UnreadablePath:  # the listing of the queues says so
+                self._short.append(NO_QUEUES)
+        return self._short[0]
 
     def family(self, name: str) -> dict[QueueName, QueueFiles]:
         """Give the queues of one family that holds no units, listed once.

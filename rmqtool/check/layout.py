@@ -53,12 +53,15 @@ def check(inspection: Inspection) -> Iterator[Finding]:
             yield from mapped_files(inspection, getattr(store, name), is_log=name in LOGS)
         except UnreadablePath as error:
             yield inspection.unread(inspection.path_of(error.path), error)
+    short = inspection.short_queues().rows
     for queues in (
         inspection.units("queues"),
         inspection.units("batch_queues"),
         inspection.family("ext_queues"),
     ):
         for queue in queues.values():
+            if queue.path in short:  # nothing is odd there
+                continue
             files = inspection.files_of(queue)
             if files is not None and (files.oddities or _is_misnamed(files)):
                 yield from of_queue(mapped_files(inspection, files), queue.topic, queue.queue_id)

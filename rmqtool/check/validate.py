@@ -44,7 +44,7 @@ from rmqtool.findings.finding import At, finding
 from rmqtool.findings.registry_layout import FS_OWNER
 from rmqtool.machine import announce
 from rmqtool.queues.discovery import Queues
-from rmqtool.store.access import held, owner_name, user_named, usual_user
+from rmqtool.store.access import Holdings, owner_name, user_named
 from rmqtool.store.artefact import ArtefactKind
 from rmqtool.store.record_heads import LogReader
 from rmqtool.store.refused import refused_reads
@@ -486,16 +486,14 @@ def check(inspection: Inspection) -> Iterator[Finding]:
     store, name = inspection.store, inspection.options.as_user
     if store.asked.kind is not ArtefactKind.STORE:
         return
-    everything = held(store)
-    usual = usual_user(everything)
+    holdings = Holdings(store, inspection.short_queues())
+    usual = holdings.usual_user()
     user = usual if name is None else user_named(name)
     if user is None or usual is None:
         return
     reported: dict[str, tuple[int, bool]] = {}
-    for one in everything:
+    for one in holdings.chosen(lambda one: one.owner != usual.uid or not one.allows(user)):
         verdict = one.owner, one.allows(user)
-        if verdict == (usual.uid, True):
-            continue
         if reported.get(_reported_above(one.path, reported)) != verdict:
             reported[one.path] = verdict
             yield _finding(one, user, usual)

@@ -7,7 +7,7 @@ of batch queues have no such place; their runs are in log order.
 from __future__ import annotations
 
 import enum
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import repeat
 from typing import TYPE_CHECKING, Final
 
@@ -67,6 +67,24 @@ class QueueRun:
         """Where the record of the last unit lies."""
         return self.ends[1] if self.ends else last_offset(self.units)
 
+    def parts(self, is_kept: npt.NDArray[np.bool_]) -> Iterator[QueueRun]:
+        """Yield what is left of it without some units, none of which are left out.
+
+        Args:
+            is_kept: bool, shape (count,).
+        """
+        size = len(self.units) // max(self.count, 1)
+        rows = np.flatnonzero(is_kept)
+        for group in np.split(rows, np.flatnonzero(np.diff(rows) != 1) + 1) if rows.size else ():
+            first, end = int(group[0]), int(group[-1]) + 1
+            yield replace(
+                self,
+                queue_offset=self.queue_offset + first,
+                units=self.units[first * size : end * size],
+                count=end - first,
+                times=self.times[first:end],
+            )
+
 
 @dataclass(frozen=True, slots=True)
 class QueueRuns:
@@ -121,6 +139,25 @@ class QueueRuns:
                 times,
                 None if is_here else ends,
             )
+
+    def chosen(self, is_chosen: npt.NDArray[np.bool_]) -> QueueRuns:
+        """Give some of these runs, none of whose units are left out, in the same order.
+
+        Args:
+            is_chosen: bool, shape (runs,).
+        """
+        count = np.where(is_chosen, self.count, 0)
+        rows = np.repeat(is_chosen, self.count)
+        return replace(
+            self,
+            units=self.units[rows],
+            queue=self.queue[is_chosen],
+            queue_offset=self.queue_offset[is_chosen],
+            first=(np.cumsum(count) - count)[is_chosen],
+            count=self.count[is_chosen],
+            store_timestamp=self.store_timestamp[is_chosen],
+            times=self.times[rows] if len(self.times) else self.times,
+        )
 
     def followed_by(self, other: QueueRuns) -> QueueRuns:
         """Give these runs and then others of the same kind; a queue may be in both."""

@@ -22,7 +22,7 @@ from rmqtool.query.lost import lost_messages
 from rmqtool.repair.planning import examine
 from rmqtool.startup.account import counted_by
 from rmqtool.startup.start import predict
-from rmqtool.store.access import held, owner_name, user_named, usual_user
+from rmqtool.store.access import Holdings, owner_name, user_named
 from rmqtool.store.artefact import ArtefactKind
 from rmqtool.store.lengths import wrong_lengths
 from rmqtool.store.tree import open_store
@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from rmqtool.repair.options import RepairOptions
     from rmqtool.repair.plans import Plan
     from rmqtool.startup.prediction import Prediction
+    from rmqtool.store.access import User
     from rmqtool.store.lengths import WrongLength
     from rmqtool.store.tree import Store
 
@@ -225,15 +226,19 @@ def host_of(store: Store, as_user: str | None = None) -> Host | None:
     place = min(disks, key=lambda one: disks[one].f_bavail * disks[one].f_frsize)
     fullest = disks[place]
     taken = fullest.f_blocks - fullest.f_bfree
-    everything = held(store)
-    broker = usual_user(everything) if as_user is None else user_named(as_user)
+    holdings = Holdings(store)
+    broker = holdings.usual_user() if as_user is None else user_named(as_user)
     return Host(
         user=owner_name(os.geteuid()),
         owner=broker.name if broker else "",
-        denied=tuple(one.path for one in everything if broker and not one.allows(broker)),
+        denied=_denied(holdings, broker) if broker else (),
         is_read_only=any(disk.f_flag & os.ST_RDONLY for disk in disks.values()),
         free=fullest.f_bavail * fullest.f_frsize,
         used=taken / (taken + fullest.f_bavail) if taken + fullest.f_bavail else 0.0,
         fullest="" if place == root else place,
         deletes_early=CLEANS_FORCIBLY.of(store.broker_conf),
     )
+
+
+def _denied(holdings: Holdings, broker: User) -> tuple[str, ...]:
+    return tuple(one.path for one in holdings.chosen(lambda one: not one.allows(broker)))

@@ -57,7 +57,7 @@ from rmqtool.startup.queues import ConsumeQueue, EmptyLastFile
 from rmqtool.startup.retention import retention
 from rmqtool.startup.settings import Settings, lengths_of, settings_of
 from rmqtool.startup.timers import timers, timers_delivered
-from rmqtool.store.access import held, user_named, usual_user
+from rmqtool.store.access import Holdings, user_named
 from rmqtool.store.artefact import TIMER_CHECK, ArtefactKind
 from rmqtool.store.config_files import NEEDED, NEEDED_BY_5
 from rmqtool.store.config_sources import (
@@ -77,6 +77,7 @@ if TYPE_CHECKING:
     from rmqtool.startup.dispatch import Dispatched
     from rmqtool.startup.prediction import QueueOutcome
     from rmqtool.startup.rocksdb.stages import RocksStages
+    from rmqtool.store.access import Held, User
     from rmqtool.store.tree import Store
 
 
@@ -412,17 +413,19 @@ def refuse_access(store: Store, loader: Loader, as_user: str | None) -> None:
     Raises:
         UsageError: there is no such user.
     """
-    everything = held(store)
-    user = usual_user(everything) if as_user is None else user_named(as_user)
+    holdings = Holdings(store)
+    user = holdings.usual_user() if as_user is None else user_named(as_user)
     if user is None:
         return
-    for one in everything:
-        if one.kind not in _OPENED:
-            continue
-        if one.is_directory and not one.can_be_listed(user):
+    for one in holdings.chosen(lambda one: one.kind in _OPENED and not _can_open(one, user)):
+        if one.is_directory:
             loader.refuse(one.path, f"user {user.name} cannot list it: it would count as empty")
-        elif not one.is_directory and not one.allows(user):
+        else:
             loader.refuse(one.path, f"user {user.name} cannot read and write it")
+
+
+def _can_open(one: Held, user: User) -> bool:
+    return one.can_be_listed(user) if one.is_directory else one.allows(user)
 
 
 def is_known(configured: dict[str, object], queue_topics: frozenset[str], topic: str) -> bool:

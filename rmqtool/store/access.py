@@ -9,25 +9,40 @@ from __future__ import annotations
 import grp
 import pwd
 import stat
-from collections import Counter
+from collections import Counter, defaultdict
 from contextlib import suppress
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple, Protocol, TypeAlias
 
 from rmqtool.errors import UnreadablePath, UsageError
-from rmqtool.store.entry import EntryKind, printable
+from rmqtool.store.entry import printable
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Mapping
 
     from rmqtool.store.artefact import ArtefactKind
-    from rmqtool.store.entry import Entry
     from rmqtool.store.place import Place
     from rmqtool.store.tree import Store
+
+    _Whose: TypeAlias = tuple[ArtefactKind, int, int, int]  # kind, mode, owner, group
 
 _ROOT: Final = 0
 _READ_WRITE: Final = 0o6
 _LIST: Final = 0o5
 _EVERYTHING: Final = 0o7
+
+
+class KnownFiles(Protocol):
+    """Directories that hold one regular file and nothing else."""
+
+    @property
+    def rows(self) -> Mapping[str, int]:
+        """Their paths, relative to the store root."""
+
+    def file_of(self, path: str) -> str:
+        """Give the path of the file in one of them."""
+
+    def whose(self, path: str) -> tuple[int, int, int]:
+        """Give mode, owner and group of that file."""
 
 
 class User(NamedTuple):
@@ -83,48 +98,75 @@ def user_named(name: str) -> User:
     return _of(found)
 
 
-def usual_user(held: list[Held]) -> User | None:
-    """Give whoever owns most of a store; None for a store without owners."""
-    counts = Counter(one.owner for one in held)
-    return _numbered(counts.most_common(1)[0][0]) if counts else None
-
-
 def owner_name(uid: int) -> str:
     """Give the name of a user, or the number where there is not one."""
     return _numbered(uid).name
 
 
-def held(store: Store) -> list[Held]:
-    """Say whose the artefacts of a store are, by path; nothing of a store that is not local."""
-    found: dict[str, Held] = {}
-    for branch in store.branches:
-        for one in _below(branch.place, branch.path, branch.kind):
-            found.setdefault(one.path, one)
-    return [found[path] for path in sorted(found)]
+class Holdings:
+    """Whose the artefacts of a store are; nothing is held of a store that is not local.
 
+    Of 100,000 queues few files differ in owner and mode, so the paths of those that do not are
+    kept together, and each owner and mode is judged once.
 
-def _below(place: Place, path: str, kind: ArtefactKind) -> Iterator[Held]:
-    with suppress(UnreadablePath):  # said elsewhere
-        entry = place.stat()
-        waiting = [(place, path, entry)] if entry is not None else []
-        while waiting:
-            place, path, entry = waiting.pop()
-            if (one := _held(path, kind, entry)) is None:
-                continue
-            yield one
-            if one.is_directory:
+    Args:
+        store: that has them; all its directories are listed.
+        known: directories that were listed already, each with a file and nothing else.
+    """
+
+    def __init__(self, store: Store, known: KnownFiles | None = None) -> None:
+        self._known = known
+        self._paths: dict[_Whose, list[str]] = defaultdict(list)
+        for branch in store.branches:
+            self._add(branch.place, branch.path, branch.kind)
+
+    def usual_user(self) -> User | None:
+        """Give whoever owns most of the store; None for a store without owners."""
+        counts: Counter[int] = Counter()
+        for (_, _, owner, _), paths in self._paths.items():
+            counts[owner] += len(paths)
+        return _numbered(max(counts, key=lambda uid: (counts[uid], -uid))) if counts else None
+
+    def chosen(self, is_chosen: Callable[[Held], bool]) -> list[Held]:
+        """Give the files and directories that are chosen by owner, group, mode and kind, by path.
+
+        Args:
+            is_chosen: asked about one of each kind, owner, group and mode.
+        """
+        found: dict[str, Held] = {}
+        for (kind, mode, owner, group), paths in self._paths.items():
+            whose = (kind, stat.S_ISDIR(mode), owner, group, stat.S_IMODE(mode))
+            if is_chosen(Held(paths[0], *whose)):
+                for path in paths:
+                    found.setdefault(path, Held(path, *whose))
+        return [found[path] for path in sorted(found)]
+
+    def _add(self, place: Place, path: str, kind: ArtefactKind) -> None:
+        with suppress(UnreadablePath):  # said elsewhere
+            entry = place.stat()
+            if entry is None or entry.owner is None:
+                return
+            self._note(kind, entry.mode, entry.owner, entry.group, path)
+            waiting = [(place, path)] if stat.S_ISDIR(entry.mode) else []
+            while waiting:
+                place, path = waiting.pop()
                 with suppress(UnreadablePath):
-                    waiting += [
-                        (place.child(below.name), f"{path}/{printable(below.name)}", below)
-                        for below in place.entries()
-                    ]
+                    for name, mode, owner, group in place.owners():
+                        below = f"{path}/{printable(name)}"
+                        self._note(kind, mode, owner, group, below)
+                        if stat.S_ISDIR(mode) and not self._is_known(kind, below):
+                            waiting.append((place.child(name), below))
 
+    def _is_known(self, kind: ArtefactKind, path: str) -> bool:
+        """Tell whether what lies in a directory is known, and take note of it."""
+        if self._known is None or path not in self._known.rows:
+            return False
+        self._note(kind, *self._known.whose(path), self._known.file_of(path))
+        return True
 
-def _held(path: str, kind: ArtefactKind, entry: Entry) -> Held | None:
-    if entry.owner is None or entry.kind not in {EntryKind.FILE, EntryKind.DIRECTORY}:
-        return None
-    is_directory = entry.kind is EntryKind.DIRECTORY
-    return Held(path, kind, is_directory, entry.owner, entry.group, stat.S_IMODE(entry.mode))
+    def _note(self, kind: ArtefactKind, mode: int, owner: int, group: int, path: str) -> None:
+        if stat.S_ISREG(mode) or stat.S_ISDIR(mode):
+            self._paths[kind, mode, owner, group].append(path)
 
 
 def _numbered(uid: int) -> User:

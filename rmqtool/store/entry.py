@@ -80,6 +80,15 @@ def entry_of(found: os.DirEntry[str]) -> Entry | None:
         return None
 
 
+def whose(found: os.DirEntry[str]) -> tuple[str, int, int, int] | None:
+    """Give name, mode, owner and group; None where it vanished meanwhile."""
+    try:
+        facts = found.stat(follow_symlinks=False)
+    except FileNotFoundError:
+        return None
+    return found.name, facts.st_mode, facts.st_uid, facts.st_gid
+
+
 def entry(name: str, facts: os.stat_result) -> Entry:
     """Say what the operating system tells of a name."""
     allocated = getattr(facts, "st_blocks", 0) * 512

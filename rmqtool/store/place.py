@@ -28,6 +28,7 @@ from rmqtool.store.entry import (
     named,
     printable,
     stored_bytes,
+    whose,
 )
 from rmqtool.store.refused import note_refused
 
@@ -51,7 +52,7 @@ OPEN_FLAGS = (
     | getattr(os, "O_NOCTTY", 0)
     | getattr(os, "O_CLOEXEC", 0)
 )
-_LISTED = os.O_RDONLY | os.O_DIRECTORY | os.O_NONBLOCK | os.O_CLOEXEC
+LISTED = os.O_RDONLY | os.O_DIRECTORY | os.O_NONBLOCK | os.O_CLOEXEC
 
 
 def is_remote(path: object) -> bool:
@@ -160,6 +161,21 @@ class Place:
             found = self._ask(lambda path, above: _listed(path, above, entry_of))
         return sorted((one for one in found if one), key=lambda entry: entry.name)
 
+    def owners(self) -> list[tuple[str, int, int, int]]:
+        """List this directory: name, mode, owner and group of each; nothing where none is known.
+
+        Raises:
+            UnreadablePath: it is no directory, or may not be listed.
+        """
+        if type(self) is Place:
+            found = self._ask(lambda path, above: _listed(path, above, whose))
+            return [one for one in found if one]
+        return [
+            (one.name, one.mode, one.owner, one.group)
+            for one in self.entries()
+            if one.owner is not None
+        ]
+
     def open(self) -> OpenFile:
         """Open a regular file for reading; no other thing is ever opened.
 
@@ -175,7 +191,24 @@ class Place:
             raise _refused(str(self), error) from error
         if not stat.S_ISREG(mode):
             raise not_a_file(str(self), kind_of(mode))
-        descriptor = self._ask(lambda path, above: os.open(path, OPEN_FLAGS, dir_fd=above))
+        return self._opened(self._ask(lambda path, above: os.open(path, OPEN_FLAGS, dir_fd=above)))
+
+    def open_listed(self) -> OpenFile:
+        """Open a file that a listing has named as regular, with one question less.
+
+        Raises:
+            UnreadablePath: see `open`.
+        """
+        if type(self) is not Place:
+            return self.open()
+        try:
+            path, above = from_anchor(self.location)
+            descriptor = os.open(path, OPEN_FLAGS, dir_fd=above)
+        except (OSError, ValueError):
+            return self.open()  # it says why
+        return self._opened(descriptor)
+
+    def _opened(self, descriptor: int) -> OpenFile:
         facts = os.fstat(descriptor)
         if not stat.S_ISREG(facts.st_mode):  # replaced between the two calls
             os.close(descriptor)
@@ -351,7 +384,7 @@ def _listed(
     """List a directory, looked up from an open one if there is one."""
     if above is None:
         return listed(path, seen)
-    handle = os.open(path, _LISTED, dir_fd=above)
+    handle = os.open(path, LISTED, dir_fd=above)
     try:
         return listed(handle, seen)
     finally:

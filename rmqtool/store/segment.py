@@ -96,7 +96,7 @@ class Segment(NamedTuple):
 
     def open(self) -> OpenFile:
         """Open for reading. Raises UnreadablePath: see `Place.open`."""
-        return self.place.open()
+        return self.place.open_listed()
 
 
 class SegmentPart(NamedTuple):

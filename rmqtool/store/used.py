@@ -38,15 +38,15 @@ def last_used(file: OpenFile, unit_size: int) -> tuple[int, int, bytes]:
     """Give the same, the last block with data, and what it holds before the zeros."""
     bound = _end_of_data(file)
     block = max(bound - BLOCK, 0)
-    raw = _without_zeros(file.read_at(block, BLOCK))
+    raw = without_zeros(file.read_at(block, BLOCK))
     if not raw and block:
         block = _last_used_block(file, block)
-        raw = _without_zeros(file.read_at(block, BLOCK))
+        raw = without_zeros(file.read_at(block, BLOCK))
     used = -(-(block + len(raw)) // unit_size) * unit_size if raw else 0
     return min(used, file.size // unit_size * unit_size), block, raw
 
 
-def _without_zeros(raw: bytes) -> bytes:
+def without_zeros(raw: bytes) -> bytes:
     """Cut zeros off, many at a time."""
     for zeros in _ZEROS:
         raw = raw.removesuffix(zeros)

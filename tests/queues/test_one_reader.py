@@ -10,6 +10,8 @@ from pathlib import Path
 import pytest
 
 from rmqtool.cli.main import main
+from rmqtool.queues import short
+from rmqtool.store.lone_files import LoneFile, lone_files
 from rmqtool.store.place import OpenFile, Place
 from tests.imports import modules
 from tests.stores import fixture_store
@@ -64,14 +66,23 @@ def test_one_reader(
     root = fixture_store(name, tmp_path)
     prefixes = tuple(f"{root}/{directory}/" for directory in FILES)
     openers: list[str] = []
-    plain = Place.open
+    plain, lone = Place.open, lone_files
+
+    def note(location: str) -> None:
+        if location.startswith(prefixes):
+            openers.append(next(who for who in callers() if not who.startswith(PLACES)))
 
     def noting(place: Place) -> OpenFile:
-        if place.location.startswith(prefixes):
-            openers.append(next(who for who in callers() if not who.startswith(PLACES)))
+        note(place.location)
         return plain(place)
 
+    def noting_lone(place: Place, length: int) -> Iterator[LoneFile]:
+        note(f"{place.location}/")
+        return lone(place, length)
+
     monkeypatch.setattr(Place, "open", noting)
+    monkeypatch.setattr(Place, "open_listed", noting)
+    monkeypatch.setattr(short, "lone_files", noting_lone)
     silent = []
     for command, *options in COMMANDS:
         before = len(openers)

@@ -8,6 +8,7 @@ Source: ConsumeQueue#putMessagePositionInfo, #recover, 4.9.3 to 5.5.0.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
@@ -34,6 +35,7 @@ from rmqtool.findings.registry_consume_queue import (
 )
 from rmqtool.formats.consume_queue import CQ_UNIT, first_offset
 from rmqtool.formats.consume_queue_ext import LARGEST_ADDRESS
+from rmqtool.ledger.sound import SoundQueues
 from rmqtool.plural import counted
 from rmqtool.queues.kinds import as_units
 from rmqtool.store.record_heads import LogReader
@@ -51,6 +53,7 @@ if TYPE_CHECKING:
     from rmqtool.check.queues.ranges import QueueFacts
     from rmqtool.derive.queue_runs import QueueRun, QueueRuns
     from rmqtool.findings.finding import Finding
+    from rmqtool.queues.kinds import Units
 
     Numbers = npt.NDArray[np.int64]
 
@@ -71,6 +74,8 @@ class QueueComparer:
         self._seen: set[tuple[str, int]] = set()
         length = inspection.store.geometry.consume_queue.value
         self._pool = RunPool(length // UNIT)
+        self._sound: SoundQueues | None = None
+        self._proven_units = 0
 
     def take(self, runs: QueueRuns, proven: Proven = NONE_PROVEN) -> Iterator[Finding]:
         """Take the runs of one part, and compare them at once, or with those of later parts.
@@ -79,29 +84,81 @@ class QueueComparer:
             runs: of the part.
             proven: what somebody has compared already, and which is as the log wants it.
         """
-        for one in self._pool.add(runs):
+        sound = self._sound = self._sound or self._begin()
+        left = sound.take(runs, self._is_explained)
+        self._inspection.account.units += sound.units - self._proven_units
+        self._inspection.account.bytes += (sound.units - self._proven_units) * UNIT
+        self._proven_units = sound.units
+        if sound.newest:
+            self._queue_facts.note_newest(sound.newest)
+        for one in self._pool.add(left):
             yield from self._compare(one, proven)
+
+    def _begin(self) -> SoundQueues:
+        inspection = self._inspection
+
+        def path_of(topic: bytes, queue_id: int) -> str | None:
+            text = topic_text(topic)
+            if not inspection.scope.placement.in_files(text):
+                return None
+            queue = inspection.units("queues").get((text, queue_id))
+            return queue.path if queue is not None else None
+
+        return SoundQueues(inspection.short_queues(), path_of)
+
+    def _is_explained(self, offsets: Numbers) -> npt.NDArray[np.bool_]:
+        """Tell which records are lost, or lie elsewhere than they say: bool, shape (n,)."""
+        if self._facts.moved:
+            return np.ones(len(offsets), np.bool_)
+        return self._facts.lost.mask(offsets)
 
     @grouped
     def _compare(self, runs: QueueRuns, proven: Proven = NONE_PROVEN) -> Iterator[Finding]:
         topic = self._inspection.options.topic
-        lost = self._facts.lost
-        for run in runs:
-            if len(lost) and _is_within(lost, run):
-                continue  # of records that a gap has taken with it
+        for run in self._without_lost(runs):
             if not self._inspection.scope.placement.in_files(topic_text(run.topic)):
                 continue
-            state = self._states.get((run.topic, run.queue_id)) or self._new_state(run)
+            key = run.topic, run.queue_id
+            state = self._states.get(key) or self._new_state(*key)
             if topic is not None and state.topic != topic:
                 continue
             yield from self._take(state, run, proven)
 
-    def _new_state(self, run: QueueRun) -> QueueState:
-        name = (topic_text(run.topic), run.queue_id)
+    def _without_lost(self, runs: QueueRuns) -> Iterator[QueueRun]:
+        """Leave out the units of records that a gap has taken with it."""
+        lost = self._facts.lost
+        for run in runs:
+            if not len(lost) or not lost.between(
+                run.first_physical_offset, run.last_physical_offset + 1
+            ):
+                yield run
+                continue
+            here = self._with_units(run)
+            is_lost = lost.mask(as_units(here.units)["physical_offset"].astype(np.int64))
+            yield from here.parts(~is_lost)
+
+    def _with_units(self, run: QueueRun) -> QueueRun:
+        """Give a run with the units that an executor has left out, as they lie in the queue."""
+        if run.ends is None:
+            return run
+        queue = self._inspection.queue("queues", (topic_text(run.topic), run.queue_id))
+        try:
+            units = memoryview(queue.packed(run.queue_offset, run.count))
+        except UnreadablePath:  # it could be read a moment ago
+            units = memoryview(bytes(run.count * UNIT))
+        return replace(run, units=units, ends=None)
+
+    def _new_state(self, topic: bytes, queue_id: int) -> QueueState:
+        name = (topic_text(topic), queue_id)
         state = QueueState(self._inspection.queue("queues", name))
         if self._inspection.account.unread or state.files.oddities:
             state.unread += self._unread_units(state)
-        self._states[run.topic, run.queue_id] = state
+        seen = self._sound.seen_of(topic, queue_id) if self._sound else None
+        if seen is not None:
+            state.first, state.expected = seen.first, seen.next
+            state.first_physical_offset = seen.first_physical_offset
+            state.last_physical_offset = seen.last_physical_offset
+        self._states[topic, queue_id] = state
         self._seen.add(name)
         return state
 
@@ -316,7 +373,8 @@ class QueueComparer:
             yield from self._compare(one)
         judge = UnitJudge(self._inspection, self._facts, log)
         tails = Tails(self._inspection, self._queue_facts, log)
-        for state in self._states.values():
+        self._finish_sound(judge)
+        for state in sorted(self._states.values(), key=lambda one: (one.topic, one.queue_id)):
             topic = self._inspection.options.topic
             if topic is not None and state.topic != topic:
                 continue
@@ -338,6 +396,30 @@ class QueueComparer:
             yield finding(CQ_EXPIRED, At(min(queues)), message)
         yield from tails.findings()
         self._tags.close()
+
+    def _finish_sound(self, judge: UnitJudge) -> None:
+        """Take note of the queues that are as the log wants them, and leave the rest to be judged.
+
+        Args:
+            judge: of units that no record asks for.
+        """
+        if self._sound is None:
+            return
+
+        def is_other(units: Units) -> npt.NDArray[np.bool_]:
+            places = units["physical_offset"].astype(np.int64)
+            found = judge.pass_over(units) | self._facts.lost.mask(places)
+            found |= places + units["size"] > self._facts.end
+            return found
+
+        remains = self._sound.rest(self._facts.start, is_other)
+        self._queue_facts.whole.update(remains.whole)
+        self._queue_facts.wanted.update({name: end for name, (_, end) in remains.whole.items()})
+        self._seen.update(remains.whole)
+        judge.expired += remains.expired
+        judge.expired_queues |= remains.expired_paths
+        for key in remains.others:
+            self._new_state(*key)
 
     def _finish(self, state: QueueState, judge: UnitJudge, tails: Tails) -> Iterator[Finding]:
         yield from self._resumed(state)
@@ -397,12 +479,6 @@ class QueueComparer:
             return False
         units = state.units.read(gap.start, min(gap.end - gap.start, MOST_STRETCHES))
         return any(map(self._facts.is_moved, units["physical_offset"].tolist()))
-
-
-def _is_within(lost: LostRanges, run: QueueRun) -> bool:
-    """Tell whether all records of a run lie in one lost stretch of the log."""
-    stretch = lost.at(run.first_physical_offset)
-    return stretch is not None and stretch is lost.at(run.last_physical_offset)
 
 
 def _rows(raw: bytes) -> npt.NDArray[np.uint8]:

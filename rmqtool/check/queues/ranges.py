@@ -22,6 +22,8 @@ class QueueFacts:
     newest_unit: int | None = None
     # queue to the queue offset after the last record that the log has for it
     wanted: dict[QueueName, int] = field(default_factory=dict)
+    # first and next queue offset of queues that hold what the log wants, and nothing else
+    whole: dict[QueueName, tuple[int, int]] = field(default_factory=dict)
 
     def note_newest(self, physical_offset: int) -> None:
         """Take note of a unit that is as its record wants it."""
@@ -56,6 +58,8 @@ class QueueRanges:
             UnreadablePath: a file cannot be read.
         """
         name = (topic, queue_id)
+        if name in self._queues.whole:
+            return self._queues.whole[name]
         if name not in self._known:
             found = self._on_disk(name)
             if found is not None and name in self._queues.wanted:

@@ -1,0 +1,198 @@
+"""Which queues hold what the log wants of them, told by columns: no object for a sound queue.
+
+Runs of a part are compared with the units that were read before, all queues at once. A queue whose
+next run is not the one that lies there goes to who judges it, with what was seen of it so far; its
+later runs follow. A queue of which nothing differs never becomes an object.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+import numpy as np
+
+from rmqtool.broker.names import topic_text
+from rmqtool.formats.consume_queue import CQ_UNIT, CQ_UNIT_SIZE
+from rmqtool.queues.kinds import UnitKind, kinds_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    import numpy.typing as npt
+
+    from rmqtool.derive.queue_runs import QueueRuns
+    from rmqtool.queues.short import ShortQueues
+
+    Int64s = npt.NDArray[np.int64]
+    Mask = npt.NDArray[np.bool_]
+
+UNKNOWN: Final = -1
+
+
+class SoundSoFar(NamedTuple):
+    """What the log has wanted of a queue so far, all of which lies there."""
+
+    first: int  # number of the first unit
+    next: int  # number after the last unit
+    first_physical_offset: int  # of the record of the first unit
+    last_physical_offset: int  # of the record of the last unit
+
+
+class Remains(NamedTuple):
+    """What is left of the queues that were sound to the end, once the log was read."""
+
+    whole: dict[tuple[str, int], tuple[int, int]]  # those that hold nothing else: first, next
+    others: list[tuple[bytes, int]]  # those that hold more, which is to be judged
+    expired: int  # units of whole queues that point before the log
+    expired_paths: set[str]  # the queues that have any
+
+
+class SoundQueues:
+    """Compares the runs of the log with the short queues of a store.
+
+    Args:
+        short: what the queues hold.
+        path_of: gives the path of a queue by topic, as the log has it, and number; None for one
+            that is not to be compared here.
+    """
+
+    def __init__(self, short: ShortQueues, path_of: Callable[[bytes, int], str | None]) -> None:
+        self._short, self._path_of = short, path_of
+        self._rows: dict[tuple[bytes, int], int] = {}
+        self._names: dict[int, tuple[bytes, int]] = {}
+        self._seen = np.full((4, len(short)), UNKNOWN, np.int64)  # as `SoundSoFar`
+        self._is_left = np.zeros(len(short), np.bool_)
+        self.units = self.newest = 0
+
+    def take(self, runs: QueueRuns, is_explained: Callable[[Int64s], Mask]) -> QueueRuns:
+        """Take the runs of a part; give those that have to be judged, in the same order.
+
+        Args:
+            runs: of consume queues.
+            is_explained: tells which physical offsets a finding about the log explains.
+        """
+        if not len(self._short) or not len(runs) or len(runs.ends):
+            self._leave(runs)
+            return runs
+        rows = self._rows_of(runs)
+        first, next_, first_place, last_place = self._seen
+        places = runs.units.view(CQ_UNIT.dtype)[:, 0]["physical_offset"]
+        begins = places[runs.first].astype(np.int64)
+        ends = places[runs.first + runs.count - 1].astype(np.int64)
+        here, there = runs.queue_offset, runs.queue_offset + runs.count
+        times = np.bincount(rows[rows >= 0], minlength=len(self._short))
+        known = np.maximum(rows, 0)
+        can_be = (rows >= 0) & ~self._is_left[known] & (times[known] == 1) & (runs.count > 0)
+        can_be &= (next_[known] == UNKNOWN) | (next_[known] == here)
+        can_be &= (here >= self._short.first[known]) & (there <= self._short.end[known])
+        can_be &= ~is_explained(begins) & ~is_explained(ends)
+        chosen = np.flatnonzero(can_be)
+        is_sound = np.zeros(len(runs), np.bool_)
+        is_sound[chosen] = self._is_same(runs, chosen, rows[chosen])
+        self._is_left[rows[(rows >= 0) & ~is_sound]] = True
+        sound = rows[is_sound]
+        is_new = next_[sound] == UNKNOWN
+        first[sound[is_new]] = here[is_sound][is_new]
+        first_place[sound[is_new]] = begins[is_sound][is_new]
+        next_[sound], last_place[sound] = there[is_sound], ends[is_sound]
+        self.units += int(runs.count[is_sound].sum())
+        self.newest = max(self.newest, int(ends[is_sound].max(initial=0)))
+        return runs if not sound.size else runs.chosen(~is_sound)
+
+    def seen_of(self, topic: bytes, queue_id: int) -> SoundSoFar | None:
+        """Give what was seen of a queue before it was to be judged; None for nothing."""
+        row = self._rows.get((topic, queue_id), UNKNOWN)
+        if row < 0 or self._seen[1, row] == UNKNOWN:
+            return None
+        return SoundSoFar(*self._seen[:, row].tolist())
+
+    def _leave(self, runs: QueueRuns) -> None:
+        """Let others judge all queues of these runs."""
+        if len(self._short) and len(runs):
+            rows = self._rows_of(runs)
+            self._is_left[rows[rows >= 0]] = True
+
+    def _rows_of(self, runs: QueueRuns) -> Int64s:
+        """Give the row of the queue of each run: int64, shape (runs,); -1 for none."""
+        known = self._rows
+        for name in runs.queues:
+            if name not in known:
+                path = self._path_of(*name)
+                row = known[name] = self._short.rows.get(path, UNKNOWN) if path else UNKNOWN
+                if row in self._names:  # two names that Java decodes to one text
+                    self._is_left[row] = True
+                self._names[row] = name
+        return np.array([known[name] for name in runs.queues], np.int64)[runs.queue]
+
+    def _is_same(self, runs: QueueRuns, chosen: Int64s, rows: Int64s) -> Mask:
+        """Tell of some runs whether their units lie in the queues: bool, shape (chosen,)."""
+        if not chosen.size:
+            return np.zeros(0, np.bool_)
+        count, short = runs.count[chosen], self._short
+        begins = np.cumsum(count) - count
+        within = np.arange(int(count.sum())) - np.repeat(begins, count)
+        wanted = np.repeat(runs.first[chosen], count) + within
+        places = short.position[rows] + runs.queue_offset[chosen] - short.first[rows]
+        there = np.repeat(places, count) + within
+        words = CQ_UNIT_SIZE // 4  # compared five at a time, not byte by byte
+        pairs = runs.units.view(np.uint32)[wanted] == short.units.view(np.uint32)[there]
+        same = pairs.reshape(-1, words).all(axis=1)
+        return np.logical_and.reduceat(same, begins)
+
+    def rest(self, log_start: int, is_pass_over: Callable[[npt.NDArray[np.void]], Mask]) -> Remains:
+        """Say what is left, once all runs were taken, of the queues that nobody judges yet.
+
+        Units in front of those that the log wants are of messages that have expired, and nothing
+        is to be said of them, where they point before the log, and further with each.
+
+        Args:
+            log_start: first physical offset that the log has.
+            is_pass_over: tells which units stand for a lost record.
+        """
+        first, next_, *_ = self._seen
+        short = self._short
+        is_here = ~self._is_left & (next_ != UNKNOWN)
+        is_whole = is_here & (short.end == next_)
+        rows = np.flatnonzero(is_whole & (short.first < first))
+        expired, is_odd = self._expired(rows, log_start, is_pass_over)
+        is_whole[rows[is_odd]] = False
+        paths = {row: path for path, row in short.rows.items()}
+        counts = [*zip(rows[~is_odd].tolist(), expired[~is_odd].tolist(), strict=True)]
+        kept = zip(first.tolist(), next_.tolist(), strict=True)
+        spans = dict(enumerate(kept))
+        names = [(row, *self._names[row]) for row in np.flatnonzero(is_whole).tolist()]
+        return Remains(
+            {(topic_text(topic), queue_id): spans[row] for row, topic, queue_id in names},
+            [self._names[row] for row in np.flatnonzero(is_here & ~is_whole).tolist()],
+            sum(count for _, count in counts),
+            {paths[row] for row, count in counts if count},
+        )
+
+    def _expired(
+        self,
+        rows: Int64s,
+        log_start: int,
+        is_pass_over: Callable[[npt.NDArray[np.void]], Mask],
+    ) -> tuple[Int64s, Mask]:
+        """Count expired units in front of what the log wants; tell where others are among them.
+
+        Pre-blanks may come before all of them.
+        """
+        short, count = self._short, self._seen[0][rows] - self._short.first[rows]
+        if not rows.size:
+            return count, np.zeros(0, np.bool_)
+        begins = np.cumsum(count) - count
+        number = np.repeat(np.arange(len(rows)), count)
+        within = np.arange(len(number)) - np.repeat(begins, count)
+        units = short.units[np.repeat(short.position[rows], count) + within]
+        units = units.reshape(-1).view(CQ_UNIT.dtype)
+        kinds, places = kinds_of(units), units["physical_offset"].astype(np.int64)
+        is_real, is_blank = kinds == UnitKind.REAL, kinds == UnitKind.PRE_BLANK
+        follows = np.append(False, number[1:] == number[:-1])
+        before = np.append(0, places[:-1])
+        was_real = np.append(False, is_real[:-1])
+        odd = ~(is_real | is_blank) | (is_blank & follows & was_real) | is_pass_over(units)
+        odd |= is_real & ((places >= log_start) | (follows & was_real & (places <= before)))
+        return np.add.reduceat(is_real.astype(np.int64), begins), np.logical_or.reduceat(
+            odd, begins
+        )

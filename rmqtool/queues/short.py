@@ -1,0 +1,122 @@
+"""Short queues, read at once into columns: the first thing to do with 100,000 of them.
+
+A queue is short here when its directory holds one file of the right length and name, with a few
+pages of data. What else there is, is read one by one, and judged there.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from rmqtool.formats.consume_queue import CQ_UNIT_SIZE
+from rmqtool.store.entry import printable
+from rmqtool.store.lone_files import lone_files
+from rmqtool.store.queues import queue_id_of
+from rmqtool.store.used import without_zeros
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    import numpy.typing as npt
+
+    from rmqtool.store.lone_files import LoneFile
+    from rmqtool.store.queues import QueueFamily
+
+    Int64s = npt.NDArray[np.int64]
+    UInt8s = npt.NDArray[np.uint8]
+
+MOST_BYTES: Final = 128 << 20  # of units; the queues after these are read one by one
+
+
+@dataclass(frozen=True, slots=True)
+class ShortQueues:
+    """Consume queues in files; numbers are those of units, from the begin of a queue."""
+
+    rows: dict[str, int]  # path of a queue's directory to its row
+    first: Int64s  # int64, shape (n,): of the first unit that is not zeros
+    end: Int64s  # int64, shape (n,): after the last unit that is not zeros; `first` without any
+    position: Int64s  # int64, shape (n,): where `first` lies in `units`
+    units: UInt8s  # uint8, shape (units, 20): of all queues, packed
+    owners: list[tuple[int, int, int]] = field(default_factory=list)  # mode, owner, group by row
+    names: dict[int, str] = field(default_factory=dict)  # row to name of a file that is not 0
+
+    def __len__(self) -> int:
+        return len(self.first)
+
+    def whose(self, path: str) -> tuple[int, int, int]:
+        """Give mode, owner and group of the file of one of these queues."""
+        return self.owners[self.rows[path]]
+
+    def file_of(self, path: str) -> str:
+        """Give the path of the file of one of these queues."""
+        return f"{path}/{self.names.get(self.rows[path], FIRST)}"
+
+
+FIRST: Final = "0" * 20  # name of the first file of a queue
+
+
+_NONE: Final = np.empty(0, np.int64)
+NO_QUEUES: Final = ShortQueues({}, _NONE, _NONE, _NONE, np.empty((0, CQ_UNIT_SIZE), np.uint8))
+
+
+def short_queues(family: QueueFamily | None, topic: str | None = None) -> ShortQueues:
+    """Read the short queues of a family; none where the length of its files is unknown.
+
+    Args:
+        family: of consume queues; None for no directory of them.
+        topic: the only one that is asked for, printable; None is all.
+
+    Raises:
+        UnreadablePath: the family's directory may not be listed.
+    """
+    rows: dict[str, int] = {}
+    first: list[int] = []
+    packed: list[bytes] = []
+    taken = 0
+    owners: list[tuple[int, int, int]] = []
+    known: dict[tuple[int, int, int], tuple[int, int, int]] = {}  # one object for all alike
+    names: dict[int, str] = {}
+    for path, file in _files(family, topic) if family is not None else ():
+        number, units = _units(file)
+        row = rows[path] = len(first)
+        whose = (file.mode, file.owner, file.group)
+        owners.append(known.setdefault(whose, whose))
+        if file.start:
+            names[row] = file.name
+        first.append(number)
+        packed.append(units)
+        taken += len(units)
+        if taken >= MOST_BYTES:
+            break
+    begins = np.array(first, np.int64)
+    lengths = np.fromiter(map(len, packed), np.int64, len(packed)) // CQ_UNIT_SIZE
+    joined = np.frombuffer(b"".join(packed), np.uint8).reshape(-1, CQ_UNIT_SIZE)
+    position = np.cumsum(lengths) - lengths
+    return ShortQueues(rows, begins, begins + lengths, position, joined, owners, names)
+
+
+def _files(family: QueueFamily, topic: str | None) -> Iterator[tuple[str, LoneFile]]:
+    """Yield the path of each queue, and its only file."""
+    if family.single is not None or not family.file_length:
+        return
+    for name in family.topics():
+        shown = printable(name)
+        if topic in {None, shown}:
+            for file in lone_files(family.place.child(name), family.file_length):
+                if queue_id_of(file.directory) is not None:
+                    yield f"{family.path}/{shown}/{file.directory}", file
+
+
+def _units(file: LoneFile) -> tuple[int, bytes]:
+    """Give the number of the first unit that is not zeros, and all up to the last one."""
+    begin, data = file.start + file.begin, without_zeros(file.data)
+    if not data:
+        return begin // CQ_UNIT_SIZE, b""
+    zeros = len(data) - len(data.lstrip(b"\0")) if not data[0] else 0
+    number = (begin + zeros) // CQ_UNIT_SIZE
+    before = begin - number * CQ_UNIT_SIZE  # zeros of a hole, where it ends within a unit
+    data = bytes(before) + data if before > 0 else data[-before:]
+    return number, data.ljust(-(-len(data) // CQ_UNIT_SIZE) * CQ_UNIT_SIZE, b"\0")
