@@ -86,6 +86,7 @@ class Rule(Generic[T]):
         self.name = ""
         self.says, self.source, self.oldest = says, source, oldest
         self.changes = tuple((Version.known(text), value) for text, value in changes)
+        self._known: dict[Version, T] = {}  # asked for with every record
 
     def __set_name__(self, owner: type, name: str) -> None:
         self.name = name
@@ -101,11 +102,13 @@ class Rule(Generic[T]):
 
     def of(self, version: Version) -> T:
         """Give what holds for a release."""
-        found = self.oldest
-        for since, value in self.changes:
-            if since <= version:
-                found = value
-        return found
+        if version not in self._known:
+            found = self.oldest
+            for since, value in self.changes:
+                if since <= version:
+                    found = value
+            self._known[version] = found
+        return self._known[version]
 
 
 def _since(release: str, source: str, says: str) -> Rule[bool]:

@@ -42,6 +42,8 @@ _WHOLE_ITEM: Final = rb"[^\x01\x02]++\x01[^\x02]*+"
 # its 0x02 for none.
 _WHOLE_ITEMS: Final = re.compile(rb"(?:%b\x02)*(?:%b)?" % (_WHOLE_ITEM, _WHOLE_ITEM))
 _CRC_DIGITS: Final = 10
+_NAME_VALUE: Final = NAME_VALUE_SEPARATOR.decode("ascii")
+_PROPERTY: Final = PROPERTY_SEPARATOR.decode("ascii")
 CRC32_RESERVED_LENGTH: Final = len(CRC32) + 1 + _CRC_DIGITS + 1
 
 
@@ -69,6 +71,9 @@ def items(raw: bytes) -> Iterator[PropertyItem]:
 
 def decode(raw: bytes) -> dict[str, str]:
     """Read properties as brokers and clients since 4.9.1 do; the last of equal names wins."""
+    if raw.isascii():  # nearly all are
+        parts = [item.partition(_NAME_VALUE) for item in raw.decode("ascii").split(_PROPERTY)]
+        return {name: value for name, _, value in parts if name and value}
     return {text(item.name): text(item.value) for item in items(raw) if item.is_kept}
 
 

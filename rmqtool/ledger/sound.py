@@ -21,12 +21,25 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from rmqtool.derive.queue_runs import QueueRuns
+    from rmqtool.queues.kinds import Units
     from rmqtool.queues.short import ShortQueues
 
     Int64s = npt.NDArray[np.int64]
     Mask = npt.NDArray[np.bool_]
 
 UNKNOWN: Final = -1
+
+
+def pass_over(units: Units, log_start: int, segment_length: int) -> Mask:
+    """Tell which units let brokers pass a lost record: bool, shape (n,); so rebuilds write.
+
+    They name the last byte of a segment, where no record begins, and a segment's length.
+    """
+    if not segment_length:
+        return np.zeros(len(units), np.bool_)
+    starts = units["physical_offset"].astype(np.int64) + 1 - log_start
+    found: Mask = (units["size"] == segment_length) & (starts > 0) & (starts % segment_length == 0)
+    return found
 
 
 class SoundSoFar(NamedTuple):
@@ -36,6 +49,7 @@ class SoundSoFar(NamedTuple):
     next: int  # number after the last unit
     first_physical_offset: int  # of the record of the first unit
     last_physical_offset: int  # of the record of the last unit
+    last: bytes  # the last unit
 
 
 class Remains(NamedTuple):
@@ -60,7 +74,7 @@ class SoundQueues:
         self._short, self._path_of = short, path_of
         self._rows: dict[tuple[bytes, int], int] = {}
         self._names: dict[int, tuple[bytes, int]] = {}
-        self._seen = np.full((4, len(short)), UNKNOWN, np.int64)  # as `SoundSoFar`
+        self._seen = np.full((4, len(short)), UNKNOWN, np.int64)  # as `SoundSoFar` begins
         self._is_left = np.zeros(len(short), np.bool_)
         self.units = self.newest = 0
 
@@ -99,12 +113,20 @@ class SoundQueues:
         self.newest = max(self.newest, int(ends[is_sound].max(initial=0)))
         return runs if not sound.size else runs.chosen(~is_sound)
 
+    def leave(self, topic: bytes, queue_id: int) -> None:
+        """Let others judge a queue from now on."""
+        row = self._row_of((topic, queue_id))
+        if row >= 0:
+            self._is_left[row] = True
+
     def seen_of(self, topic: bytes, queue_id: int) -> SoundSoFar | None:
         """Give what was seen of a queue before it was to be judged; None for nothing."""
         row = self._rows.get((topic, queue_id), UNKNOWN)
         if row < 0 or self._seen[1, row] == UNKNOWN:
             return None
-        return SoundSoFar(*self._seen[:, row].tolist())
+        first, end, first_place, last_place = self._seen[:, row].tolist()
+        at = self._short.position[row] + end - 1 - self._short.first[row]
+        return SoundSoFar(first, end, first_place, last_place, self._short.units[at].tobytes())
 
     def _leave(self, runs: QueueRuns) -> None:
         """Let others judge all queues of these runs."""
@@ -115,14 +137,17 @@ class SoundQueues:
     def _rows_of(self, runs: QueueRuns) -> Int64s:
         """Give the row of the queue of each run: int64, shape (runs,); -1 for none."""
         known = self._rows
-        for name in runs.queues:
-            if name not in known:
-                path = self._path_of(*name)
-                row = known[name] = self._short.rows.get(path, UNKNOWN) if path else UNKNOWN
-                if row in self._names:  # two names that Java decodes to one text
-                    self._is_left[row] = True
-                self._names[row] = name
-        return np.array([known[name] for name in runs.queues], np.int64)[runs.queue]
+        rows = [known[one] if one in known else self._row_of(one) for one in runs.queues]
+        return np.array(rows, np.int64)[runs.queue]
+
+    def _row_of(self, name: tuple[bytes, int]) -> int:
+        """Give the row of a queue; -1 for none."""
+        if name not in self._rows:
+            path = self._path_of(*name)
+            row = self._rows[name] = self._short.rows.get(path, UNKNOWN) if path else UNKNOWN
+            if row >= 0 and self._names.setdefault(row, name) != name:
+                self._is_left[row] = True  # two names that Java decodes to one text
+        return self._rows[name]
 
     def _is_same(self, runs: QueueRuns, chosen: Int64s, rows: Int64s) -> Mask:
         """Tell of some runs whether their units lie in the queues: bool, shape (chosen,)."""
@@ -139,7 +164,7 @@ class SoundQueues:
         same = pairs.reshape(-1, words).all(axis=1)
         return np.logical_and.reduceat(same, begins)
 
-    def rest(self, log_start: int, is_pass_over: Callable[[npt.NDArray[np.void]], Mask]) -> Remains:
+    def rest(self, log_start: int, is_other: Callable[[Units], Mask]) -> Remains:
         """Say what is left, once all runs were taken, of the queues that nobody judges yet.
 
         Units in front of those that the log wants are of messages that have expired, and nothing
@@ -147,14 +172,14 @@ class SoundQueues:
 
         Args:
             log_start: first physical offset that the log has.
-            is_pass_over: tells which units stand for a lost record.
+            is_other: tells of which units more is to be said.
         """
         first, next_, *_ = self._seen
         short = self._short
         is_here = ~self._is_left & (next_ != UNKNOWN)
         is_whole = is_here & (short.end == next_)
         rows = np.flatnonzero(is_whole & (short.first < first))
-        expired, is_odd = self._expired(rows, log_start, is_pass_over)
+        expired, is_odd = self._expired(rows, log_start, is_other)
         is_whole[rows[is_odd]] = False
         paths = {row: path for path, row in short.rows.items()}
         counts = [*zip(rows[~is_odd].tolist(), expired[~is_odd].tolist(), strict=True)]
@@ -172,7 +197,7 @@ class SoundQueues:
         self,
         rows: Int64s,
         log_start: int,
-        is_pass_over: Callable[[npt.NDArray[np.void]], Mask],
+        is_other: Callable[[Units], Mask],
     ) -> tuple[Int64s, Mask]:
         """Count expired units in front of what the log wants; tell where others are among them.
 
@@ -191,7 +216,7 @@ class SoundQueues:
         follows = np.append(False, number[1:] == number[:-1])
         before = np.append(0, places[:-1])
         was_real = np.append(False, is_real[:-1])
-        odd = ~(is_real | is_blank) | (is_blank & follows & was_real) | is_pass_over(units)
+        odd = ~(is_real | is_blank) | (is_blank & follows & was_real) | is_other(units)
         odd |= is_real & ((places >= log_start) | (follows & was_real & (places <= before)))
         return np.add.reduceat(is_real.astype(np.int64), begins), np.logical_or.reduceat(
             odd, begins

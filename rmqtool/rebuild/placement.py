@@ -80,6 +80,17 @@ class Placement:
         self._seen = filler_start  # commitlog offset of the newest record that has a unit
         self._doubtful: QueueRun | None = None
 
+    def resume(self, first: int, last: bytes, next_: int) -> None:
+        """Go on after units that lie where they belong.
+
+        Args:
+            first: number of the first of them.
+            last: the last of them.
+            next_: number after it.
+        """
+        self.first, self.next, self._last = first, next_, last
+        self._seen = first_offset(last)
+
     def add(self, run: QueueRun) -> Iterator[PlacedUnits]:
         """Take the next run in log order; yield what is certain now."""
         doubtful, self._doubtful = self._doubtful, None

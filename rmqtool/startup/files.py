@@ -9,7 +9,9 @@ from __future__ import annotations
 import math
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Self
+
+from rmqtool.store.used import without_zeros
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -19,11 +21,74 @@ if TYPE_CHECKING:
 
 _FIRST_WINDOW: Final = 1 << 12  # bytes; it grows while it is read on
 _LARGEST_WINDOW: Final = 1 << 18
+_MOST_HELD: Final = 1 << 14  # bytes of data of one file
 
 
 def java_remainder(number: int, divisor: int) -> int:
     """Give `number % divisor` as Java does, with the sign of the dividend."""
     return int(math.copysign(1, number)) * (abs(number) % divisor)
+
+
+class HeldFile:
+    """A sparse file with little in it, read once: a start looks into each queue seven times.
+
+    Attributes:
+        size: bytes of the file.
+
+    Args:
+        begin: position of the data.
+        data: what lies there; all else is zeros.
+        size: bytes of the file.
+    """
+
+    __slots__ = ("_begin", "_data", "size")
+
+    def __init__(self, begin: int, data: bytes, size: int) -> None:
+        self._begin, self._data, self.size = begin, data, size
+
+    @classmethod
+    def of(cls, file: OpenFile) -> Self | None:
+        """Read a file; None where it has more than a few pages of data.
+
+        Raises:
+            UnreadablePath: the disk refused.
+        """
+        begin = file.next_data(0)
+        if begin is None:
+            return cls(0, b"", file.size)
+        end = file.next_hole(begin)
+        if end - begin > _MOST_HELD or (end < file.size and file.next_data(end) is not None):
+            return None
+        return cls(begin, without_zeros(file.read_at(begin, end - begin)), file.size)
+
+    def __len__(self) -> int:
+        return len(self._data)
+
+    def read_at(self, position: int, length: int) -> bytes:
+        """Read as `OpenFile.read_at` does."""
+        length = max(min(length, self.size - position), 0)
+        begin = position - self._begin
+        if begin < 0:
+            found = bytes(min(-begin, length)) + self._data[: max(length + begin, 0)]
+        else:
+            found = self._data[begin : begin + length]
+        return found.ljust(length, b"\0")
+
+    def next_data(self, position: int) -> int | None:
+        """Give the first byte that is not in a hole; None after the last one."""
+        position = max(position, self._begin)
+        return position if position < self._begin + len(self._data) else None
+
+    def next_hole(self, position: int) -> int:
+        """Give where the next hole begins."""
+        return max(position, self._begin + len(self._data)) if position >= self._begin else position
+
+
+@dataclass(slots=True)
+class Shelf:
+    """How many bytes of short files may be held."""
+
+    left: int = 256 << 20
 
 
 @dataclass(slots=True)
@@ -40,6 +105,8 @@ class ModelFile:
     written: list[tuple[int, bytearray]] = field(default_factory=list)
     # bytes from here on count as zeros: a running broker writes there. None without one.
     limit: int | None = None
+    shelf: Shelf | None = None  # where its bytes may be held, if they are few; None for nowhere
+    _held: HeldFile | None = None
 
     @property
     def end(self) -> int:
@@ -60,9 +127,14 @@ class ModelFile:
         """
         if self.place is None:
             yield ModelReader(self, None)
+        elif self._held is not None:
+            yield ModelReader(self, self._held)
         else:
             with self.place.open() as file:
-                yield ModelReader(self, file)
+                if self.shelf is not None and self.shelf.left > 0:
+                    self._held = HeldFile.of(file)
+                    self.shelf.left -= len(self._held) if self._held is not None else 0
+                yield ModelReader(self, file if self._held is None else self._held)
 
     def append(self, data: bytes) -> None:
         """Write at the end; the caller has seen to the room."""
@@ -79,7 +151,7 @@ class ModelReader:
 
     __slots__ = ("_file", "_model", "_window", "_window_begin", "_window_bytes")
 
-    def __init__(self, model: ModelFile, file: OpenFile | None) -> None:
+    def __init__(self, model: ModelFile, file: OpenFile | HeldFile | None) -> None:
         self._model, self._file = model, file
         self._window, self._window_begin, self._window_bytes = b"", 0, _FIRST_WINDOW
 
@@ -89,6 +161,10 @@ class ModelReader:
         Raises:
             UnreadablePath: the disk refused.
         """
+        begin, model = position - self._window_begin, self._model
+        is_here = begin >= 0 < length <= min(len(self._window) - begin, model.length - position)
+        if is_here and not model.written:
+            return self._window[begin : begin + length]  # of a record there are a dozen reads
         length = max(min(length, self._model.length - position), 0)
         data = self._stored(position, length).ljust(length, b"\0")
         if not self._model.written:
@@ -135,7 +211,7 @@ class ModelReader:
             self._window_bytes = min(2 * self._window_bytes, _LARGEST_WINDOW)
         return self._window[begin : begin + length]
 
-    def _read(self, file: OpenFile, position: int, length: int) -> bytes:
+    def _read(self, file: OpenFile | HeldFile, position: int, length: int) -> bytes:
         limit = self._model.limit
         if limit is not None:
             length = max(min(length, limit - position), 0)

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final
 from rmqtool.errors import UnreadablePath
 from rmqtool.formats.checkpoint import CHECKPOINT
 from rmqtool.formats.java import parse_long
-from rmqtool.startup.files import FileQueue, ModelFile
+from rmqtool.startup.files import FileQueue, ModelFile, Shelf
 from rmqtool.store.entry import EntryKind, printable
 
 if TYPE_CHECKING:
@@ -51,6 +51,7 @@ class Loader:
 
     rules: Rules  # of the version
     refusals: list[Refusal] = field(default_factory=list)  # what has been found in the way so far
+    shelf: Shelf = field(default_factory=Shelf)  # where short files are held
 
     def load(self, directories: Sequence[tuple[Place, str]], file_length: int) -> FileQueue:
         """List one queue, of one directory or (a commitlog) of several.
@@ -92,7 +93,9 @@ class Loader:
         if start is None:
             self.refuse(path, "the name is not a number")
             return None
-        return ModelFile(path, start, file_length, _followed_file(place), file_length)
+        return ModelFile(
+            path, start, file_length, _followed_file(place), file_length, shelf=self.shelf
+        )
 
 
 def every_file(directories: Sequence[tuple[Place, str]]) -> list[ModelFile]:

@@ -64,6 +64,19 @@ NO_OFFSET: Final = -1
 EVERYTHING: Final = 1 << 62
 
 
+def sound_queues(inspection: Inspection) -> SoundQueues:
+    """Begin to compare the short queues of a store with its log, by columns."""
+
+    def path_of(topic: bytes, queue_id: int) -> str | None:
+        text = topic_text(topic)
+        if not inspection.scope.placement.in_files(text):
+            return None
+        queue = inspection.units("queues").get((text, queue_id))
+        return queue.path if queue is not None else None
+
+    return SoundQueues(inspection.short_queues(), path_of)
+
+
 class QueueComparer:
     """Takes the runs of the log in order, and judges the queues when all have been taken."""
 
@@ -74,7 +87,7 @@ class QueueComparer:
         self._seen: set[tuple[str, int]] = set()
         length = inspection.store.geometry.consume_queue.value
         self._pool = RunPool(length // UNIT)
-        self._sound: SoundQueues | None = None
+        self._sound = sound_queues(inspection)
         self._proven_units = 0
 
     def take(self, runs: QueueRuns, proven: Proven = NONE_PROVEN) -> Iterator[Finding]:
@@ -84,7 +97,7 @@ class QueueComparer:
             runs: of the part.
             proven: what somebody has compared already, and which is as the log wants it.
         """
-        sound = self._sound = self._sound or self._begin()
+        sound = self._sound
         left = sound.take(runs, self._is_explained)
         self._inspection.account.units += sound.units - self._proven_units
         self._inspection.account.bytes += (sound.units - self._proven_units) * UNIT
@@ -93,18 +106,6 @@ class QueueComparer:
             self._queue_facts.note_newest(sound.newest)
         for one in self._pool.add(left):
             yield from self._compare(one, proven)
-
-    def _begin(self) -> SoundQueues:
-        inspection = self._inspection
-
-        def path_of(topic: bytes, queue_id: int) -> str | None:
-            text = topic_text(topic)
-            if not inspection.scope.placement.in_files(text):
-                return None
-            queue = inspection.units("queues").get((text, queue_id))
-            return queue.path if queue is not None else None
-
-        return SoundQueues(inspection.short_queues(), path_of)
 
     def _is_explained(self, offsets: Numbers) -> npt.NDArray[np.bool_]:
         """Tell which records are lost, or lie elsewhere than they say: bool, shape (n,)."""
@@ -153,7 +154,7 @@ class QueueComparer:
         state = QueueState(self._inspection.queue("queues", name))
         if self._inspection.account.unread or state.files.oddities:
             state.unread += self._unread_units(state)
-        seen = self._sound.seen_of(topic, queue_id) if self._sound else None
+        seen = self._sound.seen_of(topic, queue_id)
         if seen is not None:
             state.first, state.expected = seen.first, seen.next
             state.first_physical_offset = seen.first_physical_offset
@@ -403,8 +404,6 @@ class QueueComparer:
         Args:
             judge: of units that no record asks for.
         """
-        if self._sound is None:
-            return
 
         def is_other(units: Units) -> npt.NDArray[np.bool_]:
             places = units["physical_offset"].astype(np.int64)

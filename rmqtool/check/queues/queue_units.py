@@ -27,6 +27,7 @@ from rmqtool.findings.registry_consume_queue import (
 )
 from rmqtool.formats.sys_flag import SysFlag
 from rmqtool.judge.bridge import BRIDGE_TOPIC
+from rmqtool.ledger.sound import pass_over
 from rmqtool.queues.kinds import UnitKind, kinds_of
 
 if TYPE_CHECKING:
@@ -92,16 +93,8 @@ class UnitJudge:
             yield from self._judge_real(state, number, (offsets, sizes), real)
 
     def pass_over(self, units: npt.NDArray[np.void]) -> Mask:
-        """Tell which units let brokers pass a lost record: bool, shape (n,); so rebuilds write.
-
-        They name the last byte of a segment, where no record begins, and a segment's length.
-        """
-        length = self._inspection.store.commitlog.file_length
-        if not length:
-            return np.zeros(len(units), np.bool_)
-        starts = units["physical_offset"].astype(np.int64) + 1 - self._start
-        found: Mask = (units["size"] == length) & (starts > 0) & (starts % length == 0)
-        return found
+        """Tell which units let brokers pass a lost record: bool, shape (n,)."""
+        return pass_over(units, self._start, self._inspection.store.commitlog.file_length)
 
     def _at(self, state: QueueState, number: int, count: int, physical_offset: int | None) -> At:
         return at_unit(state.units, number, count * UNIT, physical_offset)

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from rmqtool.broker.names import topic_raw, topic_text
+from rmqtool.check.queues.consume_queue import sound_queues
 from rmqtool.check.queues.consume_queue_ext import ExtUnits
 from rmqtool.check.queues.consume_queue_ext import is_whole as ext_file_is_whole
 from rmqtool.check.queues.queue_state import UNIT
@@ -26,6 +27,7 @@ from rmqtool.formats.consume_queue import CQ_UNIT
 from rmqtool.formats.consume_queue_ext import LARGEST_ADDRESS
 from rmqtool.formats.message import SMALLEST_RECORD, decode
 from rmqtool.formats.properties import are_torn
+from rmqtool.ledger.sound import pass_over
 from rmqtool.queues.kinds import as_units
 from rmqtool.queues.reach import is_record_of, messages_out_of_reach, places_in, places_of
 from rmqtool.repair.patches import Patch, RepairedQueue, kind_of
@@ -46,6 +48,7 @@ if TYPE_CHECKING:
     from rmqtool.check.observer import Proven
     from rmqtool.derive.queue_runs import QueueRun, QueueRuns
     from rmqtool.findings.finding import Finding
+    from rmqtool.queues.kinds import Units
     from rmqtool.rebuild.placement import PlacedUnits
     from rmqtool.repair.log.stretches import Stretches
     from rmqtool.repair.queues.multi_dispatch import WrongLightNumber
@@ -73,7 +76,7 @@ class QueueRepair:
     ) -> None:
         self.queues: dict[tuple[bytes, int], RepairedQueue] = {}
         self.judge = LostUnits(inspection, facts, damaged, early)
-        self.judge.queues = self.queues
+        self.judge.queue_of = self.queue_of
         self.batches = BatchRepair(inspection, facts, self.judge)
         self.unread: set[str] = set()
         self.further = FurtherNumbers(inspection)
@@ -87,6 +90,8 @@ class QueueRepair:
         self._log = (commitlog.start, commitlog.file_length)
         self._file_length = inspection.store.geometry.consume_queue.value
         self._pool = RunPool(self._file_length // UNIT)
+        self._sound = sound_queues(inspection)
+        self._whole: dict[tuple[str, int], tuple[int, int]] = {}
 
     @property
     def file_length(self) -> int:
@@ -105,7 +110,8 @@ class QueueRepair:
             Those that are as they should be, joined with what waited: nobody reads them again.
         """
         proven: set[tuple[bytes, int, int, int]] = set()
-        for joined in self._pool.add(runs):
+        left = self._sound.take(runs, lambda offsets: np.zeros(len(offsets), np.bool_))
+        for joined in self._pool.add(left):
             self._add(joined, proven)
         return proven
 
@@ -157,6 +163,7 @@ class QueueRepair:
             all_queues: queues that the log wants nothing of, too.
         """
         self._add_waiting()
+        self._finish_sound()
         store = self._inspection.store
         with LogReader(store.old_commitlog, store.commitlog) as log:
             unwanted = UnwantedUnits(
@@ -178,6 +185,34 @@ class QueueRepair:
             if any(f"{path}/".startswith(f"{queue.path}/") for path in self.unread):
                 queue.patches.clear()
                 queue.is_unread = True
+
+    def _finish_sound(self) -> None:
+        """Set the queues apart in which nothing is to be done, and look at what else is in others.
+
+        A queue without such a number is looked at where numbers of records are put back.
+        """
+        log_start, length = self._log
+
+        def is_other(units: Units) -> npt.NDArray[np.bool_]:
+            found = pass_over(units, log_start, length) | self.judge.are_lost(units)
+            found |= units["physical_offset"] + units["size"].astype(np.int64) > self._facts.end
+            return found
+
+        remains = self._sound.rest(log_start, is_other)
+        self._whole = remains.whole
+        for name in remains.others:
+            self._open(*name)
+        if self.further.places:
+            for topic, queue_id in self._whole:
+                self._open(topic_raw(topic), queue_id)
+            self._whole = {}
+
+    def queue_of(self, topic: bytes, queue_id: int) -> RepairedQueue | None:
+        """Give what a queue should hold, as far as it was compared; None where nothing is."""
+        queue = self.queues.get((topic, queue_id))
+        if queue is None and (topic_text(topic), queue_id) in self._whole:
+            return self._begun(topic, queue_id)
+        return queue
 
     def _keep_readable(self, log: LogReader) -> None:
         """Leave queues as they are whose edits would put sound messages out of reach."""
@@ -230,7 +265,7 @@ class QueueRepair:
 
     def _others(self, unwanted: UnwantedUnits) -> None:
         """Look at queues of which the log has no message at all."""
-        known = {(queue.topic, queue.queue_id) for queue in self.queues.values()}
+        known = {(queue.topic, queue.queue_id) for queue in self.queues.values()} | {*self._whole}
         others = [name for name in self._inspection.units("queues") if name not in known]
         for name in others if self.judge.tail is not None else ():
             with contextlib.suppress(UnreadablePath):
@@ -265,16 +300,25 @@ class QueueRepair:
 
         To be asked once all runs were taken and `finish` was called.
         """
+        if (topic, queue_id) in self._whole:
+            return range(*self._whole[topic, queue_id])
         queue = self.queues.get((topic_raw(topic), queue_id))
         if queue is None or queue.placement.next < 0:
             return None
         return range(queue.placement.first, queue.placement.next)
 
     def _open(self, name: bytes, queue_id: int) -> RepairedQueue:
-        topic = topic_text(name)
-        units = self._inspection.queue("queues", (topic, queue_id))
+        queue = self.queues[name, queue_id] = self._begun(name, queue_id)
+        return queue
+
+    def _begun(self, name: bytes, queue_id: int) -> RepairedQueue:
+        """Begin a queue, after what was as it should be so far."""
+        units = self._inspection.queue("queues", (topic_text(name), queue_id))
         queue = RepairedQueue(units, BridgedPlacement(*self._log))
-        self.queues[name, queue_id] = queue
+        seen = self._sound.seen_of(name, queue_id)
+        self._sound.leave(name, queue_id)
+        if seen is not None:
+            queue.placement.resume(seen.first, seen.last, seen.next)
         return queue
 
     def _begins_anew(self, queue: RepairedQueue, run: QueueRun) -> bool:

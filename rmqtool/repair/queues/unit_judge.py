@@ -18,7 +18,7 @@ from rmqtool.queues.reach import may_name
 from rmqtool.repair.patches import Patch, RepairedQueue
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable
 
     import numpy.typing as npt
 
@@ -38,7 +38,7 @@ class LostUnits:
             were there. None when the log ends as it should.
         tail_end: after the last record there that a queue knows; 0 for none.
         smallest_bridge: bytes that the bridge over these has at least.
-        queues: what each should hold, as far as they were compared.
+        queue_of: gives what a queue should hold, as far as it was compared.
 
     Args:
         inspection: of the store.
@@ -52,7 +52,7 @@ class LostUnits:
     ) -> None:
         self.tail: Damaged | None = None
         self.tail_end = self.smallest_bridge = 0
-        self.queues: Mapping[tuple[bytes, int], RepairedQueue] = {}
+        self.queue_of: Callable[[bytes, int], RepairedQueue | None] = lambda _topic, _id: None
         self._inspection, self._facts = inspection, facts
         self._damaged, self._early = damaged, early
         commitlog = inspection.store.commitlog
@@ -148,7 +148,7 @@ class LostUnits:
 
     def _will_have(self, name: str, number: str, physical_offset: int) -> bool:
         """Tell whether a light queue has a record at its number once the queues are repaired."""
-        queue = self.queues.get((topic_raw(name), 0))
+        queue = self.queue_of(topic_raw(name), 0)
         if queue is None or not number.isdecimal():
             return False
         return PHYSICAL_OFFSET.of(queue.will_be(int(number))) == physical_offset

@@ -178,7 +178,7 @@ def _lower(
 
 def _end_of_queue(survey: LogSurvey, writer: EditWriter) -> int | None:
     """Give where the queue of timer messages will end; None where it is not judged."""
-    if (TIMER_TOPIC.raw, 0) not in survey.queues.queues:
+    if survey.queues.queue_of(TIMER_TOPIC.raw, 0) is None:
         return None
     ends = EndsAfter(survey, writer)
     found = ends.of(TIMER_TOPIC, 0)
