@@ -20,8 +20,8 @@ from pyspark.sql.types import StructField, StructType
 
 from rmqtool.errors import UsageError
 from rmqtool.plural import meant
-from rmqtool.spark.options import SourceOptions
-from rmqtool.spark.tables import chosen, damaged_rows, schema_of, table_of, unread_rows
+from rmqtool.reads.options import SourceOptions
+from rmqtool.reads.tables import chosen, damaged_rows, schema_of, table_of, unread_rows
 from rmqtool.store.place import metered
 from rmqtool.table import comment
 
@@ -98,14 +98,14 @@ class RocketMQReader(DataSourceReader):
             UsageError: a limit says nothing about the rows of the table.
             StoreError: the store cannot be opened.
         """
-        from rmqtool.spark.fleet import tasks
-        from rmqtool.spark.plan import packs
+        from rmqtool.reads.fleet import tasks
+        from rmqtool.reads.plan import packs
 
         return [InputPartition(pack) for pack in packs(tasks(self.options), self.options)]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Read a task on an executor."""
-        from rmqtool.spark.fleet import batches
+        from rmqtool.reads.fleet import batches
         from rmqtool.spark.tasks import settle
 
         tasks = partition.value or ()  # None is Spark's stand-in for nothing to read

@@ -25,11 +25,11 @@ from pyspark.sql.types import DataType, TimestampType
 
 from rmqtool.broker.names import CHECK_MAX_TIME_TOPIC, HALF_TOPICS, OP_TOPICS
 from rmqtool.errors import Trouble, UnreadablePath, UsageError
+from rmqtool.reads.options import SourceOptions, TableName
+from rmqtool.reads.tables import CODE, DAMAGE_COLUMNS
+from rmqtool.reads.views import OPERATIONS, VIEWS, meaning
 from rmqtool.spark.jobs import Job, is_connect_session
-from rmqtool.spark.options import SourceOptions, TableName
 from rmqtool.spark.source import BytesRead, ReadSoFar
-from rmqtool.spark.tables import CODE, DAMAGE_COLUMNS
-from rmqtool.spark.views import OPERATIONS, VIEWS, meaning
 from rmqtool.store.address import place_of
 from rmqtool.store.tree import open_store
 from rmqtool.store.unread import has_expired
@@ -164,8 +164,8 @@ class Questions:
         Raises:
             StoreError: the store cannot be opened.
         """
-        from rmqtool.spark.fleet import FleetTask, tasks
-        from rmqtool.spark.plan import FilesTask, LogTask, UnreadTask
+        from rmqtool.reads.fleet import FleetTask, tasks
+        from rmqtool.reads.tasks import FilesTask, LogTask, UnreadTask
 
         found: dict[str, UnreadablePath] = {}
         for name in tables:
@@ -204,8 +204,8 @@ class Questions:
     def _empty(self, name: str) -> DataFrame:
         from pyspark.sql.pandas.types import from_arrow_schema
 
+        from rmqtool.reads.tables import chosen, schema_of, table_of
         from rmqtool.spark.source import with_comments
-        from rmqtool.spark.tables import chosen, schema_of, table_of
 
         table = TableName.MESSAGES if name == OPERATIONS else TableName(name)
         source = replace(self._source, table=table)
@@ -248,7 +248,7 @@ class Questions:
             plan: of the question; None where nobody can look at it.
             has_all: every column is read.
         """
-        from rmqtool.spark.tables import schema_of
+        from rmqtool.reads.tables import schema_of
 
         names = None if plan is None or has_all else plan.names
         found: dict[str, tuple[str, ...]] = {}

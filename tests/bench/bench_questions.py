@@ -13,8 +13,8 @@ import argparse
 import time
 from typing import TYPE_CHECKING, Final
 
+from rmqtool.reads.options import SourceOptions
 from rmqtool.spark import register
-from rmqtool.spark.options import SourceOptions
 from rmqtool.spark.session import session
 from rmqtool.spark.sql import Questions
 from tests.bench.bench_spark import MIB, report

@@ -18,9 +18,9 @@ from rmqtool.check.many import Stores
 from rmqtool.check.options import ValidateOptions
 from rmqtool.cli.main import main as rmqtool
 from rmqtool.errors import UsageError
+from rmqtool.reads.options import SourceOptions
 from rmqtool.spark import register
 from rmqtool.spark.engine import SparkEngine
-from rmqtool.spark.options import SourceOptions
 from rmqtool.spark.session import session
 from rmqtool.spark.sql import Questions
 from tests.spark.on_cluster import ASKED, FOUND, where

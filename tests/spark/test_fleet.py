@@ -15,13 +15,13 @@ from rmqtool.check.many import Stores, StoreVerdict
 from rmqtool.check.options import ValidateOptions
 from rmqtool.engine import LocalEngine
 from rmqtool.errors import UsageError
-from rmqtool.spark.export import PLAN, ExportRun
-from rmqtool.spark.export_options import ExportOptions
-from rmqtool.spark.fleet import batches, tasks
-from rmqtool.spark.options import SourceOptions, TableName
-from rmqtool.spark.plan import packs
+from rmqtool.reads.export import PLAN, ExportRun
+from rmqtool.reads.export_options import ExportOptions
+from rmqtool.reads.fleet import batches, tasks
+from rmqtool.reads.options import SourceOptions, TableName
+from rmqtool.reads.plan import packs
+from rmqtool.reads.tables import chosen, schema_of
 from rmqtool.spark.sql import Questions
-from rmqtool.spark.tables import chosen, schema_of
 from rmqtool.tables.fleet import FLEET
 from tests.damage import DAMAGES, NotApplicable
 from tests.s3_server import in_bucket, s3_server

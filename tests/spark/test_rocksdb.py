@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from rmqtool.formats.rocksdb_queue import ROCKSDB_CQ_UNIT
+from rmqtool.reads.options import SourceOptions
+from rmqtool.reads.plan import UNITS_A_TASK, tasks
+from rmqtool.reads.tasks import RocksTask, UnreadTask
 from rmqtool.rows import rows_of
-from rmqtool.spark.options import SourceOptions
-from rmqtool.spark.plan import UNITS_A_TASK, RocksTask, UnreadTask, tasks
 from rmqtool.spark.sql import Questions
 from rmqtool.tables.dump import DumpOptions, DumpOutcome, dump
 from tests.rocksdb import state_of

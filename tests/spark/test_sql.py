@@ -14,12 +14,12 @@ import pyarrow as pa
 import pytest
 
 from rmqtool.errors import UsageError
+from rmqtool.reads.options import SourceOptions, TableName
+from rmqtool.reads.views import OPERATIONS, VIEWS
 from rmqtool.rows import rows_of
 from rmqtool.spark.jobs import Job, SparkFailed
-from rmqtool.spark.options import SourceOptions, TableName
 from rmqtool.spark.source import BytesRead, RocketMQReader, counting
 from rmqtool.spark.sql import Questions, mentioned
-from rmqtool.spark.views import OPERATIONS, VIEWS
 from rmqtool.tables.dump import DumpOptions, DumpOutcome, dump
 from tests.cli.run import PATIENCE
 from tests.stores import fixture_store, held_by_another, sent

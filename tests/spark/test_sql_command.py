@@ -11,9 +11,10 @@ import pytest
 
 import rmqtool
 from rmqtool.cli.main import main
-from rmqtool.spark.options import SourceOptions
-from rmqtool.spark.plan import Task, tasks
-from rmqtool.spark.views import VIEWS
+from rmqtool.reads.options import SourceOptions
+from rmqtool.reads.plan import tasks
+from rmqtool.reads.tasks import Task
+from rmqtool.reads.views import VIEWS
 from tests.s3_server import in_bucket, s3_server
 from tests.stores import fixture_store
 
@@ -151,7 +152,7 @@ def test_unread(
         segment.rename(away)
         return found
 
-    monkeypatch.setattr("rmqtool.spark.plan.tasks", lose)
+    monkeypatch.setattr("rmqtool.reads.plan.tasks", lose)
     assert 3 == main(["sql", str(store), "SELECT count(*) AS n FROM messages"])
     away.rename(segment)
     assert segment.name in capfd.readouterr().err

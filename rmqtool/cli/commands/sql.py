@@ -14,8 +14,8 @@ from rmqtool.cli.engines import EngineChoice, OnSpark, stores_of
 from rmqtool.cli.exits import DONE, IN_PART, NO, say
 from rmqtool.cli.options import BrokerConf, StorePath, StoresFile, UnpackLimit
 from rmqtool.errors import NotAStore, OutputClosed, RmqtoolError, UsageError
+from rmqtool.reads.options import SourceOptions, TableName
 from rmqtool.rows import Rows, count_of
-from rmqtool.spark.options import SourceOptions, TableName
 from rmqtool.tables.bodies import BodyMode, BodyOptions
 
 if TYPE_CHECKING:
@@ -65,7 +65,7 @@ class Sql(Command):
 
     def describe(self) -> int:
         """Write what the rows of `--views` are; the columns of a question are Spark's to tell."""
-        from rmqtool.spark.views import VIEW_LIST
+        from rmqtool.reads.views import VIEW_LIST
 
         if not self.views:
             reason = (
@@ -135,7 +135,7 @@ def _check_store(source: SourceOptions) -> None:
 
 
 def _list_views(delivery: Delivery) -> int:
-    from rmqtool.spark.views import VIEW_LIST, VIEWS
+    from rmqtool.reads.views import VIEW_LIST, VIEWS
 
     rows = [
         {"view": view.name, "meaning": view.meaning, "sql": " ".join(view.sql.split())}
@@ -148,8 +148,8 @@ def _list_views(delivery: Delivery) -> int:
 def _show(name: str) -> int:
     """Print the text of a view. Raises UsageError: there is no such view."""
     from rmqtool.plural import meant
+    from rmqtool.reads.views import VIEWS
     from rmqtool.render.sink import standard_output
-    from rmqtool.spark.views import VIEWS
 
     if name not in VIEWS:
         raise UsageError(option="--show", reason=f"no view {name!r}; {meant(name, VIEWS)}")
@@ -221,7 +221,7 @@ class _Counted:
 
 def _talk(questions: Questions, delivery: Delivery) -> int:
     """Answer questions until there are no more; a wrong one is not the end."""
-    from rmqtool.spark.views import VIEWS
+    from rmqtool.reads.views import VIEWS
 
     delivery.note(f"tables: {', '.join(TableName)}; views: {', '.join(VIEWS)}")
     delivery.note("a question ends with a semicolon; exit or Ctrl-D ends the conversation")

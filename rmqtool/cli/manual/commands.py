@@ -105,7 +105,7 @@ def command_page(name: str) -> Page:
 
 def spark_page() -> Page:
     """Give `rmqtool-spark(7)`: stores as Spark tables, the engine of bulk commands, and size."""
-    from rmqtool.spark.options import NAMES
+    from rmqtool.reads.options import NAMES
 
     options = (Term(name, (f"{text[:1].upper()}{text[1:]}.",)) for name, text in NAMES.items())
     blocks = (*prose("spark", options=options), *see_also(SPARK))
@@ -119,7 +119,7 @@ def _items(found: Iterable[Parameter]) -> Iterator[Term]:
 
 
 def _views() -> Iterator[Term]:
-    from rmqtool.spark.views import VIEWS
+    from rmqtool.reads.views import VIEWS
 
     for view in VIEWS.values():
         yield Term(view.name, (f"{view.meaning[:1].upper()}{view.meaning[1:]}.",))

@@ -9,7 +9,7 @@ import pyarrow as pa
 from rmqtool.findings.catalogue import Severity
 from rmqtool.findings.finding import FINDINGS
 from rmqtool.findings.registry_layout import FS_READ
-from rmqtool.spark.options import SourceOptions, TableName
+from rmqtool.reads.options import SourceOptions, TableName
 from rmqtool.tables import views
 from rmqtool.tables.arrow import TEXT
 from rmqtool.tables.file_tables import SEGMENTS

@@ -19,20 +19,13 @@ from rmqtool.findings.finding import At, finding
 from rmqtool.findings.registry_layout import FS_GAP, FS_READ
 from rmqtool.formats.message import SMALLEST_RECORD
 from rmqtool.judge.reading import judged
+from rmqtool.reads.options import TableName
+from rmqtool.reads.plan import view_of
+from rmqtool.reads.tables import CODE, OF_FILES, PENDING, SCHEMAS, TABLES, chosen
+from rmqtool.reads.tasks import DefectsTask, FilesTask, LogTask, RocksTask, UnreadTask, WholeTask
 from rmqtool.scan import columns as row
 from rmqtool.scan.batch import Extent, ScanOptions
 from rmqtool.scan.message import scan
-from rmqtool.spark.options import TableName
-from rmqtool.spark.plan import (
-    DefectsTask,
-    FilesTask,
-    LogTask,
-    RocksTask,
-    UnreadTask,
-    WholeTask,
-    view_of,
-)
-from rmqtool.spark.tables import CODE, OF_FILES, PENDING, SCHEMAS, TABLES, chosen
 from rmqtool.store.segment import SegmentPart
 from rmqtool.store.unread import has_expired
 from rmqtool.tables.defects import defect_batch
@@ -45,9 +38,9 @@ if TYPE_CHECKING:
     from collections.abc import Container, Iterator, Sequence
 
     from rmqtool.findings.finding import Finding
+    from rmqtool.reads.options import SourceOptions
+    from rmqtool.reads.tasks import Task
     from rmqtool.scan.batch import Batch
-    from rmqtool.spark.options import SourceOptions
-    from rmqtool.spark.plan import Task
     from rmqtool.store.segment import Segment
     from rmqtool.tables.selection import Selection
 
