@@ -12,7 +12,7 @@ from __future__ import annotations
 import logging
 import sys
 from itertools import count
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
 from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 from pyspark.sql.pandas.types import from_arrow_schema
@@ -21,6 +21,7 @@ from pyspark.sql.types import StructField, StructType
 from rmqtool.errors import UsageError
 from rmqtool.plural import meant
 from rmqtool.reads.options import SourceOptions
+from rmqtool.reads.questions import ReadSoFar
 from rmqtool.reads.tables import chosen, damaged_rows, schema_of, table_of, unread_rows
 from rmqtool.store.place import metered
 from rmqtool.table import comment
@@ -237,14 +238,6 @@ def _tell(logger: logging.Logger, read: ReadSoFar, table: str) -> None:
     if next(_lines) % LINES_BEFORE_SPACE == 0 and sys.__stdout__ is not None:
         sys.__stdout__.write(" ")  # what Java reads; sys.stdout is another one in a worker
         sys.__stdout__.flush()
-
-
-class ReadSoFar(NamedTuple):
-    """What was read."""
-
-    bytes: int  # of files
-    damaged: int = 0  # rows that tell of damage
-    unread: int = 0  # of these, rows that tell of what could not be read
 
 
 class BytesRead:

@@ -96,7 +96,8 @@ def command_page(name: str) -> Page:
         Section("OPTIONS"),
         *_items([*(one for one in known if not one.is_argument), HELP]),
     ]
-    blocks += prose(name, views=_views() if name == "sql" else ())
+    lists = {"views": _views(), "functions": _functions()} if name == "sql" else {}
+    blocks += prose(name, **lists)
     blocks += _exit_status()
     blocks += examples(name)
     blocks += see_also(f"{PROGRAM}-{name}")
@@ -123,6 +124,13 @@ def _views() -> Iterator[Term]:
 
     for view in VIEWS.values():
         yield Term(view.name, (f"{view.meaning[:1].upper()}{view.meaning[1:]}.",))
+
+
+def _functions() -> Iterator[Term]:
+    from rmqtool.sql.dialect import MACROS
+
+    for signature, body in MACROS.items():
+        yield Term(signature, (f"{' '.join(body.split())}.",))
 
 
 def _exit_status() -> list[Block]:
