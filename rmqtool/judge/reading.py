@@ -65,6 +65,12 @@ def judged(
         yield from judge.end()
 
 
+def judged_records(batch: Batch) -> Batch:
+    """Mark what is damaged in records that were read one by one."""
+    _PartJudge(batch.segment, is_copy=False).mark(batch)
+    return batch
+
+
 class _PartJudge:
     """Judges the batches of one scan."""
 
@@ -78,13 +84,17 @@ class _PartJudge:
         """Mark what is damaged."""
         before, self._last = self._last, batch.kind
         if batch.kind is Extent.RECORD:
-            self._mark(batch, self._records.judge(batch))
+            self.mark(batch)
             self._mark_torn(batch)
             if self._entries is not None:
                 self._mark(batch, self._entries.judge(batch), of_entries=True)
         elif batch.kind is Extent.UNUSED and self._segment.is_followed and before is not Extent.GAP:
             # Zeros after a gap belong to it; elsewhere a blank closes a file that others follow.
             batch.code = CL_CHAIN if batch.position else CL_MAGIC
+
+    def mark(self, batch: Batch) -> None:
+        """Mark records that are damaged by themselves."""
+        self._mark(batch, self._records.judge(batch))
 
     def _mark(self, batch: Batch, findings: Iterator[Finding], *, of_entries: bool = False) -> None:
         for finding in findings:

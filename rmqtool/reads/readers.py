@@ -28,6 +28,7 @@ from rmqtool.scan.batch import Extent, ScanOptions
 from rmqtool.scan.message import scan
 from rmqtool.store.segment import SegmentPart
 from rmqtool.store.unread import has_expired
+from rmqtool.tables.by_topic import by_topic
 from rmqtool.tables.defects import defect_batch
 from rmqtool.tables.inputs import store_of
 from rmqtool.tables.messages import MessageOptions, message_rows, missing_rows
@@ -134,6 +135,13 @@ def _messages(
         if position >= part.end and part.length:
             return  # an extent of an earlier split covers this one
         wanted = scan_options(options.selection, names, limit=options.limit)
+        is_known = known is not None or part.is_first
+        if is_known and options.selection.topics and options.limit is None:
+            store = store_of(options.path, options.broker_conf, None)
+            found = by_topic(store, part._replace(begin=position), asked, wanted, names)
+            if found is not None:
+                yield from (rows.select(names) for rows in found)
+                return
         for batch in judged(part, wanted, start=position):
             position = min(batch.end, part.segment.size)
             for rows in message_rows(batch, asked, names):

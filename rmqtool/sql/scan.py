@@ -33,6 +33,8 @@ if TYPE_CHECKING:
 
 PART_BYTES: Final = 16 << 20  # of the log; the rows of one part a thread are in memory
 
+TOPIC_PART_BYTES: Final = 64 << 20  # with topics: most of the part is left out
+
 
 class Tally:
     """What the scans of a question have read.
@@ -117,7 +119,9 @@ class Scan:
     def _rows(self) -> Iterator[pa.RecordBatch]:
         options = limited(self.source, conditions(self.filter))
         if options.table is TableName.MESSAGES:
-            options = replace(options, split=PART_BYTES)
+            # Queues are asked once for each part.
+            is_by_topic = bool(options.selection.topics)
+            options = replace(options, split=TOPIC_PART_BYTES if is_by_topic else PART_BYTES)
         names = self._read_names()
 
         def read(task: AnyTask) -> tuple[list[pa.RecordBatch], ReadSoFar]:
