@@ -24,6 +24,12 @@ PARTITIONS: Final = {
     TableName.SEGMENTS: (),
     TableName.PENDING_TIMERS: ("topic", "queue_id"),
     TableName.POP_IN_FLIGHT: ("topic", "queue_id"),
+    TableName.TOPICS: (),
+    TableName.QUEUES: ("topic", "queue_id"),
+    TableName.GROUPS: ("group", "topic"),
+    TableName.CONSUMER_OFFSETS: ("group", "topic", "queue_id"),
+    TableName.DELAY_OFFSETS: (),
+    TableName.CHECKPOINT: (),
 }
 
 FLEET_PARTITIONS: Final = ("store", "broker")  # where several stores are read

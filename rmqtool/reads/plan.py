@@ -12,7 +12,8 @@ from rmqtool.check.of_table import Asked, defects
 from rmqtool.errors import UnreadablePath, UsageError
 from rmqtool.formats.rocksdb_queue import ROCKSDB_CQ_UNIT
 from rmqtool.reads.options import Scope, SourceOptions, TableName
-from rmqtool.reads.tables import CODE, OF_FILES, PENDING
+from rmqtool.reads.small_tables import SMALL
+from rmqtool.reads.tables import CODE, OF_FILES
 from rmqtool.reads.tables import VIEWS as VIEW_OF
 from rmqtool.reads.tasks import (
     FILE_BYTES,
@@ -67,7 +68,7 @@ def tasks(options: SourceOptions) -> list[Task]:
             return [_whole(options)]
         case TableName.FINDINGS:
             return [*log_tasks(options)]
-        case TableName.PENDING_TIMERS | TableName.POP_IN_FLIGHT:
+        case _ if options.table in SMALL:
             _check_limits(options, frozenset())
             found = [_whole(options)]
         case _:
@@ -86,7 +87,9 @@ def _defects_tasks(options: SourceOptions) -> Iterator[DefectsTask]:
         if found := tuple(defects(asked)):  # which names and places show
             yield DefectsTask(asked, found, 0)
         return
-    word = VIEW_OF.get(table) or PENDING[table]
+    word = VIEW_OF[table] if table in VIEW_OF else SMALL[table].word
+    if not word:
+        return  # what its files have is what other tables have
     is_whole = options.scope is Scope.STORE
     asked = Asked(options.path, options.broker_conf, word, selection, is_whole)
     reads_log = table in COMPARED and is_whole and not selection.options()

@@ -9,6 +9,7 @@ from bisect import bisect_right
 from collections import OrderedDict
 from dataclasses import dataclass
 from datetime import datetime
+from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
@@ -21,7 +22,8 @@ from rmqtool.formats.message import SMALLEST_RECORD
 from rmqtool.judge.reading import judged
 from rmqtool.reads.options import TableName
 from rmqtool.reads.plan import view_of
-from rmqtool.reads.tables import CODE, OF_FILES, PENDING, SCHEMAS, TABLES, chosen
+from rmqtool.reads.small_tables import SMALL
+from rmqtool.reads.tables import CODE, OF_FILES, SCHEMAS, TABLES, chosen
 from rmqtool.reads.tasks import DefectsTask, FilesTask, LogTask, RocksTask, UnreadTask, WholeTask
 from rmqtool.scan import columns as row
 from rmqtool.scan.batch import Extent, ScanOptions
@@ -94,8 +96,8 @@ def batches(
             some = defects(task.asked) if task.found is None else task.found
             found = defect_batch(some, TABLES[options.table])
             yield from [found.select(list(names)).cast(schema)] if found.num_rows else []
-        case WholeTask() if options.table in PENDING:
-            yield from _pending(options, names)
+        case WholeTask() if options.table in SMALL:
+            yield from _small(options, names)
         case WholeTask():
             yield from _findings(_of_store(options), names)
 
@@ -215,17 +217,13 @@ def _units_in_rocksdb(
         yield _unread(options.table, names, file=task.path, position=0)
 
 
-def _pending(options: SourceOptions, names: Sequence[str]) -> Iterator[pa.RecordBatch]:
-    from rmqtool.rows import rows_of
-    from rmqtool.tables.pending import pending_chunks
-
+def _small(options: SourceOptions, names: Sequence[str]) -> Iterator[pa.RecordBatch]:
     store = store_of(options.path, options.broker_conf, None)
     schema = SCHEMAS[options.table]
     times = [one.name for one in schema if pa.types.is_timestamp(one.type)]
-    for chunk in pending_chunks(PENDING[options.table], [store], []):
-        rows = [
-            {**row, **{name: _micros(row.get(name)) for name in times}} for row in rows_of(chunk)
-        ]
+    found = SMALL[options.table].rows(store)
+    while some := list(islice(found, ROWS_A_BATCH)):
+        rows = [{**row, **{name: _micros(row.get(name)) for name in times}} for row in some]
         yield _batch(rows, schema, names)
 
 

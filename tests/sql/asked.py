@@ -13,6 +13,14 @@ SELECT * FROM index_entries ORDER BY file, position;
 SELECT * FROM segments ORDER BY segment;
 SELECT * FROM findings ORDER BY code, path, position, message;
 SELECT * FROM pending_timers ORDER BY ALL;
+SELECT * FROM topics ORDER BY topic, queue_kind;
+SELECT * FROM queues ORDER BY topic, queue_id, queue_kind;
+SELECT * FROM groups ORDER BY ALL;
+SELECT * FROM consumer_offsets ORDER BY ALL;
+SELECT * FROM delay_offsets ORDER BY delay_level;
+SELECT * FROM checkpoint ORDER BY field;
+SELECT o.topic, t.messages, sum(o.lag) AS lag FROM consumer_offsets o JOIN topics t
+    ON o.topic = t.topic GROUP BY o.topic, t.messages ORDER BY o.topic, t.messages;
 SELECT topic, count(*) AS n FROM messages GROUP BY topic ORDER BY n DESC, topic;
 SELECT topic, queue_id, min(queue_offset) AS low, max(queue_offset) AS high FROM messages WHERE
     extent IS NULL GROUP BY topic, queue_id ORDER BY topic, queue_id;

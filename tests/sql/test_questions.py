@@ -15,12 +15,17 @@ import pyarrow.compute as pc
 import pytest
 
 from rmqtool.errors import UsageError
+from rmqtool.info.overview import overview
+from rmqtool.info.overview_rows import table as section_table
+from rmqtool.query.groups import ConsumerGroup, known_groups
+from rmqtool.query.sources import Sources
 from rmqtool.reads.limits import Condition, columns_of, conditions
 from rmqtool.reads.options import SourceOptions, TableName
 from rmqtool.reads.views import VIEWS
 from rmqtool.rows import rows_of
 from rmqtool.sql import questions as module
 from rmqtool.sql.questions import LocalQuestions, SqlFailed
+from rmqtool.store.tree import open_store
 from rmqtool.tables.dump import DumpOptions, DumpOutcome, dump
 from tests.damage import DAMAGES
 from tests.stores import fixture_store
@@ -218,3 +223,43 @@ def test_conditions() -> None:
     assert [] == conditions(pc.if_else(topic.is_valid(), topic.isin(["a"]), pc.scalar(True)))
     assert [] == conditions(None)
     assert {"topic", "queue_id"} == columns_of((topic == "a") | (queue == 1))
+
+
+def test_small_tables(questions: LocalQuestions, store: Path) -> None:
+    """Tables of few rows have the rows of `info` and of `query --group`."""
+    opened = open_store(str(store))
+    for name in ("topics", "queues", "groups", "checkpoint"):
+        ((_, found),) = overview(opened, [name])
+        table = section_table(name)
+        expected = [
+            row for chunk in table.rows([list(map(table.row, found))]) for row in rows_of(chunk)
+        ]
+        assert expected
+        got = answer(questions, f"TABLE {name}")
+        assert [{column: row.get(column) for column in got[0]} for row in expected] == got
+    with Sources(opened, scan=False) as sources:
+        expected = [
+            dict(row)
+            for group in known_groups(opened)
+            for row in ConsumerGroup(sources, group).rows()
+        ]
+    got = answer(questions, "TABLE consumer_offsets")
+    assert [{column: row.get(column) for column in got[0]} for row in expected] == got
+    assert any(row["lag"] for row in got)
+    levels = {row["delay_level"]: row for row in answer(questions, "TABLE delay_offsets")}
+    assert levels
+    assert all(
+        row["waiting"] == row["end_offset"] - row["delivered_offset"] for row in levels.values()
+    )
+
+
+def test_unread_of_small_tables(tmp_path: Path) -> None:
+    """What cannot be read for a table that has no row for it is said."""
+    store = fixture_store(TRAFFIC, tmp_path)
+    for file in (store / "config").glob("consumerOffset.json*"):
+        file.write_text("{")
+    with LocalQuestions(SourceOptions(str(store))) as here:
+        tables = here.ask("TABLE groups").tables
+        assert all("consumerOffset.json" in str(error) for error in here.files.unread(tables))
+        assert here.files.unread(tables)
+        assert [] == here.files.unread(("messages",))
