@@ -33,8 +33,6 @@ if TYPE_CHECKING:
 
 PART_BYTES: Final = 16 << 20  # of the log; the rows of one part a thread are in memory
 
-TOPIC_PART_BYTES: Final = 64 << 20  # with topics: most of the part is left out
-
 
 class Tally:
     """What the scans of a question have read.
@@ -119,9 +117,9 @@ class Scan:
     def _rows(self) -> Iterator[pa.RecordBatch]:
         options = limited(self.source, conditions(self.filter))
         if options.table is TableName.MESSAGES:
-            # Queues are asked once for each part.
+            # With topics, all queues are asked for each part: a segment is one.
             is_by_topic = bool(options.selection.topics)
-            options = replace(options, split=TOPIC_PART_BYTES if is_by_topic else PART_BYTES)
+            options = replace(options, split=0 if is_by_topic else PART_BYTES)
         names = self._read_names()
 
         def read(task: AnyTask) -> tuple[list[pa.RecordBatch], ReadSoFar]:
@@ -130,10 +128,12 @@ class Scan:
                 rows.extend(batches(task, options, names, expired=set()))
                 return rows, _counted(rows, meter.bytes)
 
-        # Bodies may be many times as long unpacked: their rows come one batch at a time.
-        has_bodies = options.body.mode is not BodyMode.NONE and "body" in names
+        # Bodies may be many times as long unpacked: these rows come one batch at a time, as those
+        # of a whole segment do.
+        is_long = options.body.mode is not BodyMode.NONE and "body" in names
+        is_long |= options.table is TableName.MESSAGES and not options.split
         for is_bulk, some in groupby(_single(tasks(options)), _is_bulk):
-            if is_bulk and not has_bodies:
+            if is_bulk and not is_long:
                 for rows, count in engine.run(read, some):
                     self.tally.add(count)
                     yield from rows
