@@ -47,13 +47,13 @@ def _public_tables() -> Iterator[PublicTable]:
     from rmqtool.messages import sent
     from rmqtool.query import decoded, explain, groups
     from rmqtool.query import rows as query
+    from rmqtool.reads.export_options import EXPORT
+    from rmqtool.reads.views import VIEW_LIST
     from rmqtool.rebuild import report as rebuild
     from rmqtool.rebuild.many import REBUILT_STORES
     from rmqtool.relog.report import REBUILT_LOG
     from rmqtool.repair import result as repair
     from rmqtool.sending import report as sending
-    from rmqtool.spark.export_options import EXPORT
-    from rmqtool.spark.views import VIEW_LIST
     from rmqtool.startup import report as startup
     from rmqtool.tables import fleet, lost_messages
     from rmqtool.tables.file_tables import BROKER_JSON, LINES, SEGMENTS

@@ -136,6 +136,7 @@ class OpenStore:
         from rmqtool.errors import UsageError
         from rmqtool.findings.finding import FINDINGS
         from rmqtool.plural import meant
+        from rmqtool.store.artefact import ArtefactKind
         from rmqtool.tables.record_tables import MESSAGES
         from rmqtool.tables.views import VIEWS
 
@@ -144,16 +145,38 @@ class OpenStore:
         else:
             batches = self.batches(None if kind == MESSAGES.name else kind, selection, body)
             table = VIEWS[kind].table if kind in VIEWS else MESSAGES
+        names = list(table.names if columns is None else columns)
+        for name in names:
+            if name not in table.names:
+                reason = f"no column {name}; {meant(name, table.names)}"
+                raise UsageError(option="columns", reason=reason)
+        if columns is not None and kind in {MESSAGES.name, str(ArtefactKind.COMMITLOG)}:
+            batches = self._of_log(tuple(names), selection, body)
         first = next(batches, None)
         schema = table.arrow if first is None else first.schema
-        names = list(schema.names if columns is None else columns)
-        for name in names:
-            if name not in schema.names:
-                reason = f"no column {name}; {meant(name, schema.names)}"
-                raise UsageError(option="columns", reason=reason)
         rest = () if first is None else chain([first], batches)
         wanted = pa.schema([schema.field(name) for name in names])
         return pa.RecordBatchReader.from_batches(wanted, (one.select(names) for one in rest))
+
+    def _of_log(
+        self, names: tuple[str, ...], selection: Selection | None, body: str
+    ) -> Iterator[pa.RecordBatch]:
+        """Give some columns of messages; no other one is decoded."""
+        from rmqtool.reads.options import SourceOptions
+        from rmqtool.reads.plan import tasks
+        from rmqtool.reads.readers import batches
+        from rmqtool.tables.bodies import BodyMode, BodyOptions
+        from rmqtool.tables.selection import Selection
+
+        source = SourceOptions(
+            self.path,
+            columns=names,
+            selection=selection or Selection(),
+            body=BodyOptions(BodyMode(body)),
+            broker_conf=self.broker_conf,
+        )
+        for task in tasks(source):
+            yield from batches(task, source, names)
 
     def records(self, selection: Selection | None = None) -> Iterator[Message]:
         """Give the commitlog's records, decoded, in the order of the log.

@@ -282,4 +282,4 @@ def test_described_columns(tmp_path: Path, capfd: pytest.CaptureFixture[str]) ->
     assert 2 == main(["dump", NOWHERE, "--columns", "tpoic", "--format", "json-schema"])
     assert "no column tpoic; nearest: topic" in capfd.readouterr().err
     assert 2 == main(["sql", NOWHERE, "SELECT 1", "--format", "json-schema"])
-    assert "DESCRIBE QUERY" in capfd.readouterr().err
+    assert "DESCRIBE SELECT" in capfd.readouterr().err

@@ -29,7 +29,8 @@ FLOORS = (
     {"startup"},
     {"repair", "diff"},
     {"doctor"},
-    {"spark", "render"},
+    {"reads", "render"},
+    {"spark", "sql"},
     {"carve"},
     {"report", "relog"},
     {"messages"},
@@ -41,6 +42,7 @@ FLOORS = (
 RANK = {room: number for number, floor in enumerate(FLOORS) for room in floor}
 OWNERS = {
     "typer": "cli", "rich": "render", "pyspark": "spark", "pandas": "spark",
+    "duckdb": "sql",
     "textual": "browse", "drawsvg": "report", "jinja2": "report", "markupsafe": "report",
 }  # fmt: skip
 HEAVY = {"numpy", "numba", "llvmlite", "pyarrow", "pandas", "pyspark", "textual"}

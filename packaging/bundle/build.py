@@ -69,7 +69,7 @@ def packages(place: Path) -> Path:
     """Install rmqtool and what it stands on, and nothing else; give where that is."""
     run(sys.executable, "-m", "venv", place)
     pip = place / "bin" / "pip"
-    wanted = (f"{ROOT}[browse]", "tzdata")
+    wanted = (f"{ROOT}[browse,sql]", "tzdata")
     run(pip, "install", "-q", "--disable-pip-version-check", "--no-compile", *wanted)
     return place / "lib" / f"python3.{sys.version_info.minor}" / "site-packages"
 

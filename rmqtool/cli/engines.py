@@ -10,9 +10,9 @@ import enum
 import os
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Any, Final, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
-from rmqtool.cli.declaration import Only, Option
+from rmqtool.cli.declaration import Option
 from rmqtool.errors import EngineMissing, UsageError
 
 if TYPE_CHECKING:
@@ -107,10 +107,6 @@ class EngineChoice:
             if running is None:
                 with suppress(OSError):  # Java is gone: the block has failed, and says why
                     spark.stop()
-
-
-# What commands take of it that only Spark can do.
-OnSpark: TypeAlias = Annotated[EngineChoice, Only("master", "verbose")]
 
 
 def everywhere(path: str) -> str:

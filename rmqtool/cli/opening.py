@@ -24,7 +24,6 @@ WILDCARDS: Final = "*?["
 SHOWN: Final = 5  # stores that are named where one has to be chosen
 WRITING: Final = ("in_place", "undo", "apply")  # of a command that changes the store
 COPYING: Final = "repair"  # its --output copies files as they are on a disk
-ELSEWHERE: Final = "sql"  # reads in processes of Spark
 
 
 def run(command: Command) -> int:
@@ -212,7 +211,7 @@ def _below(path: str, top: Place, opened: OpenArchives, prefix: str, command: Co
 
 
 def _refuse(archive: str, command: Command) -> None:
-    """Refuse a command that would change an archive, or that cannot read in one.
+    """Refuse a command that would change an archive.
 
     Raises:
         UsageError: it is one.
@@ -221,16 +220,13 @@ def _refuse(archive: str, command: Command) -> None:
     chosen = next((one for one in WRITING if _value(command, one)), None)
     if name == COPYING and chosen is None and _value(command, "output") is not None:
         chosen = "output"
-    if chosen is None and name != ELSEWHERE:
+    if chosen is None:
         return
     import shlex
 
     from rmqtool.store.containers import unpacking
 
     unpack = unpacking(archive, shlex.quote(archive))
-    if chosen is None:
-        step = f"mkdir DIR && {unpack}; then rmqtool {name} DIR ..."
-        raise UsageError(option="STORE", reason=f"Spark cannot look into {archive}", step=step)
     step = f"mkdir DIR && {unpack}; then rmqtool {name} DIR --output NEW"
     option = f"--{chosen.replace('_', '-')}"
     raise UsageError(option=option, reason=f"{archive} is an archive: it is only read", step=step)

@@ -26,6 +26,7 @@ LIBRARIES: Final = (
     "rich",
     "drawsvg",
     "jinja2",
+    "duckdb",
     "pyspark",
     "pandas",
 )

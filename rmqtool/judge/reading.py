@@ -14,23 +14,27 @@ from rmqtool.broker.dispatch import DispatchRules
 from rmqtool.broker.release import COMMONEST
 from rmqtool.broker.rules import Rules
 from rmqtool.findings.catalogue import Severity
-from rmqtool.findings.registry_commitlog import CL_CHAIN, CL_MAGIC
+from rmqtool.findings.registry_commitlog import CL_CHAIN, CL_MAGIC, CL_TAIL
 from rmqtool.findings.registry_layout import FS_LEN
+from rmqtool.formats.properties import are_torn
+from rmqtool.judge.bridge import is_bridge
 from rmqtool.judge.dledger import DLedgerEntryJudge
 from rmqtool.judge.message import RecordJudge, RecordOptions
 from rmqtool.scan import columns as row
 from rmqtool.scan.batch import Batch, Extent, ScanOptions
 from rmqtool.scan.message import scan
 from rmqtool.scan.topics import TopicTable
+from rmqtool.store.segment import SegmentPart
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from rmqtool.findings.catalogue import Code
     from rmqtool.findings.finding import Finding
-    from rmqtool.store.segment import Segment, SegmentPart
+    from rmqtool.store.segment import Segment
 
 # At a light queue's number that cannot be parsed, dispatch ends: whoever has such queues loses all.
+LOST: Final = frozenset({Extent.GAP, Extent.UNUSED})  # what may have taken the end of a record
 RULES: Final = DispatchRules(Rules(COMMONEST), multi_dispatch=True)
 
 
@@ -61,6 +65,12 @@ def judged(
         yield from judge.end()
 
 
+def judged_records(batch: Batch) -> Batch:
+    """Mark what is damaged in records that were read one by one."""
+    _PartJudge(batch.segment, is_copy=False).mark(batch)
+    return batch
+
+
 class _PartJudge:
     """Judges the batches of one scan."""
 
@@ -74,18 +84,39 @@ class _PartJudge:
         """Mark what is damaged."""
         before, self._last = self._last, batch.kind
         if batch.kind is Extent.RECORD:
-            self._mark(batch, self._records.judge(batch))
+            self.mark(batch)
+            self._mark_torn(batch)
             if self._entries is not None:
                 self._mark(batch, self._entries.judge(batch), of_entries=True)
         elif batch.kind is Extent.UNUSED and self._segment.is_followed and before is not Extent.GAP:
             # Zeros after a gap belong to it; elsewhere a blank closes a file that others follow.
             batch.code = CL_CHAIN if batch.position else CL_MAGIC
 
+    def mark(self, batch: Batch) -> None:
+        """Mark records that are damaged by themselves."""
+        self._mark(batch, self._records.judge(batch))
+
     def _mark(self, batch: Batch, findings: Iterator[Finding], *, of_entries: bool = False) -> None:
         for finding in findings:
             if finding.severity is Severity.DAMAGE and finding.position is not None:
                 header = finding.length or 0 if of_entries else 0
                 batch.damage.setdefault(finding.position + header, finding.code)
+
+    def _mark_torn(self, batch: Batch) -> None:
+        """Mark a last record whose end is lost, with what follows: no checksum covers it."""
+        last, value = batch.count - 1, batch.matrix.item
+        # A bridge ends in the length of properties that it lacks.
+        if not batch.has_texts or value(row.BODY_START, last) < 0 or is_bridge(batch, last):
+            return  # not read whole; a bridge ends in the length of properties that it lacks
+        end = value(row.RECORD_START, last) + value(row.SIZE, last)
+        start = value(row.PROPERTIES_START, last)
+        is_zero = batch.window.item(end - 1) == 0  # properties are text
+        if is_zero or (start >= 0 and are_torn(batch.window[start:end].tobytes())):
+            following = _after(batch)
+            # At the end of a log without damage, properties may be as odd as a client makes them.
+            if following is not None and following.kind in (LOST if is_zero else {Extent.GAP}):
+                code = following.code or CL_TAIL
+                batch.damage.setdefault(value(row.POSITION, last), code)
 
     def end(self) -> Iterator[Batch]:
         """Give the defects of the end of the file."""
@@ -96,6 +127,15 @@ class _PartJudge:
             yield missing(segment, FS_LEN)
         if segment.missing_after:
             yield missing(segment, FS_LEN, segment.missing_after)
+
+
+def _after(batch: Batch) -> Batch | None:
+    """Look at what follows a batch, beside the scan, whose window is still in use."""
+    segment = batch.segment
+    if batch.end >= segment.size:
+        return None
+    part = SegmentPart(segment, batch.end, min(batch.end + 1, segment.size))
+    return next(scan(part, ScanOptions(body_crc=False, texts=False), start=batch.end), None)
 
 
 def missing(segment: Segment, code: Code, length: int = 0) -> Batch:

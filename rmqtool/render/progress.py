@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import sys
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from rich.progress import Progress, ProgressColumn
+
+PATIENCE_SECONDS: Final = 1.0  # before a person wonders
 
 
 @contextmanager
@@ -34,6 +36,34 @@ def progress(
     with _bar(*columns) as bar:
         task = bar.add_task(label, total=total_bytes)
         yield lambda done: bar.update(task, advance=done)
+
+
+@contextmanager
+def late_progress(label: str, *, quiet: bool = False) -> Iterator[Callable[[int], None]]:
+    """Show a bar as `progress` does, but only once the block takes longer than a second.
+
+    Args:
+        label: what is being done, one word or two.
+        quiet: show nothing.
+    """
+    from contextlib import ExitStack
+    from time import monotonic
+
+    begin = monotonic()
+    with ExitStack() as stack:
+        shown: list[Callable[[int], None]] = []
+        waiting = 0
+
+        def advance(done: int) -> None:
+            nonlocal waiting
+            waiting += done
+            if not shown and monotonic() - begin > PATIENCE_SECONDS:
+                shown.append(stack.enter_context(progress(label, None, quiet=quiet)))
+            if shown:
+                shown[0](waiting)
+                waiting = 0
+
+        yield advance
 
 
 @contextmanager

@@ -12,7 +12,7 @@ from __future__ import annotations
 import logging
 import sys
 from itertools import count
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
 from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 from pyspark.sql.pandas.types import from_arrow_schema
@@ -20,8 +20,9 @@ from pyspark.sql.types import StructField, StructType
 
 from rmqtool.errors import UsageError
 from rmqtool.plural import meant
-from rmqtool.spark.options import SourceOptions
-from rmqtool.spark.tables import chosen, damaged_rows, schema_of, table_of, unread_rows
+from rmqtool.reads.options import SourceOptions
+from rmqtool.reads.questions import ReadSoFar
+from rmqtool.reads.tables import chosen, damaged_rows, schema_of, table_of, unread_rows
 from rmqtool.store.place import metered
 from rmqtool.table import comment
 
@@ -98,14 +99,14 @@ class RocketMQReader(DataSourceReader):
             UsageError: a limit says nothing about the rows of the table.
             StoreError: the store cannot be opened.
         """
-        from rmqtool.spark.fleet import tasks
-        from rmqtool.spark.plan import packs
+        from rmqtool.reads.fleet import tasks
+        from rmqtool.reads.plan import packs
 
         return [InputPartition(pack) for pack in packs(tasks(self.options), self.options)]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Read a task on an executor."""
-        from rmqtool.spark.fleet import batches
+        from rmqtool.reads.fleet import batches
         from rmqtool.spark.tasks import settle
 
         tasks = partition.value or ()  # None is Spark's stand-in for nothing to read
@@ -237,14 +238,6 @@ def _tell(logger: logging.Logger, read: ReadSoFar, table: str) -> None:
     if next(_lines) % LINES_BEFORE_SPACE == 0 and sys.__stdout__ is not None:
         sys.__stdout__.write(" ")  # what Java reads; sys.stdout is another one in a worker
         sys.__stdout__.flush()
-
-
-class ReadSoFar(NamedTuple):
-    """What was read."""
-
-    bytes: int  # of files
-    damaged: int = 0  # rows that tell of damage
-    unread: int = 0  # of these, rows that tell of what could not be read
 
 
 class BytesRead:

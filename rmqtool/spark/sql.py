@@ -12,8 +12,7 @@ from __future__ import annotations
 import json
 import logging
 import re
-from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from itertools import islice
@@ -23,42 +22,36 @@ from pyspark.sql import Row
 from pyspark.sql.functions import col, unix_micros
 from pyspark.sql.types import DataType, TimestampType
 
-from rmqtool.broker.names import CHECK_MAX_TIME_TOPIC, HALF_TOPICS, OP_TOPICS
-from rmqtool.errors import Trouble, UnreadablePath, UsageError
+from rmqtool.errors import UsageError
+from rmqtool.reads.options import SourceOptions, TableName
+from rmqtool.reads.questions import (
+    ABOUT_NAMES,
+    OPERATION_COLUMNS,
+    OPERATION_TOPICS,
+    ReadSoFar,
+    SqlAnswer,
+    StoreFiles,
+    first_word,
+    mentioned,
+    names_of,
+    refused,
+    unique_names,
+)
+from rmqtool.reads.tables import CODE, DAMAGE_COLUMNS
+from rmqtool.reads.views import OPERATIONS, VIEWS, meaning
 from rmqtool.spark.jobs import Job, is_connect_session
-from rmqtool.spark.options import SourceOptions, TableName
-from rmqtool.spark.source import BytesRead, ReadSoFar
-from rmqtool.spark.tables import CODE, DAMAGE_COLUMNS
-from rmqtool.spark.views import OPERATIONS, VIEWS, meaning
-from rmqtool.store.address import place_of
-from rmqtool.store.tree import open_store
-from rmqtool.store.unread import has_expired
+from rmqtool.spark.source import BytesRead
 from rmqtool.times import iso_time
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from pyspark.sql import DataFrame, SparkSession
 
-    from rmqtool.store.tree import Store
-
 
 NO_TABLE: Final = "TABLE_OR_VIEW_NOT_FOUND"
-TOLD: Final = Trouble.TOLD
 ROWS_A_CHUNK: Final = 1000
 FEW_ROWS: Final = 100_000  # of a LIMIT, which may be in memory
-QUESTION: Final = re.compile(
-    r"(\s|--.*\n|/\*(.|\n)*?\*/|\()*"
-    r"(?P<word>select|with|values|table|from|show|describe|desc|explain)\b",
-    re.IGNORECASE,
-)
-ABOUT_NAMES: Final = frozenset({"show", "describe", "desc"})
-WORD: Final = re.compile(r"\w+")
-OPERATION_COLUMNS: Final = (
-    *("physical_offset", "topic", "queue_id", "queue_offset", "store_time", "unique_key"),
-    *("properties", "body", "extent"),
-)
-OPERATION_TOPICS: Final = ",".join(sorted((*HALF_TOPICS, *OP_TOPICS, CHECK_MAX_TIME_TOPIC)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,16 +63,7 @@ class Reading:
     limit: int | None = None
 
 
-@dataclass(slots=True)
-class SqlAnswer:
-    """The rows of a question."""
-
-    columns: tuple[str, ...]  # their names, each once
-    chunks: Iterator[list[dict[str, Any]]]  # the rows, read while they are taken
-    tables: tuple[str, ...] = field(default_factory=tuple)  # what is read for them
-
-
-class Questions:
+class SparkQuestions:
     """Answers questions about one store on one session.
 
     Args:
@@ -90,7 +74,8 @@ class Questions:
     def __init__(self, spark: SparkSession, source: SourceOptions) -> None:
         self._spark, self._source = spark, source
         self._bytes_read = BytesRead(spark)
-        self._listed: dict[str, None] = {}
+        self.files = StoreFiles(source)
+        self.advance: Callable[[int], None] = lambda _: None  # executors tell at the end
         # What Spark refuses is said in our own words; pyspark would log it, with its plan.
         logging.getLogger("SQLQueryContextLogger").setLevel(logging.CRITICAL + 1)
 
@@ -104,8 +89,7 @@ class Questions:
         text = text.strip().rstrip(";").strip()
         kind = first_word(text)
         if change := changes(self._spark, text):
-            reason = f"only questions are answered, and this would change something ({change})"
-            raise UsageError(option="SQL", reason=reason)
+            raise refused(change)
         tables, views = mentioned(text)
         if self._source.is_fleet:  # views join by physical offset and queue: of one store
             tables, views = tuple(table for table in tables if table != OPERATIONS), ()
@@ -115,7 +99,7 @@ class Questions:
             return SqlAnswer(unique_names(rows.columns), self._chunks(rows))
         plan = None if is_connect_session(self._spark) else SqlPlan.of(rows)
         self._put(tables, views, self._reading(tables, plan, has_all=kind == "explain"))
-        self._listed = self._log_files() if tables else {}
+        self.files.begin(tables)
         rows = self._understood(text)
         limit = None if plan is None else plan.limit
         return SqlAnswer(unique_names(rows.columns), self._chunks(rows, limit), tables)
@@ -138,56 +122,6 @@ class Questions:
                 found += rows.where(where).count()
         return found
 
-    def expired(self) -> list[str]:
-        """Give the files of the log that a running broker has deleted since the last question."""
-        left = self._log_files() if self._listed else {}
-        return [path for path in self._listed if path not in left]
-
-    def _log_files(self) -> dict[str, None]:
-        """Give the paths of the log that a running broker writes; none without one."""
-        with suppress(UnreadablePath):  # the question says so
-            if (store := self._live_store()) is not None:
-                return dict.fromkeys(one.path for one in store.commitlog)
-        return {}
-
-    def _live_store(self) -> Store | None:
-        """Open the store anew where a broker runs on it; None elsewhere."""
-        source = self._source
-        if source.is_fleet or not place_of(source.path).is_local:
-            return None
-        store = open_store(source.path, source.broker_conf)
-        return store if store.lock_held() else None
-
-    def unread(self, tables: tuple[str, ...]) -> list[UnreadablePath]:
-        """Look whether the files of tables can be opened; what of them cannot is no row anywhere.
-
-        Raises:
-            StoreError: the store cannot be opened.
-        """
-        from rmqtool.spark.fleet import FleetTask, tasks
-        from rmqtool.spark.plan import FilesTask, LogTask, UnreadTask
-
-        found: dict[str, UnreadablePath] = {}
-        for name in tables:
-            if name == OPERATIONS:
-                continue
-            for any_task in tasks(replace(self._source, table=TableName(name), columns=None)):
-                task = any_task.task if isinstance(any_task, FleetTask) else any_task
-                if isinstance(task, UnreadTask):
-                    error = UnreadablePath(path=task.path, reason=task.reason, trouble=TOLD)
-                    found.setdefault(str(error), error)
-                files = task.files if isinstance(task, FilesTask) else ()
-                parts = (task.part.segment,) if isinstance(task, LogTask) else ()
-                for one in (*files, *parts):
-                    try:
-                        with one.open() as file:
-                            file.read_at(0, 1)
-                    except UnreadablePath as error:
-                        store = self._live_store()
-                        if store is None or not has_expired(store, one.path, error):
-                            found.setdefault(str(error), error)
-        return list(found.values())
-
     def _put(
         self,
         tables: tuple[str, ...],
@@ -204,8 +138,8 @@ class Questions:
     def _empty(self, name: str) -> DataFrame:
         from pyspark.sql.pandas.types import from_arrow_schema
 
+        from rmqtool.reads.tables import chosen, schema_of, table_of
         from rmqtool.spark.source import with_comments
-        from rmqtool.spark.tables import chosen, schema_of, table_of
 
         table = TableName.MESSAGES if name == OPERATIONS else TableName(name)
         source = replace(self._source, table=table)
@@ -232,7 +166,7 @@ class Questions:
         if source.broker_conf:
             given["broker_conf"] = source.broker_conf
         if name == OPERATIONS:
-            given |= {"table": "messages", "topic": OPERATION_TOPICS, "body": "text"}
+            given |= {"table": "messages", "topic": ",".join(OPERATION_TOPICS), "body": "text"}
         elif name != "messages":
             del given["body"]
         if reading.limit is not None:
@@ -248,7 +182,7 @@ class Questions:
             plan: of the question; None where nobody can look at it.
             has_all: every column is read.
         """
-        from rmqtool.spark.tables import schema_of
+        from rmqtool.reads.tables import schema_of
 
         names = None if plan is None or has_all else plan.names
         found: dict[str, tuple[str, ...]] = {}
@@ -277,9 +211,7 @@ class Questions:
         except PySparkException as error:
             step = ""
             if error.getCondition() == NO_TABLE:
-                views = () if self._source.is_fleet else VIEWS
-                step = f"one of {' '.join([*TableName, *views])}"
-                step += "; ready-made views are of one store" if not views else ""
+                step = names_of(self._source)
             raise UsageError(option="SQL", reason=first_sentence(error), step=step) from error
 
     def _chunks(self, rows: DataFrame, limit: int | None = None) -> Iterator[list[dict[str, Any]]]:
@@ -303,34 +235,6 @@ class Questions:
                 ]
 
 
-def first_word(text: str) -> str:
-    """Give the word that a question begins with; nothing of Spark is needed for that.
-
-    Raises:
-        UsageError: it is no question.
-    """
-    question = QUESTION.match(text)
-    if question is None:
-        reason = "only questions are answered, which begin with SELECT, WITH, VALUES, TABLE, "
-        reason += "FROM, SHOW, DESCRIBE or EXPLAIN"
-        raise UsageError(option="SQL", reason=reason)
-    return question["word"].lower()
-
-
-def mentioned(text: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Give the tables and the views whose names a question has, those of its views, too.
-
-    A name too many costs some time; `SHOW` tells of all.
-    """
-    words = {word.lower() for word in WORD.findall(text)}
-    has_all = "show" in words
-    views = tuple(name for name in VIEWS if has_all or name in words)
-    for name in views:
-        words.update(word.lower() for word in WORD.findall(VIEWS[name].sql))
-    tables = tuple(str(table) for table in TableName if has_all or str(table) in words)
-    return (*tables, *([OPERATIONS] if OPERATIONS in words else [])), views
-
-
 def commented(rows: DataFrame) -> DataFrame:
     """Give the rows of a view with what its columns mean, as `DESCRIBE` shows it."""
     from pyspark.sql.functions import col
@@ -347,18 +251,6 @@ def first_sentence(error: Exception) -> str:
 
 
 # Values of Spark's rows as plain Python: times as text, structures as mappings.
-
-
-def unique_names(names: Sequence[str]) -> tuple[str, ...]:
-    """Give each column a name of its own: `n`, `n_2`, `n_3`."""
-    found: list[str] = []
-    for name in names:
-        number, own = 1, name
-        while own in found:
-            number += 1
-            own = f"{name}_{number}"
-        found.append(own)
-    return tuple(found)
 
 
 def readable(rows: DataFrame, names: Sequence[str]) -> DataFrame:

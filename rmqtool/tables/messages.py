@@ -39,6 +39,10 @@ PART_BYTES: Final = 4 << 20  # what one thread works on; its rows are in memory,
 WINDOW_BYTES: Final = PART_BYTES // 2 + (64 << 10)
 _BODY: Final = frozenset(BODY)
 BATCH_ROWS: Final = WINDOW_BYTES // SMALLEST_RECORD + 8  # as many as a window can hold
+# All that message rows need.
+WHOLE_RECORDS: Final = ScanOptions(
+    property_crc=True, window_bytes=WINDOW_BYTES, batch_rows=BATCH_ROWS
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +90,7 @@ class MessagesOf:
         chunks: list[pa.RecordBatch | JsonLines] = []
         missing = missing_rows(part, self.options)
         if missing is not None:
-            chunks.append(self._chunk(missing))
+            chunks.append(self.chunk(missing))
         try:
             for batch in batches_of(part, self.options, start=start):
                 first = batch.position if first is None else first
@@ -95,7 +99,7 @@ class MessagesOf:
                     continue  # where the part ends is to be known, too
                 given = 0
                 for rows in message_rows(batch, self.options, budget=budget):
-                    chunks.append(self._chunk(rows))
+                    chunks.append(self.chunk(rows))
                     given += rows.num_rows
                 if budget.is_spent:
                     rest = BodiesLeft(batch.position, given)
@@ -113,10 +117,11 @@ class MessagesOf:
             return
         position, skip = found.rest
         for batch in batches_of(part, self.options, start=position):
-            yield from map(self._chunk, message_rows(batch, self.options, skip=skip))
+            yield from map(self.chunk, message_rows(batch, self.options, skip=skip))
             skip -= min(skip, int(wanted_records(batch, self.options.selection).sum()))
 
-    def _chunk(self, rows: pa.RecordBatch) -> pa.RecordBatch | JsonLines:
+    def chunk(self, rows: pa.RecordBatch) -> pa.RecordBatch | JsonLines:
+        """Give rows as they are wanted: Arrow, or written as JSON."""
         # The kernels have a text in memory several times: too often for one that comes alone.
         if self.options.as_json and (rows.num_rows > 1 or rows.nbytes <= BUDGET_BYTES):
             return json_lines(rows, self.options.columns)
@@ -129,12 +134,7 @@ def batches_of(part: SegmentPart, options: MessageOptions, *, start: int | None)
     Raises:
         UnreadablePath: the file cannot be read.
     """
-    wanted = ScanOptions(
-        property_crc=True,
-        window_bytes=WINDOW_BYTES,
-        batch_rows=BATCH_ROWS,
-    )
-    yield from judged(part, wanted, start=start, is_copy=options.is_copy)
+    yield from judged(part, WHOLE_RECORDS, start=start, is_copy=options.is_copy)
 
 
 def is_shown(batch: Batch, options: MessageOptions) -> bool:

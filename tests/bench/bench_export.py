@@ -30,13 +30,13 @@ import duckdb
 import pyarrow as pa
 
 from rmqtool.engine import default_jobs
+from rmqtool.reads.export import ExportRun
+from rmqtool.reads.export_options import ExportOptions
+from rmqtool.reads.export_task import FEW_TEXTS, open_writer
+from rmqtool.reads.options import SourceOptions
+from rmqtool.reads.readers import batches
+from rmqtool.reads.tasks import LogTask
 from rmqtool.spark.engine import SparkEngine
-from rmqtool.spark.export import ExportRun
-from rmqtool.spark.export_options import ExportOptions
-from rmqtool.spark.export_task import FEW_TEXTS, open_writer
-from rmqtool.spark.options import SourceOptions
-from rmqtool.spark.plan import LogTask
-from rmqtool.spark.readers import batches
 from rmqtool.spark.session import FORWARDING, session
 from rmqtool.store.parts import parts
 from rmqtool.store.tree import open_store

@@ -33,7 +33,7 @@ from typing import Any, Final
 
 from rmqtool.errors import StoreError
 from rmqtool.findings.finding import Finding
-from rmqtool.spark.export import PLAN, SUCCESS
+from rmqtool.reads.export import PLAN, SUCCESS
 from tests import inflict
 from tests.bench.store_builder import Builder, Spec
 
@@ -104,9 +104,9 @@ def planned(top: Path) -> dict[str, Any]:
     """Plan the read of a table of all stores."""
     import pickle
 
-    from rmqtool.spark.fleet import tasks
-    from rmqtool.spark.options import SourceOptions
-    from rmqtool.spark.plan import packs
+    from rmqtool.reads.fleet import tasks
+    from rmqtool.reads.options import SourceOptions
+    from rmqtool.reads.plan import packs
 
     began, used = time.perf_counter(), time.process_time()
     options = SourceOptions.of({"path": f"{top}/*/store"})

@@ -13,10 +13,10 @@ import argparse
 import time
 from typing import TYPE_CHECKING, Final
 
+from rmqtool.reads.options import SourceOptions
 from rmqtool.spark import register
-from rmqtool.spark.options import SourceOptions
 from rmqtool.spark.session import session
-from rmqtool.spark.sql import Questions
+from rmqtool.spark.sql import SparkQuestions
 from tests.bench.bench_spark import MIB, report
 from tests.bench.processors import processor_seconds
 from tests.bench.store_builder import GIB, Spec, bench_store
@@ -58,7 +58,7 @@ def measure(
     """Ask twice, and report the second answer."""
     what, text = question
     log = sum(path.stat().st_size for path in (store / "commitlog").iterdir())
-    questions = Questions(spark, SourceOptions.of({"path": str(store), **options}))
+    questions = SparkQuestions(spark, SourceOptions.of({"path": str(store), **options}))
     rows: list[dict[str, object]] = []
 
     def ask() -> None:

@@ -42,10 +42,11 @@ from rmqtool import engine, rebuild
 from rmqtool.check.options import ValidateOptions
 from rmqtool.check.validate import validate
 from rmqtool.formats.consume_queue import CQ_UNIT_SIZE
-from rmqtool.spark import plan, register
+from rmqtool.reads import plan
+from rmqtool.reads.options import SourceOptions
+from rmqtool.reads.readers import batches
+from rmqtool.spark import register
 from rmqtool.spark.engine import SparkEngine
-from rmqtool.spark.options import SourceOptions
-from rmqtool.spark.readers import batches
 from rmqtool.spark.session import FORWARDING, session
 from rmqtool.store.place import metered
 from tests.bench.processors import processor_seconds

@@ -34,9 +34,9 @@ from rmqtool.cli.main import main as rmqtool
 from rmqtool.errors import RmqtoolError
 from rmqtool.messages.extract import ExtractRun
 from rmqtool.messages.options import ExtractOptions
+from rmqtool.reads.export_options import ExportFormat
 from rmqtool.repair import apply, plan, undo
 from rmqtool.repair.plans import Plan
-from rmqtool.spark.export_options import ExportFormat
 from rmqtool.store import rocksdb_cell
 from rmqtool.store.place import Place
 from rmqtool.writing.lock import StoreLock

@@ -14,12 +14,12 @@ from rmqtool import rebuild
 from rmqtool.cli.main import main
 from rmqtool.formats.config import MOST_VALUES
 from rmqtool.formats.index import INDEX_HEADER
+from rmqtool.reads.export_options import ExportFormat
 from rmqtool.rebuild import work
 from rmqtool.rebuild.options import LostRange
 from rmqtool.rebuild.work import refuse_unread
 from rmqtool.repair import plan
 from rmqtool.repair.writer import MOST_REPLACED
-from rmqtool.spark.export_options import ExportFormat
 from rmqtool.store.config_files import LARGEST_CONFIG
 from rmqtool.store.segment import LARGEST_LONG
 from tests.carve.images import record

@@ -17,8 +17,8 @@ from unittest import mock
 import pytest
 
 from rmqtool.errors import WriteFailed
-from rmqtool.spark.export import PLAN, SUCCESS
-from rmqtool.spark.export_options import ExportFormat
+from rmqtool.reads.export import PLAN, SUCCESS
+from rmqtool.reads.export_options import ExportFormat
 from tests.evidence import snapshot
 from tests.spark.test_export import content, exported
 from tests.store.faults import PERSISTENT, Faults, bad_disk, killed_at, no_space, operations

@@ -13,7 +13,7 @@ import pytest
 from rmqtool.cli.exits import INTERRUPTED, TERMINATED
 from rmqtool.cli.main import main
 from rmqtool.cli.signals import Terminated, stoppable
-from rmqtool.spark.export_options import ExportFormat
+from rmqtool.reads.export_options import ExportFormat
 from tests.hostile.kills import facts
 from tests.hostile.races import Race, races
 from tests.spark.test_export import content, exported

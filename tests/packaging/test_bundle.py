@@ -263,7 +263,8 @@ def test_where_nothing_is(empty: Empty) -> None:
     assert 1374 == empty.rmqtool("export", "/tour", "--output", "/exported")[1][0]["rows"]
     assert "checked again: no damage" in empty.rmqtool("repair", "/tour", "--in-place", "--yes")[2]
     assert 0 == empty.rmqtool("validate", "/tour")[0]
-    assert "pyspark is missing" in empty.rmqtool("sql", "/tour", "SELECT 1")[2]
+    assert [{"n": 1}] == empty.rmqtool("sql", "/tour", "SELECT 1 AS n")[1]
+    assert "pyspark is missing" in empty.rmqtool("sql", "/tour", "SELECT 1", "--engine", "spark")[2]
 
 
 @as_root

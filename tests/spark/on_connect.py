@@ -18,11 +18,11 @@ from rmqtool.check.many import Stores
 from rmqtool.check.options import ValidateOptions
 from rmqtool.cli.main import main as rmqtool
 from rmqtool.errors import UsageError
+from rmqtool.reads.options import SourceOptions
 from rmqtool.spark import register
 from rmqtool.spark.engine import SparkEngine
-from rmqtool.spark.options import SourceOptions
 from rmqtool.spark.session import session
-from rmqtool.spark.sql import Questions
+from rmqtool.spark.sql import SparkQuestions
 from tests.spark.on_cluster import ASKED, FOUND, where
 from tests.spark.test_engine import WHOLE, everything
 
@@ -35,7 +35,7 @@ CHANGES = (
 )
 
 
-def refused(questions: Questions, text: str, place: Path) -> bool:
+def refused(questions: SparkQuestions, text: str, place: Path) -> bool:
     """Whether a statement is refused, and has written nothing."""
     try:
         questions.ask(text.format(place))
@@ -62,7 +62,7 @@ def main(master: str, directory: Path) -> None:
             found[name] = everything(store, directory / name, WHOLE)
         found["verdicts"] = verdicts(list(stores.values()))
     first = next(iter(stores.values()))
-    questions = Questions(spark, SourceOptions(str(first)))
+    questions = SparkQuestions(spark, SourceOptions(str(first)))
     found["sql"] = [row for chunk in questions.ask(QUESTION).chunks for row in chunk]
     found["refused"] = [refused(questions, text, directory / "written") for text in CHANGES]
     arguments = ["export", str(first), "--output", str(directory / "export"), "--quiet"]

@@ -20,7 +20,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from rmqtool.errors import RmqtoolError
-from rmqtool.spark.options import SourceOptions
+from rmqtool.reads.options import SourceOptions
 from rmqtool.spark.stream import RocketMQStreamReader
 from tests.spark.stream_judge import COLUMNS, LIST
 

@@ -13,9 +13,9 @@ import pyarrow as pa
 import pytest
 from typing_extensions import Buffer
 
-from rmqtool.spark import plan
-from rmqtool.spark.options import SourceOptions
-from rmqtool.spark.plan import LogTask
+from rmqtool.reads import plan
+from rmqtool.reads.options import SourceOptions
+from rmqtool.reads.tasks import LogTask
 from rmqtool.spark.source import COUNT, LOGGER, counting
 from rmqtool.store.place import OpenFile, Place
 from tests.bench.store_builder import FIRST_TIME, Builder, Spec

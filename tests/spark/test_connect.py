@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from rmqtool.cli.main import main
-from rmqtool.spark.export import PLAN, SUCCESS
+from rmqtool.reads.export import PLAN, SUCCESS
 from tests.spark import on_connect
 from tests.spark.cluster import MODEST, daemon, environment, wait_for
 from tests.spark.on_cluster import ASKED, FOUND

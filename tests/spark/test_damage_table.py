@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 import pytest
 
 from rmqtool.cli.main import main
-from rmqtool.spark.options import TableName
+from rmqtool.reads.options import TableName
 from tests.damaged import NAMES, SAMPLE, Seen, damage_in, damaged_store, validated
 from tests.stores import fixture_store
 

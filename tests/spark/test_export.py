@@ -15,15 +15,15 @@ import pytest
 
 from rmqtool.cli.main import main
 from rmqtool.errors import OutputExists, UsageError, WriteFailed
+from rmqtool.reads import export_task, readers
+from rmqtool.reads.export import DAMAGED, PLAN, SUCCESS, ExportResult, ExportRun
+from rmqtool.reads.export_options import PARTITIONS, ExportFormat, ExportOptions
+from rmqtool.reads.export_task import NO_VALUE, RECEIPTS, NumberedTask
+from rmqtool.reads.options import SourceOptions, TableName
+from rmqtool.reads.plan import tasks
+from rmqtool.reads.readers import batches
+from rmqtool.reads.tables import SCHEMAS
 from rmqtool.rows import rows_of
-from rmqtool.spark import export_task, readers
-from rmqtool.spark.export import DAMAGED, PLAN, SUCCESS, ExportResult, ExportRun
-from rmqtool.spark.export_options import PARTITIONS, ExportFormat, ExportOptions
-from rmqtool.spark.export_task import NO_VALUE, RECEIPTS, NumberedTask
-from rmqtool.spark.options import SourceOptions, TableName
-from rmqtool.spark.plan import tasks
-from rmqtool.spark.readers import batches
-from rmqtool.spark.tables import SCHEMAS
 from rmqtool.tables.bodies import BodyMode, BodyOptions
 from rmqtool.tables.dump import DumpOptions, DumpOutcome, dump
 from rmqtool.tables.selection import Selection
@@ -299,7 +299,7 @@ def test_unread_segment(
             segment.rename(away)
         return found
 
-    monkeypatch.setattr("rmqtool.spark.export.tasks", then_lose)
+    monkeypatch.setattr("rmqtool.reads.export.tasks", then_lose)
     assert 3 == main(arguments)
     assert f"commitlog/{segment.name}: could not be read" in capfd.readouterr().err
     assert not (tmp_path / "o" / SUCCESS).exists()

@@ -11,10 +11,10 @@ import pyarrow.dataset as ds
 import pytest
 
 from rmqtool.errors import NotAStore, OutputExists, RepairError, UsageError
-from rmqtool.spark.export import DAMAGED, PLAN, SUCCESS, ExportRun
-from rmqtool.spark.export_batches import PLACES, ExportLoss, next_batch
-from rmqtool.spark.export_options import ExportOptions
-from rmqtool.spark.options import SourceOptions, TableName
+from rmqtool.reads.export import DAMAGED, PLAN, SUCCESS, ExportRun
+from rmqtool.reads.export_batches import PLACES, ExportLoss, next_batch
+from rmqtool.reads.export_options import ExportOptions
+from rmqtool.reads.options import SourceOptions, TableName
 from rmqtool.store.tree import open_store
 from rmqtool.tables.selection import Selection
 from tests import inflict

@@ -12,9 +12,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rmqtool.spark.export_options import ExportFormat, ExportOptions
-from rmqtool.spark.export_task import NO_VALUE, directory_name, open_writer, split
-from rmqtool.spark.options import SourceOptions
+from rmqtool.reads.export_options import ExportFormat, ExportOptions
+from rmqtool.reads.export_task import NO_VALUE, directory_name, open_writer, split
+from rmqtool.reads.options import SourceOptions
 
 TIME = pa.timestamp("us", "UTC")
 HOSTILE = ["..", ".", "", "../../etc", "a/b", "a\\b", "a=b", "%41", "\0", "a\nb", "CON", "~", " "]

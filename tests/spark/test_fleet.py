@@ -15,13 +15,13 @@ from rmqtool.check.many import Stores, StoreVerdict
 from rmqtool.check.options import ValidateOptions
 from rmqtool.engine import LocalEngine
 from rmqtool.errors import UsageError
-from rmqtool.spark.export import PLAN, ExportRun
-from rmqtool.spark.export_options import ExportOptions
-from rmqtool.spark.fleet import batches, tasks
-from rmqtool.spark.options import SourceOptions, TableName
-from rmqtool.spark.plan import packs
-from rmqtool.spark.sql import Questions
-from rmqtool.spark.tables import chosen, schema_of
+from rmqtool.reads.export import PLAN, ExportRun
+from rmqtool.reads.export_options import ExportOptions
+from rmqtool.reads.fleet import batches, tasks
+from rmqtool.reads.options import SourceOptions, TableName
+from rmqtool.reads.plan import packs
+from rmqtool.reads.tables import chosen, schema_of
+from rmqtool.spark.sql import SparkQuestions
 from rmqtool.tables.fleet import FLEET
 from tests.damage import DAMAGES, NotApplicable
 from tests.s3_server import in_bucket, s3_server
@@ -251,7 +251,7 @@ def test_sql(fleet: Path, spark: SparkSession, tmp_path: Path) -> None:
     file = tmp_path / "stores"
     file.write_text(f"{fleet}/0-*/store\tbroker-0\n{fleet}/junk/store\n")
     source = SourceOptions.of({"stores_file": str(file)})
-    questions = Questions(spark, source)
+    questions = SparkQuestions(spark, source)
     answer = questions.ask(
         "SELECT store, broker, count(*) AS n FROM messages WHERE extent IS NULL "
         "GROUP BY store, broker ORDER BY store"
@@ -262,7 +262,7 @@ def test_sql(fleet: Path, spark: SparkSession, tmp_path: Path) -> None:
         (name, broker, sum(row["store"] == name for row in rows))
         for name, broker in sorted({(row["store"], row["broker"]) for row in rows})
     ]
-    (unread,) = questions.unread(answer.tables)
+    (unread,) = questions.files.unread(answer.tables)
     assert str(fleet / "junk/store") in str(unread)
     with pytest.raises(UsageError):
         questions.ask("SELECT * FROM hot_keys")

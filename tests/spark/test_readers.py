@@ -13,14 +13,15 @@ import rmqtool
 from rmqtool.check.options import ValidateOptions
 from rmqtool.check.validate import validate
 from rmqtool.errors import UsageError
+from rmqtool.reads import readers
+from rmqtool.reads.options import SourceOptions
+from rmqtool.reads.plan import packs, tasks
+from rmqtool.reads.readers import batches
+from rmqtool.reads.tables import SCHEMAS, chosen
+from rmqtool.reads.tasks import LogTask
 from rmqtool.scan.batch import Batch, ScanOptions
 from rmqtool.scan.message import scan as scan_message
-from rmqtool.spark import readers
-from rmqtool.spark.options import SourceOptions
-from rmqtool.spark.plan import LogTask, packs, tasks
-from rmqtool.spark.readers import batches
 from rmqtool.spark.source import ROWS_TOGETHER, together
-from rmqtool.spark.tables import SCHEMAS, chosen
 from rmqtool.store.segment import SegmentPart
 from rmqtool.tables.selection import Selection
 from tests.damage import DAMAGES, NotApplicable

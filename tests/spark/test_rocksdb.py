@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from rmqtool.formats.rocksdb_queue import ROCKSDB_CQ_UNIT
+from rmqtool.reads.options import SourceOptions
+from rmqtool.reads.plan import UNITS_A_TASK, tasks
+from rmqtool.reads.tasks import RocksTask, UnreadTask
 from rmqtool.rows import rows_of
-from rmqtool.spark.options import SourceOptions
-from rmqtool.spark.plan import UNITS_A_TASK, RocksTask, UnreadTask, tasks
-from rmqtool.spark.sql import Questions
+from rmqtool.spark.sql import SparkQuestions
 from rmqtool.tables.dump import DumpOptions, DumpOutcome, dump
 from tests.rocksdb import state_of
 from tests.spark.test_readers import read
@@ -85,7 +86,7 @@ def test_transactions(spark: SparkSession, tmp_path: Path) -> None:
     """Undecided transactions in RocksDB are those that `dump` gives; pending timers, too."""
     store = fixture_store("rocketmq-5.5.0-rocksdb-store", tmp_path)
     before = state_of(store)
-    questions = Questions(spark, SourceOptions(str(store)))
+    questions = SparkQuestions(spark, SourceOptions(str(store)))
     for table in ("undecided_transactions", "pending_timers"):
         (rows,) = dump(DumpOptions((str(store),), table.replace("_", "-")), DumpOutcome())
         expected = {row["unique_key"] for chunk in rows for row in rows_of(chunk)}

@@ -11,8 +11,8 @@ import pytest
 from pyspark.errors import StreamingQueryException
 
 import rmqtool
-from rmqtool.spark.options import TableName
-from rmqtool.spark.tables import SCHEMAS
+from rmqtool.reads.options import TableName
+from rmqtool.reads.tables import SCHEMAS
 from rmqtool.table import comment
 from rmqtool.tables.record_tables import MESSAGES
 from tests.damage import DAMAGES

@@ -14,12 +14,13 @@ import pyarrow as pa
 import pytest
 
 from rmqtool.errors import UsageError
+from rmqtool.reads.options import SourceOptions, TableName
+from rmqtool.reads.questions import mentioned
+from rmqtool.reads.views import OPERATIONS, VIEWS
 from rmqtool.rows import rows_of
 from rmqtool.spark.jobs import Job, SparkFailed
-from rmqtool.spark.options import SourceOptions, TableName
 from rmqtool.spark.source import BytesRead, RocketMQReader, counting
-from rmqtool.spark.sql import Questions, mentioned
-from rmqtool.spark.views import OPERATIONS, VIEWS
+from rmqtool.spark.sql import SparkQuestions
 from rmqtool.tables.dump import DumpOptions, DumpOutcome, dump
 from tests.cli.run import PATIENCE
 from tests.stores import fixture_store, held_by_another, sent
@@ -46,23 +47,23 @@ def messages(store: Path) -> ROWS:
 
 
 @pytest.fixture(scope="module")
-def questions(spark: SparkSession, store: Path) -> Questions:
+def questions(spark: SparkSession, store: Path) -> SparkQuestions:
     """Who answers."""
-    return Questions(spark, SourceOptions(str(store)))
+    return SparkQuestions(spark, SourceOptions(str(store)))
 
 
-def answer(questions: Questions, text: str) -> ROWS:
+def answer(questions: SparkQuestions, text: str) -> ROWS:
     """Give all rows."""
     return [row for chunk in questions.ask(text).chunks for row in chunk]
 
 
-def test_all_columns(questions: Questions, messages: ROWS) -> None:
+def test_all_columns(questions: SparkQuestions, messages: ROWS) -> None:
     """Every column of every message is what `dump` shows, times and mappings, too."""
     found = answer(questions, "SELECT * FROM messages ORDER BY physical_offset")
     assert [{name: row.get(name) for name in found[0]} for row in messages] == found
 
 
-def test_aggregates(questions: Questions, messages: ROWS) -> None:
+def test_aggregates(questions: SparkQuestions, messages: ROWS) -> None:
     """A question that needs few columns gives the same as counting by hand."""
     expected = Counter(row["topic"] for row in messages)
     found = answer(questions, "SELECT topic, count(*) AS n FROM messages GROUP BY topic;")
@@ -70,7 +71,7 @@ def test_aggregates(questions: Questions, messages: ROWS) -> None:
     assert [{"n": len(messages)}] == answer(questions, "SELECT count(*) AS n FROM messages")
 
 
-def test_filters_of_several_places(questions: Questions, messages: ROWS) -> None:
+def test_filters_of_several_places(questions: SparkQuestions, messages: ROWS) -> None:
     """Filters of one place in which a table stands do not leak into another one."""
     expected = Counter(row["topic"] for row in messages)
     one, other = "traffic-orders", "T"
@@ -87,7 +88,7 @@ def test_filters_of_several_places(questions: Questions, messages: ROWS) -> None
     assert [{"n": expected[one]}] == found
 
 
-def test_reads_that_shrink(questions: Questions, messages: ROWS, store: Path) -> None:
+def test_reads_that_shrink(questions: SparkQuestions, messages: ROWS, store: Path) -> None:
     """Keys and a LIMIT give their rows, and say that less was read than all of the log."""
     key = next(row["keys"][0] for row in messages if row.get("keys"))
     of_key = [row["physical_offset"] for row in messages if key in (row.get("keys") or ())]
@@ -136,22 +137,22 @@ def test_expired(spark: SparkSession, tmp_path: Path) -> None:
     source = SourceOptions(path=str(store))
     reader = RocketMQReader(replace(source, pack=0), ("code",))
     (part, *_) = reader.partitions()
-    questions = Questions(spark, source)
+    questions = SparkQuestions(spark, source)
     text = "SELECT count(*) AS n FROM messages"
     with held_by_another(store):
         questions.ask(text)
-        assert [] == questions.expired()
+        assert [] == questions.files.expired()
         first.unlink()
-        assert [f"commitlog/{first.name}"] == questions.expired()
+        assert [f"commitlog/{first.name}"] == questions.files.expired()
         assert [] == [*reader.read(part)]
-        assert [] == questions.unread(("messages",))
+        assert [] == questions.files.unread(("messages",))
     (row,) = (one for some in reader.read(part) for one in some.to_pylist())
     assert row == {"code": "FS-READ"}
     questions.ask(text)
-    assert [] == questions.expired()
+    assert [] == questions.files.expired()
 
 
-def test_joins(questions: Questions, messages: ROWS) -> None:
+def test_joins(questions: SparkQuestions, messages: ROWS) -> None:
     """Tables can be joined: every unit of a queue leads to a message."""
     found = answer(
         questions,
@@ -162,13 +163,13 @@ def test_joins(questions: Questions, messages: ROWS) -> None:
 
 
 @pytest.mark.parametrize("name", [*TableName])
-def test_tables(questions: Questions, name: str) -> None:
+def test_tables(questions: SparkQuestions, name: str) -> None:
     """Each table can be asked."""
     found = list(answer(questions, f"TABLE {name} LIMIT 1"))
     assert found or name in {TableName.FINDINGS, TableName.POP_IN_FLIGHT}
 
 
-def test_values(questions: Questions) -> None:
+def test_values(questions: SparkQuestions) -> None:
     """Values of any type become what JSON, CSV and tables can show; names differ."""
     (row,) = answer(
         questions,
@@ -202,7 +203,7 @@ def test_values(questions: Questions) -> None:
         "",
     ],
 )
-def test_changes_are_refused(questions: Questions, tmp_path: Path, text: str) -> None:
+def test_changes_are_refused(questions: SparkQuestions, tmp_path: Path, text: str) -> None:
     """A statement that writes, drops or sets is refused, and writes nothing."""
     with pytest.raises(UsageError, match="SQL"):
         questions.ask(text.format(tmp_path / "written"))
@@ -218,7 +219,7 @@ def test_changes_are_refused(questions: Questions, tmp_path: Path, text: str) ->
     ],
 )
 def test_wrong_questions(
-    questions: Questions, capfd: pytest.CaptureFixture[str], text: str, reason: str
+    questions: SparkQuestions, capfd: pytest.CaptureFixture[str], text: str, reason: str
 ) -> None:
     """A wrong question is an error of one line; neither Spark nor Java says more."""
     with pytest.raises(UsageError, match=reason) as refused:
@@ -227,20 +228,20 @@ def test_wrong_questions(
     assert ("", "") == capfd.readouterr()
 
 
-def test_no_such_table(questions: Questions) -> None:
+def test_no_such_table(questions: SparkQuestions) -> None:
     """Who names a table that is not there is told which ones are."""
     with pytest.raises(UsageError, match="message") as refused:
         questions.ask("SELECT * FROM message")
     assert {"messages", "hot_keys"} <= set(refused.value.next_step.split())
 
 
-def test_failing_question(questions: Questions) -> None:
+def test_failing_question(questions: SparkQuestions) -> None:
     """What goes wrong while rows are read is an error, too."""
     with pytest.raises(SparkFailed, match="DIVIDE_BY_ZERO"):
         answer(questions, "SELECT 1 / (queue_id - queue_id) FROM messages")
 
 
-def test_about_names(questions: Questions) -> None:
+def test_about_names(questions: SparkQuestions) -> None:
     """SHOW tells of all tables and views, DESCRIBE of their columns, EXPLAIN of the plan."""
     shown = {row["viewName"] for row in answer(questions, "SHOW VIEWS")}
     assert {*TableName, *VIEWS} <= shown
@@ -257,13 +258,13 @@ def test_mentioned() -> None:
 
 
 @pytest.fixture(scope="module")
-def views(questions: Questions) -> dict[str, ROWS]:
+def views(questions: SparkQuestions) -> dict[str, ROWS]:
     """The rows of each ready-made view."""
     return {name: answer(questions, f"TABLE {name}") for name in VIEWS}
 
 
 @pytest.mark.parametrize("name", sorted(VIEWS))
-def test_view_reads_once(questions: Questions, name: str) -> None:
+def test_view_reads_once(questions: SparkQuestions, name: str) -> None:
     """A view reads the log at most once, and `DESCRIBE` says what its columns mean."""
     described = answer(questions, f"DESCRIBE {name}")
     assert described

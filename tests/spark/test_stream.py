@@ -12,9 +12,9 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable
 
 from rmqtool.errors import UnreadablePath
 from rmqtool.formats.message import MESSAGE_PREFIX
-from rmqtool.spark.options import SourceOptions
+from rmqtool.reads.options import SourceOptions
+from rmqtool.reads.stream_place import LossKind, StreamLoss
 from rmqtool.spark.stream import RocketMQStreamReader
-from rmqtool.spark.stream_place import LossKind, StreamLoss
 from tests.spark.test_readers import read
 from tests.stores import fixture_store
 

@@ -11,10 +11,10 @@ import pytest
 from rmqtool.engine import LocalEngine
 from rmqtool.messages.extract import ExtractRun, sentences
 from rmqtool.messages.options import ExtractOptions
+from rmqtool.reads.export import SUCCESS, ExportRun
+from rmqtool.reads.export_options import ExportOptions
+from rmqtool.reads.options import Scope, SourceOptions, TableName
 from rmqtool.rows import rows_of
-from rmqtool.spark.export import SUCCESS, ExportRun
-from rmqtool.spark.export_options import ExportOptions
-from rmqtool.spark.options import Scope, SourceOptions, TableName
 from rmqtool.store.place import OpenFile, Place
 from rmqtool.tables.dump import DumpOptions, DumpOutcome, dump
 from rmqtool.tables.selection import Selection

@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from rmqtool.reads.options import SourceOptions
+from rmqtool.reads.plan import tasks
+from rmqtool.reads.readers import batches
+from rmqtool.reads.tables import SCHEMAS
 from rmqtool.rows import rows_of
-from rmqtool.spark.options import SourceOptions
-from rmqtool.spark.plan import tasks
-from rmqtool.spark.readers import batches
-from rmqtool.spark.tables import SCHEMAS
 from rmqtool.startup import predict
 from rmqtool.store.tree import open_store
 from rmqtool.tables.dump import DumpOptions, DumpOutcome, dump

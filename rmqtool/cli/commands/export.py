@@ -13,12 +13,12 @@ from rmqtool.cli.exits import DONE, IN_PART, NO
 from rmqtool.cli.options import BrokerConf, Jobs, StorePath, StoresFile, UnpackLimit
 from rmqtool.cli.showing import Bodies, Fillers
 from rmqtool.engine import LocalEngine
-from rmqtool.spark.export_options import ExportFormat, ExportOptions
-from rmqtool.spark.options import SourceOptions, TableName
+from rmqtool.reads.export_options import ExportFormat, ExportOptions
+from rmqtool.reads.options import SourceOptions, TableName
 
 if TYPE_CHECKING:
     from rmqtool.clock import Clock
-    from rmqtool.spark.export import ExportResult
+    from rmqtool.reads.export import ExportResult
 
 
 @dataclass(frozen=True)
@@ -95,14 +95,14 @@ class Export(Command):
 
     def run(self) -> int:
         """Write the files; 1 when rows tell of damage, 3 when some input could not be read."""
-        from rmqtool.spark.export_options import EXPORT
+        from rmqtool.reads.export_options import EXPORT
         from rmqtool.store.unread import expired_sentences
 
         clock = self.delivery.clock
         options = self._options(clock)
         self.delivery.note(clock.note)
         if self.since_last:
-            from rmqtool.spark.export_batches import next_batch
+            from rmqtool.reads.export_batches import next_batch
 
             batch = next_batch(options)
             if batch is None:
@@ -149,8 +149,8 @@ class Export(Command):
 
     def _export(self, options: ExportOptions) -> ExportResult:
         """Do it; what is wrong with the options is said before Spark is started."""
+        from rmqtool.reads.export import ExportRun
         from rmqtool.render.progress import progress
-        from rmqtool.spark.export import ExportRun
 
         is_spark, why = decide(self.choice, [self.store])
         if self.choice.engine is EngineName.AUTO or (is_spark and self.choice.engine is None):

@@ -1,31 +1,36 @@
-"""`rmqtool sql`: questions about a store in SQL, answered by Spark."""
+"""`rmqtool sql`: questions about a store in SQL, answered by DuckDB here, or by Spark."""
 
 from __future__ import annotations
 
 import sys
+from contextlib import contextmanager
 from dataclasses import dataclass
+from importlib.util import find_spec
 from inspect import cleandoc
+from itertools import chain
 from typing import TYPE_CHECKING, Annotated, Final
 
 from rmqtool.cli.completion.values import sql_views
 from rmqtool.cli.declaration import Argument, Command, Option
 from rmqtool.cli.delivery import Delivery
-from rmqtool.cli.engines import EngineChoice, OnSpark, stores_of
+from rmqtool.cli.engines import EngineChoice, EngineName, decide, stores_of
 from rmqtool.cli.exits import DONE, IN_PART, NO, say
 from rmqtool.cli.options import BrokerConf, StorePath, StoresFile, UnpackLimit
-from rmqtool.errors import NotAStore, OutputClosed, RmqtoolError, UsageError
+from rmqtool.errors import EngineMissing, NotAStore, OutputClosed, RmqtoolError, UsageError
+from rmqtool.reads.options import SourceOptions, TableName
 from rmqtool.rows import Rows, count_of
-from rmqtool.spark.options import SourceOptions, TableName
 from rmqtool.tables.bodies import BodyMode, BodyOptions
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from rmqtool.reads.questions import Questions, SqlAnswer
     from rmqtool.rows import Chunk
-    from rmqtool.spark.sql import Questions, SqlAnswer
 
 LARGEST_FILE: Final = 1 << 20
 SESSION_ZONE: Final = "spark.sql.session.timeZone"
+PACKAGE: Final = "duckdb"
+INSTALL: Final = "pip install '.[sql]' in a clone of rmqtool"
 PROMPT: Final = "sql> "
 MORE: Final = "...> "
 LEAVE: Final = frozenset({"exit", "quit", "exit;", "quit;"})
@@ -33,9 +38,11 @@ LEAVE: Final = frozenset({"exit", "quit", "exit;", "quit;"})
 
 @dataclass(frozen=True)
 class Sql(Command):
-    """Spark answers it, on this machine or on a cluster. Tables: messages, queue_units,
-    index_entries, findings, segments; ready-made views: see --views. Without a question there is a
-    prompt on a terminal, and a pipe is read. A statement that would change something is refused.
+    """DuckDB answers it in this process; Spark does with --engine spark, on this machine or on a
+    cluster. Tables: messages, queue_units, index_entries, findings, segments, topics, queues,
+    groups, consumer_offsets, delay_offsets, checkpoint, pending_timers, pop_in_flight; ready-made
+    views: see --views. Without a question there is a prompt on a
+    terminal, and a pipe is read. A statement that would change something is refused.
     A pattern in quotes such as '/backups/*/store', and --stores-file, give the tables of many
     stores, with the columns store and broker; ready-made views are of one store.
     Times without an offset, as in TIMESTAMP '2026-11-21 09:04', are UTC, or those of --time-zone.
@@ -61,23 +68,19 @@ class Sql(Command):
     broker_conf: BrokerConf = None
     unpack_limit: UnpackLimit = None
     delivery: Delivery = Delivery()
-    choice: OnSpark = EngineChoice()
+    choice: EngineChoice = EngineChoice()
 
     def describe(self) -> int:
-        """Write what the rows of `--views` are; the columns of a question are Spark's to tell."""
-        from rmqtool.spark.views import VIEW_LIST
+        """Write what the rows of `--views` are; only an engine knows the columns of a question."""
+        from rmqtool.reads.views import VIEW_LIST
 
         if not self.views:
-            reason = (
-                "Spark alone knows the columns of a question; ask it: DESCRIBE QUERY SELECT ..."
-            )
+            reason = "the columns of a question are known when it is asked: DESCRIBE SELECT ..."
             raise UsageError(option="--format", reason=reason)
         return self.delivery.describe([VIEW_LIST])
 
     def run(self) -> int:
         """Answer it; 1 when nothing is found, or damage, 3 when something could not be read."""
-        from rmqtool.spark.available import check_spark
-
         if self.views:
             return _list_views(self.delivery)
         if self.show is not None:
@@ -92,28 +95,59 @@ class Sql(Command):
         is_terminal = sys.stdin is not None and sys.stdin.isatty()
         is_prompt = query is None and self.file is None and is_terminal
         text = query if is_prompt or query is not None else _read(self.file)
-        check_spark(self.choice.master)
-        if text is not None:
-            from rmqtool.spark.sql import first_word
-
-            first_word(text)  # before Java is started for it
         source = SourceOptions(
             **stores_of(store, self.stores_file),
             table=TableName.MESSAGES,
             body=BodyOptions(self.body),
             broker_conf=self.broker_conf,
         )
-        _check_store(source)
-        with self.choice.spark(self.delivery) as work:
-            from rmqtool.spark import register
-            from rmqtool.spark.sql import Questions
+        is_spark = self._is_spark(source)
+        if text is not None:
+            from rmqtool.reads.questions import first_word
 
-            if self.delivery.time_zone is not None:
-                work.spark.conf.set(SESSION_ZONE, self.delivery.clock.java_zone)
-            questions = Questions(register(work.spark), source)
+            first_word(text)  # before an engine is started for it
+        _check_store(source)
+        with self._on_spark(source) if is_spark else self._here(source) as questions:
             if text is None:
                 return _talk(questions, self.delivery)
             return _answer(questions, text, self.delivery)
+
+    def _is_spark(self, source: SourceOptions) -> bool:
+        """Choose an engine, and say which where `auto` was asked for.
+
+        Raises:
+            EngineMissing: what the engine needs is not here.
+        """
+        from rmqtool.spark.available import check_spark
+
+        is_spark, why = decide(self.choice, [source.path, *source.paths])
+        if is_spark:
+            check_spark(self.choice.master)
+        elif find_spec(PACKAGE) is None:
+            raise EngineMissing(needs=PACKAGE, install=INSTALL)
+        if self.choice.engine is EngineName.AUTO or (is_spark and self.choice.engine is None):
+            self.delivery.note(f"engine: {'spark' if is_spark else 'local'}, {why}")
+        return is_spark
+
+    @contextmanager
+    def _on_spark(self, source: SourceOptions) -> Iterator[Questions]:
+        """Give who asks Spark."""
+        with self.choice.spark(self.delivery) as work:
+            from rmqtool.spark import register
+            from rmqtool.spark.sql import SparkQuestions
+
+            if self.delivery.time_zone is not None:
+                work.spark.conf.set(SESSION_ZONE, self.delivery.clock.java_zone)
+            yield SparkQuestions(register(work.spark), source)
+
+    @contextmanager
+    def _here(self, source: SourceOptions) -> Iterator[Questions]:
+        """Give who asks DuckDB."""
+        from rmqtool.sql.questions import LocalQuestions
+
+        zone = "UTC" if self.delivery.time_zone is None else self.delivery.clock.java_zone
+        with LocalQuestions(source, zone) as questions:
+            yield questions
 
 
 def _check_store(source: SourceOptions) -> None:
@@ -135,7 +169,7 @@ def _check_store(source: SourceOptions) -> None:
 
 
 def _list_views(delivery: Delivery) -> int:
-    from rmqtool.spark.views import VIEW_LIST, VIEWS
+    from rmqtool.reads.views import VIEW_LIST, VIEWS
 
     rows = [
         {"view": view.name, "meaning": view.meaning, "sql": " ".join(view.sql.split())}
@@ -148,8 +182,8 @@ def _list_views(delivery: Delivery) -> int:
 def _show(name: str) -> int:
     """Print the text of a view. Raises UsageError: there is no such view."""
     from rmqtool.plural import meant
+    from rmqtool.reads.views import VIEWS
     from rmqtool.render.sink import standard_output
-    from rmqtool.spark.views import VIEWS
 
     if name not in VIEWS:
         raise UsageError(option="--show", reason=f"no view {name!r}; {meant(name, VIEWS)}")
@@ -185,14 +219,14 @@ def _answer(questions: Questions, text: str, delivery: Delivery) -> int:
     from rmqtool.store.unread import expired_sentences
 
     answer = questions.ask(text)
-    answered = _Counted(answer)
+    answered = _Counted(questions, answer, quiet=delivery.quiet)
     delivery.emit(Rows(answer.columns, answered, name="sql"))
     read = questions.read_so_far() if answer.tables else None
     if read is not None:
         delivery.note(f"read {read.bytes:,} bytes of the store")
-    for sentence in expired_sentences(questions.expired()):
+    for sentence in expired_sentences(questions.files.expired()):
         delivery.note(sentence)
-    unread = questions.unread(answer.tables)
+    unread = questions.files.unread(answer.tables)
     for error in unread:
         say(str(error))
     damaged = questions.damaged(answer.tables) if read is None else read.damaged
@@ -207,21 +241,27 @@ def _answer(questions: Questions, text: str, delivery: Delivery) -> int:
 
 
 class _Counted:
-    """Counts rows while they are written."""
+    """Counts rows while they are written; until there are some, a bar shows what was read."""
 
-    def __init__(self, answer: SqlAnswer) -> None:
-        self._answer = answer
+    def __init__(self, questions: Questions, answer: SqlAnswer, *, quiet: bool) -> None:
+        self._questions, self._answer, self._quiet = questions, answer, quiet
         self.rows = 0
 
     def __iter__(self) -> Iterator[Chunk]:
-        for chunk in self._answer.chunks:
+        from rmqtool.render.progress import late_progress
+
+        chunks = self._answer.chunks
+        with late_progress("sql", quiet=self._quiet) as self._questions.advance:
+            first = next(chunks, [])
+        self._questions.advance = lambda _: None
+        for chunk in chain([first] if first else [], chunks):
             self.rows += count_of(chunk)
             yield chunk
 
 
 def _talk(questions: Questions, delivery: Delivery) -> int:
     """Answer questions until there are no more; a wrong one is not the end."""
-    from rmqtool.spark.views import VIEWS
+    from rmqtool.reads.views import VIEWS
 
     delivery.note(f"tables: {', '.join(TableName)}; views: {', '.join(VIEWS)}")
     delivery.note("a question ends with a semicolon; exit or Ctrl-D ends the conversation")

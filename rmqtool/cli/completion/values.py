@@ -104,7 +104,7 @@ def kinds(_: Line) -> Iterator[Word]:
 
 def sql_views(_: Line) -> Iterator[Word]:
     """Give the ready-made views of `sql`."""
-    from rmqtool.spark.views import VIEWS
+    from rmqtool.reads.views import VIEWS
 
     yield from ((view.name, view.meaning) for view in VIEWS.values())
 

@@ -96,7 +96,8 @@ def command_page(name: str) -> Page:
         Section("OPTIONS"),
         *_items([*(one for one in known if not one.is_argument), HELP]),
     ]
-    blocks += prose(name, views=_views() if name == "sql" else ())
+    lists = {"views": _views(), "functions": _functions()} if name == "sql" else {}
+    blocks += prose(name, **lists)
     blocks += _exit_status()
     blocks += examples(name)
     blocks += see_also(f"{PROGRAM}-{name}")
@@ -105,7 +106,7 @@ def command_page(name: str) -> Page:
 
 def spark_page() -> Page:
     """Give `rmqtool-spark(7)`: stores as Spark tables, the engine of bulk commands, and size."""
-    from rmqtool.spark.options import NAMES
+    from rmqtool.reads.options import NAMES
 
     options = (Term(name, (f"{text[:1].upper()}{text[1:]}.",)) for name, text in NAMES.items())
     blocks = (*prose("spark", options=options), *see_also(SPARK))
@@ -119,10 +120,17 @@ def _items(found: Iterable[Parameter]) -> Iterator[Term]:
 
 
 def _views() -> Iterator[Term]:
-    from rmqtool.spark.views import VIEWS
+    from rmqtool.reads.views import VIEWS
 
     for view in VIEWS.values():
         yield Term(view.name, (f"{view.meaning[:1].upper()}{view.meaning[1:]}.",))
+
+
+def _functions() -> Iterator[Term]:
+    from rmqtool.sql.dialect import MACROS
+
+    for signature, body in MACROS.items():
+        yield Term(signature, (f"{' '.join(body.split())}.",))
 
 
 def _exit_status() -> list[Block]:

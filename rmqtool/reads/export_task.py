@@ -19,11 +19,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from rmqtool.errors import WriteFailed
-from rmqtool.spark.export_options import DATE, ExportFormat, ExportOptions
-from rmqtool.spark.fleet import batches
-from rmqtool.spark.options import TableName
-from rmqtool.spark.readers import UNREAD
-from rmqtool.spark.tables import TABLES, chosen, damaged_rows, schema_of
+from rmqtool.reads.export_options import DATE, ExportFormat, ExportOptions
+from rmqtool.reads.fleet import batches
+from rmqtool.reads.options import TableName
+from rmqtool.reads.readers import UNREAD
+from rmqtool.reads.tables import TABLES, chosen, damaged_rows, schema_of
 from rmqtool.store.place import metered
 from rmqtool.tables.arrow import plain_rows
 from rmqtool.tables.fleet import FLEET
@@ -37,8 +37,8 @@ if TYPE_CHECKING:
 
     import numpy.typing as npt
 
-    from rmqtool.spark.export_options import ExportOptions
-    from rmqtool.spark.fleet import AnyTask
+    from rmqtool.reads.export_options import ExportOptions
+    from rmqtool.reads.fleet import AnyTask
     from rmqtool.writing.dataset import Dataset
 
     Int64s: TypeAlias = npt.NDArray[np.int64]

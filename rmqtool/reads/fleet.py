@@ -11,8 +11,9 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 from rmqtool.errors import RmqtoolError, UsageError
-from rmqtool.spark import plan, readers
-from rmqtool.spark.tables import SCHEMAS
+from rmqtool.reads import plan, readers
+from rmqtool.reads.tables import SCHEMAS
+from rmqtool.reads.tasks import UnreadTask
 from rmqtool.store.address import place_of
 from rmqtool.store.entry import printable
 from rmqtool.store.fleet import FleetStore, broker_of, fleet_of
@@ -24,8 +25,8 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
-    from rmqtool.spark.options import SourceOptions
-    from rmqtool.spark.plan import Task
+    from rmqtool.reads.options import SourceOptions
+    from rmqtool.reads.tasks import Task
 
 AT_A_TIME: Final = 16  # remote stores that are listed: each asks a server some ten times
 ABOUT_STORES: Final = frozenset({"path", "--as"})  # options: what a store is, not what is asked
@@ -70,7 +71,7 @@ def tasks(options: SourceOptions) -> list[AnyTask]:
         for one in fleet.stores:
             found += _of_store(one, options)
     for name, reason in fleet.refused:
-        found.append(FleetTask(FleetStore(name), plan.UnreadTask(name, reason)))
+        found.append(FleetTask(FleetStore(name), UnreadTask(name, reason)))
     return found
 
 
@@ -94,7 +95,7 @@ def batches(
         for batch in readers.batches(task.task, own, read, encoded, of_store):
             yield beside(shown, broker, batch, names)
     except RmqtoolError as error:
-        unread = plan.UnreadTask(*_told(task.store, error))
+        unread = UnreadTask(*_told(task.store, error))
         for batch in readers.batches(unread, own, read, encoded):
             yield beside(shown, broker, batch, names)
     if expired is not None:
@@ -119,7 +120,7 @@ def _of_store(store: FleetStore, options: SourceOptions) -> list[FleetTask]:
     except RmqtoolError as error:
         if isinstance(error, UsageError) and error.option not in ABOUT_STORES:
             raise
-        return [FleetTask(store, plan.UnreadTask(*_told(store, error)))]
+        return [FleetTask(store, UnreadTask(*_told(store, error)))]
 
 
 def _told(store: FleetStore, error: RmqtoolError) -> tuple[str, str]:

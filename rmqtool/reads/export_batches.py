@@ -17,10 +17,10 @@ from typing import TYPE_CHECKING, Any, Final
 import orjson
 
 from rmqtool.errors import NotAStore, OutputExists, RepairError, StoreError, Trouble, UsageError
-from rmqtool.spark.export import DAMAGED, LARGEST_PLAN, NOT_OURS, PLAN, SUCCESS, fields_of
-from rmqtool.spark.options import TableName
-from rmqtool.spark.stream import end_of
-from rmqtool.spark.stream_place import LogLoss, LossKind, StreamPlace, loss_of, place_at
+from rmqtool.reads.export import DAMAGED, LARGEST_PLAN, NOT_OURS, PLAN, SUCCESS, fields_of
+from rmqtool.reads.log_end import end_of
+from rmqtool.reads.options import TableName
+from rmqtool.reads.stream_place import LogLoss, LossKind, StreamPlace, loss_of, place_at
 from rmqtool.store.address import place_of
 from rmqtool.store.record_heads import LogReader
 from rmqtool.tables.inputs import store_of
@@ -29,8 +29,8 @@ from rmqtool.writing.dataset import STAGING, Dataset
 from rmqtool.writing.output import refuse_within
 
 if TYPE_CHECKING:
-    from rmqtool.spark.export_options import ExportOptions
-    from rmqtool.spark.stream import End
+    from rmqtool.reads.export_options import ExportOptions
+    from rmqtool.reads.log_end import End
     from rmqtool.store.tree import Store
 
 PLACES: Final = "_places"

@@ -9,12 +9,11 @@ import pyarrow as pa
 from rmqtool.findings.catalogue import Severity
 from rmqtool.findings.finding import FINDINGS
 from rmqtool.findings.registry_layout import FS_READ
-from rmqtool.spark.options import SourceOptions, TableName
-from rmqtool.tables import views
+from rmqtool.reads.options import SourceOptions, TableName
+from rmqtool.reads.small_tables import SMALL
 from rmqtool.tables.arrow import TEXT
 from rmqtool.tables.file_tables import SEGMENTS
 from rmqtool.tables.fleet import of_fleet
-from rmqtool.tables.pending_tables import PENDING_TIMERS, POP_IN_FLIGHT
 from rmqtool.tables.record_tables import MESSAGES
 from rmqtool.tables.unit_tables import CONSUME_QUEUE, INDEX
 
@@ -29,15 +28,9 @@ TABLES: Final = {
     TableName.INDEX_ENTRIES: INDEX,
     TableName.FINDINGS: FINDINGS,
     TableName.SEGMENTS: SEGMENTS,
-    TableName.PENDING_TIMERS: PENDING_TIMERS,
-    TableName.POP_IN_FLIGHT: POP_IN_FLIGHT,
+    **{name: small.table for name, small in SMALL.items()},
 }
 SCHEMAS: Final = {name: table.arrow for name, table in TABLES.items()}
-# Few rows, which lie in several places: one task reads them all.
-PENDING: Final = {
-    TableName.PENDING_TIMERS: views.PENDING_TIMERS,
-    TableName.POP_IN_FLIGHT: views.POP_IN_FLIGHT,
-}
 CODE: Final = "code"
 DAMAGE_COLUMNS: Final = {TableName.FINDINGS: "severity"}  # others tell of damage by a code
 # Columns of segments for which no file is opened.

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 from rmqtool.errors import UsageError
 from rmqtool.plural import meant
-from rmqtool.spark.options import SourceOptions, TableName
+from rmqtool.reads.options import SourceOptions, TableName
 from rmqtool.table import Column, Table, Type
 
 if TYPE_CHECKING:
@@ -24,6 +24,12 @@ PARTITIONS: Final = {
     TableName.SEGMENTS: (),
     TableName.PENDING_TIMERS: ("topic", "queue_id"),
     TableName.POP_IN_FLIGHT: ("topic", "queue_id"),
+    TableName.TOPICS: (),
+    TableName.QUEUES: ("topic", "queue_id"),
+    TableName.GROUPS: ("group", "topic"),
+    TableName.CONSUMER_OFFSETS: ("group", "topic", "queue_id"),
+    TableName.DELAY_OFFSETS: (),
+    TableName.CHECKPOINT: (),
 }
 
 FLEET_PARTITIONS: Final = ("store", "broker")  # where several stores are read
@@ -68,7 +74,7 @@ class ExportOptions:
 
     def __post_init__(self) -> None:
         """Refuse what cannot be meant, before anything is started."""
-        from rmqtool.spark.tables import schema_of
+        from rmqtool.reads.tables import schema_of
 
         table = self.source.table
         known = schema_of(self.source).names
@@ -90,7 +96,7 @@ class ExportOptions:
     @property
     def names(self) -> tuple[str, ...]:
         """The columns of the files: those that were asked for without those of partitions."""
-        from rmqtool.spark.tables import schema_of
+        from rmqtool.reads.tables import schema_of
 
         names = self.source.columns or tuple(schema_of(self.source).names)
         return tuple(name for name in names if name not in self.by)

@@ -73,12 +73,12 @@ _VIEWS: Final = (
         "retries and dead letters of each consumer group",
         """
         SELECT substring_index(topic, '%', -1) AS consumer_group,
-               count_if(topic LIKE '\\\\%RETRY\\\\%%') AS retries,
-               count_if(topic LIKE '\\\\%DLQ\\\\%%') AS dead_letters,
+               count_if(startswith(topic, '%RETRY%')) AS retries,
+               count_if(startswith(topic, '%DLQ%')) AS dead_letters,
                max(reconsume_times) AS most_reconsume_times, min(store_time) AS first_store_time,
                max(store_time) AS last_store_time
         FROM messages
-        WHERE extent IS NULL AND (topic LIKE '\\\\%RETRY\\\\%%' OR topic LIKE '\\\\%DLQ\\\\%%')
+        WHERE extent IS NULL AND (startswith(topic, '%RETRY%') OR startswith(topic, '%DLQ%'))
         GROUP BY consumer_group ORDER BY dead_letters DESC, retries DESC, consumer_group
         """,
     ),
@@ -93,12 +93,13 @@ _VIEWS: Final = (
             WHERE extent IS NULL AND topic IN ('RMQ_SYS_TRANS_HALF_TOPIC',
                 'RMQ_SYS_TRANS_OP_HALF_TOPIC', 'RMQ_SYS_ROCKSDB_TRANS_HALF_TOPIC',
                 'RMQ_SYS_ROCKSDB_TRANS_OP_HALF_TOPIC', 'TRANS_CHECK_MAX_TIME_TOPIC')
-        ), places AS (
-            SELECT *, explode(if(is_op,
-                transform(split(if(is_rocksdb, try_element_at(properties, 'TRANS_OFFSET'), body),
-                    ','), one -> try_cast(trim(one) AS BIGINT)),
-                array(if(is_rocksdb, physical_offset, queue_offset)))) AS place
+        ), texts AS (
+            SELECT *, explode(split(if(is_op,
+                if(is_rocksdb, try_element_at(properties, 'TRANS_OFFSET'), body),
+                CAST(if(is_rocksdb, physical_offset, queue_offset) AS STRING)), ',')) AS text
             FROM kinds
+        ), places AS (
+            SELECT *, try_cast(trim(text) AS BIGINT) AS place FROM texts
         ), marked AS (
             SELECT *, max(is_op)
                 OVER (PARTITION BY is_rocksdb, if(is_rocksdb, 0, queue_id), place) AS is_ended
@@ -125,8 +126,8 @@ _VIEWS: Final = (
                max(store_time) AS last_store_time,
                array_sort(collect_list(physical_offset)) AS physical_offsets
         FROM messages
-        WHERE extent IS NULL AND unique_key IS NOT NULL AND topic NOT LIKE 'RMQ\\\\_SYS\\\\_%'
-          AND topic NOT LIKE '\\\\%%' AND topic NOT IN (
+        WHERE extent IS NULL AND unique_key IS NOT NULL AND NOT startswith(topic, 'RMQ_SYS_')
+          AND NOT startswith(topic, '%') AND topic NOT IN (
             'SCHEDULE_TOPIC_XXXX', 'TRANS_CHECK_MAX_TIME_TOPIC', 'rmq_sys_wheel_timer')
         GROUP BY topic, unique_key HAVING count(*) > 1
         ORDER BY messages DESC, topic, unique_key
@@ -152,7 +153,7 @@ _VIEWS: Final = (
         """
         SELECT topic, key, count(*) AS messages, sum(size) AS bytes,
                min(store_time) AS first_store_time, max(store_time) AS last_store_time
-        FROM messages LATERAL VIEW explode(keys) AS key WHERE extent IS NULL
+        FROM (SELECT *, explode(keys) AS key FROM messages WHERE extent IS NULL) AS one_key
         GROUP BY topic, key ORDER BY messages DESC, topic, key LIMIT 100
         """,
     ),

@@ -9,6 +9,7 @@ from bisect import bisect_right
 from collections import OrderedDict
 from dataclasses import dataclass
 from datetime import datetime
+from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
@@ -19,22 +20,17 @@ from rmqtool.findings.finding import At, finding
 from rmqtool.findings.registry_layout import FS_GAP, FS_READ
 from rmqtool.formats.message import SMALLEST_RECORD
 from rmqtool.judge.reading import judged
+from rmqtool.reads.options import TableName
+from rmqtool.reads.plan import view_of
+from rmqtool.reads.small_tables import SMALL
+from rmqtool.reads.tables import CODE, OF_FILES, SCHEMAS, TABLES, chosen
+from rmqtool.reads.tasks import DefectsTask, FilesTask, LogTask, RocksTask, UnreadTask, WholeTask
 from rmqtool.scan import columns as row
 from rmqtool.scan.batch import Extent, ScanOptions
 from rmqtool.scan.message import scan
-from rmqtool.spark.options import TableName
-from rmqtool.spark.plan import (
-    DefectsTask,
-    FilesTask,
-    LogTask,
-    RocksTask,
-    UnreadTask,
-    WholeTask,
-    view_of,
-)
-from rmqtool.spark.tables import CODE, OF_FILES, PENDING, SCHEMAS, TABLES, chosen
 from rmqtool.store.segment import SegmentPart
 from rmqtool.store.unread import has_expired
+from rmqtool.tables.by_topic import by_topic
 from rmqtool.tables.defects import defect_batch
 from rmqtool.tables.inputs import store_of
 from rmqtool.tables.messages import MessageOptions, message_rows, missing_rows
@@ -45,9 +41,9 @@ if TYPE_CHECKING:
     from collections.abc import Container, Iterator, Sequence
 
     from rmqtool.findings.finding import Finding
+    from rmqtool.reads.options import SourceOptions
+    from rmqtool.reads.tasks import Task
     from rmqtool.scan.batch import Batch
-    from rmqtool.spark.options import SourceOptions
-    from rmqtool.spark.plan import Task
     from rmqtool.store.segment import Segment
     from rmqtool.tables.selection import Selection
 
@@ -100,8 +96,8 @@ def batches(
             some = defects(task.asked) if task.found is None else task.found
             found = defect_batch(some, TABLES[options.table])
             yield from [found.select(list(names)).cast(schema)] if found.num_rows else []
-        case WholeTask() if options.table in PENDING:
-            yield from _pending(options, names)
+        case WholeTask() if options.table in SMALL:
+            yield from _small(options, names)
         case WholeTask():
             yield from _findings(_of_store(options), names)
 
@@ -141,6 +137,13 @@ def _messages(
         if position >= part.end and part.length:
             return  # an extent of an earlier split covers this one
         wanted = scan_options(options.selection, names, limit=options.limit)
+        is_known = known is not None or part.is_first
+        if is_known and options.selection.topics and options.limit is None:
+            store = store_of(options.path, options.broker_conf, None)
+            found = by_topic(store, part._replace(begin=position), asked, wanted, names)
+            if found is not None:
+                yield from (rows.select(names) for rows in found)
+                return
         for batch in judged(part, wanted, start=position):
             position = min(batch.end, part.segment.size)
             for rows in message_rows(batch, asked, names):
@@ -214,17 +217,13 @@ def _units_in_rocksdb(
         yield _unread(options.table, names, file=task.path, position=0)
 
 
-def _pending(options: SourceOptions, names: Sequence[str]) -> Iterator[pa.RecordBatch]:
-    from rmqtool.rows import rows_of
-    from rmqtool.tables.pending import pending_chunks
-
+def _small(options: SourceOptions, names: Sequence[str]) -> Iterator[pa.RecordBatch]:
     store = store_of(options.path, options.broker_conf, None)
     schema = SCHEMAS[options.table]
     times = [one.name for one in schema if pa.types.is_timestamp(one.type)]
-    for chunk in pending_chunks(PENDING[options.table], [store], []):
-        rows = [
-            {**row, **{name: _micros(row.get(name)) for name in times}} for row in rows_of(chunk)
-        ]
+    found = SMALL[options.table].rows(store)
+    while some := list(islice(found, ROWS_A_BATCH)):
+        rows = [{**row, **{name: _micros(row.get(name)) for name in times}} for row in some]
         yield _batch(rows, schema, names)
 
 

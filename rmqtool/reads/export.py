@@ -21,9 +21,10 @@ import orjson
 
 from rmqtool import __version__
 from rmqtool.errors import OutputExists, RepairError, Trouble
-from rmqtool.spark.export_task import RECEIPTS, ExportTask, NumberedTask, Receipt
-from rmqtool.spark.fleet import AnyTask, FleetTask, tasks
-from rmqtool.spark.plan import FilesTask, LogTask, packs
+from rmqtool.reads.export_task import RECEIPTS, ExportTask, NumberedTask, Receipt
+from rmqtool.reads.fleet import AnyTask, FleetTask, tasks
+from rmqtool.reads.plan import packs
+from rmqtool.reads.tasks import FilesTask, LogTask
 from rmqtool.store.address import place_of
 from rmqtool.store.fleet import FleetStore
 from rmqtool.writing.dataset import STAGING, Dataset
@@ -33,8 +34,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from rmqtool.engine import Engine
-    from rmqtool.spark.export_options import ExportOptions
-    from rmqtool.spark.options import SourceOptions
+    from rmqtool.reads.export_options import ExportOptions
+    from rmqtool.reads.options import SourceOptions
 
 SUCCESS: Final = "_SUCCESS"
 DAMAGED: Final = "_DAMAGED"

@@ -1,0 +1,109 @@
+"""Tables of few rows, which lie in several places: one task reads them all.
+
+What they hold is what `info`, `query --group` and `dump` say of a store.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from rmqtool.broker.names import SCHEDULE_TOPIC
+from rmqtool.errors import Trouble, UnreadablePath
+from rmqtool.formats.config_shapes import delay_offsets
+from rmqtool.info.overview import overview
+from rmqtool.info.overview_rows import table as section_table
+from rmqtool.query.groups import GROUP_QUEUES, ConsumerGroup, known_groups
+from rmqtool.query.sources import Sources
+from rmqtool.queues.discovery import Queues
+from rmqtool.reads.options import TableName
+from rmqtool.rows import rows_of
+from rmqtool.store.config_sources import DELAY_OFFSETS as DELAY_FILE
+from rmqtool.table import Column, Table, Type
+from rmqtool.tables.pending import pending_chunks
+from rmqtool.tables.pending_tables import PENDING_TIMERS, POP_IN_FLIGHT
+from rmqtool.tables.views import PENDING_TIMERS as TIMERS
+from rmqtool.tables.views import POP_IN_FLIGHT as IN_FLIGHT
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from rmqtool.rows import Row
+    from rmqtool.store.tree import Store
+
+DELAY_OFFSETS: Final = Table(
+    "delay_offsets",
+    "how far a delay level was delivered",
+    (
+        Column("delay_level", Type.INT32, "number of the level, from 1 on"),
+        Column("delivered_offset", Type.INT64, "queue offset of the next message of the level"),
+        Column("end_offset", Type.INT64, "queue offset past the last message of the level"),
+        Column("waiting", Type.INT64, "messages of the level that were not delivered"),
+    ),
+)
+
+
+class SmallTable(NamedTuple):
+    """A table of few rows."""
+
+    table: Table  # its columns
+    rows: Callable[[Store], Iterator[Row]]  # its rows; times are text, or ms
+    word: str = ""  # of the view of `dump` that shows it; empty where none does
+
+
+def _section(name: str) -> SmallTable:
+    table = section_table(name)
+
+    def rows(store: Store) -> Iterator[Row]:
+        for _, found in overview(store, [name]):
+            yield from map(table.row, found)
+
+    return SmallTable(table, rows)
+
+
+def _pending(table: Table, word: str) -> SmallTable:
+    def rows(store: Store) -> Iterator[Row]:
+        for chunk in pending_chunks(word, [store], []):
+            yield from rows_of(chunk)
+
+    return SmallTable(table, rows, word)
+
+
+def _group_rows(store: Store) -> Iterator[Row]:
+    """Yield how far each group is in each of its queues."""
+    with Sources(store, scan=False) as sources:
+        for name in known_groups(store):
+            yield from ConsumerGroup(sources, name).rows()
+
+
+def _delay_rows(store: Store) -> Iterator[Row]:
+    """Yield how far each delay level is."""
+    levels = delay_offsets(store.config(DELAY_FILE).document)
+    with Queues(store) as queues:
+        spans = {queue.queue_id: queue.span() for queue in queues.queues_of(SCHEDULE_TOPIC)}
+        for level in sorted({*levels, *(number + 1 for number in spans)}):
+            span, delivered = spans.get(level - 1), levels.get(level)
+            end = waiting = None
+            if span is not None:
+                end = span.max_offset
+                waiting = max(end - max(delivered or 0, span.min_offset), 0)
+            yield dict(zip(DELAY_OFFSETS.names, (level, delivered, end, waiting), strict=True))
+
+
+SMALL: Final = {
+    TableName.PENDING_TIMERS: _pending(PENDING_TIMERS, TIMERS),
+    TableName.POP_IN_FLIGHT: _pending(POP_IN_FLIGHT, IN_FLIGHT),
+    TableName.TOPICS: _section("topics"),
+    TableName.QUEUES: _section("queues"),
+    TableName.GROUPS: _section("groups"),
+    TableName.CHECKPOINT: _section("checkpoint"),
+    TableName.CONSUMER_OFFSETS: SmallTable(GROUP_QUEUES, _group_rows),
+    TableName.DELAY_OFFSETS: SmallTable(DELAY_OFFSETS, _delay_rows),
+}
+
+
+def unread_of(store: Store) -> Iterator[UnreadablePath]:
+    """Give what could not be read for the tables of a store, which have no row for it."""
+    for _, found in overview(store, ["topics", "groups", "checkpoint", "problems"]):
+        for one in found:
+            if (reason := getattr(one, "reason", None)) is not None:
+                yield UnreadablePath(path=one.path, reason=reason, trouble=Trouble.TOLD)

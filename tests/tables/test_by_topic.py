@@ -1,0 +1,133 @@
+"""A read of some topics leaves out what queues say is of others, and gives the same rows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+
+import rmqtool
+from rmqtool.engine import LocalEngine
+from rmqtool.reads.export import ExportRun
+from rmqtool.reads.export_options import ExportOptions
+from rmqtool.reads.options import SourceOptions
+from rmqtool.tables import by_topic
+from rmqtool.tables.bodies import BodyMode, BodyOptions
+from rmqtool.tables.selection import Selection
+from tests.bench.store_builder import Builder, Spec
+from tests.damage import DAMAGES, NotApplicable
+from tests.damage_commitlog import COMMITLOG
+from tests.damage_queues import QUEUES
+from tests.spark.test_bytes_read import counted
+from tests.spark.test_readers import read
+from tests.stores import fixture_store
+from tests.tables.dumped import rows
+
+SPEC: Final = Spec(total_bytes=32 << 20, topics=20, queues=2, segment_bytes=16 << 20, slots=5000,
+                   entries=200_000)  # fmt: skip
+TOPIC: Final = "BenchTopic07"  # one of twenty
+TRAFFIC: Final = "rocketmq-5.3.3-traffic"
+# Between them they have records of every kind, and take more or less of the log.
+QUESTIONS: Final = ("traffic-batch", "T", "RMQ_SYS_TRANS_HALF_TOPIC", "traffic-orders")
+COLUMNS: Final = "physical_offset,position,size,topic,queue_id,queue_offset,keys,unique_key,code"
+DAMAGED: Final = [
+    one.name
+    for one in (*COMMITLOG, *QUEUES)
+    if one.fixture in {"", "traffic"} and not one.name.endswith(("-early", "-late"))
+]
+
+
+@pytest.fixture(scope="module")
+def day(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Give a store of 20 topics in turn."""
+    root = tmp_path_factory.mktemp("day") / "store"
+    Builder(root, SPEC).build()
+    return root
+
+
+@contextmanager
+def reading_all() -> Iterator[None]:
+    """Let every read be of the whole log."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(by_topic, "WORTH", -1.0)
+        yield
+
+
+def records(found: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Leave out rows that are no records."""
+    return [row for row in found if row.get("extent") is None]
+
+
+def test_dump(day: Path) -> None:
+    """`dump --topic` has the same rows, whatever it shows."""
+    selection = Selection(topics=(TOPIC,))
+    for options in ({}, {"body": BodyOptions(BodyMode.TEXT)}, {"limit": 7}, {"tail": 7}):
+        found = rows(day, selection=selection, **options)
+        with reading_all():
+            assert rows(day, selection=selection, **options) == found
+        assert {TOPIC} == {row["topic"] for row in found}
+
+
+def test_export(day: Path, tmp_path: Path) -> None:
+    """An export of one topic in twenty reads at most 15 % of the log, and writes the same rows.
+
+    To find out what kind of index there is takes more of this store, and less of a large one.
+    """
+    source = SourceOptions.of({"path": str(day), "topic": TOPIC, "body": "text"})
+    with counted() as taken:
+        done = [ExportRun(ExportOptions(source, str(tmp_path / "some"))).run(LocalEngine(1))]
+    with reading_all():
+        done.append(ExportRun(ExportOptions(source, str(tmp_path / "all"))).run(LocalEngine(1)))
+    log = sum(file.stat().st_size for file in (day / "commitlog").iterdir())
+    assert done[0].rows == done[1].rows > 3000
+    assert taken["commitlog"] + taken["consumequeue"] <= 0.15 * log < done[1].read
+    names = sorted(file.name for file in (tmp_path / "some").glob("*.parquet"))
+    assert names
+    for name in names:
+        assert (tmp_path / "some" / name).read_bytes() == (tmp_path / "all" / name).read_bytes()
+
+
+@pytest.mark.parametrize("name", ["", *DAMAGED])
+def test_damaged_store(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever is damaged, the records of a topic are those that the log has.
+
+    Damage in records of other topics, as queues name them, is not met.
+    """
+    store = fixture_store(TRAFFIC, tmp_path)
+    try:
+        if name:
+            DAMAGES[name].inflict(store)
+    except NotApplicable:
+        pytest.skip("nothing to damage here")
+    monkeypatch.setattr(by_topic, "WORTH", 1.0)
+    for topic in QUESTIONS:
+        found = read(store, columns=f"{COLUMNS},extent", topic=topic).to_pylist()
+        with reading_all():
+            expected = read(store, columns=f"{COLUMNS},extent", topic=topic).to_pylist()
+        assert records(expected) == records(found)
+        assert [row for row in found if row["extent"]] == [
+            row for row in expected if row["extent"] and row in found
+        ]
+        assert name or expected == found
+
+
+@pytest.mark.parametrize("damage", ["", "zero-8-sectors-middle", "flip-body-early"])
+def test_scanner(damage: str, tmp_path: Path) -> None:
+    """Columns that were asked for are the same as those of a scan of all."""
+    store = fixture_store(TRAFFIC, tmp_path)
+    if damage:
+        DAMAGES[damage].inflict(store)
+    opened = rmqtool.open_store(str(store))
+    whole = opened.scanner().read_all()
+    for names in (["topic", "size"], ["keys"], ["code", "physical_offset"]):
+        found = opened.scanner(columns=names).read_all()
+        assert whole.select(names).to_pylist() == found.to_pylist()
+    some, names = Selection(topics=("traffic-batch",)), ["topic", "queue_offset"]
+    both = opened.scanner(selection=some), opened.scanner(selection=some, columns=names)
+    expected, found = (
+        [row for row in one.read_all().select(names).to_pylist() if row["topic"]] for one in both
+    )
+    assert expected == found != []
