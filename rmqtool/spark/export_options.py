@@ -24,6 +24,7 @@ PARTITIONS: Final = {
     TableName.SEGMENTS: (),
     TableName.PENDING_TIMERS: ("topic", "queue_id"),
     TableName.POP_IN_FLIGHT: ("topic", "queue_id"),
+    TableName.TRACES: ("group",),
 }
 
 FLEET_PARTITIONS: Final = ("store", "broker")  # where several stores are read

@@ -29,8 +29,8 @@ NAMES: Final = {
     "/backups/*/2026-11-2?/store: of several stores, each row has the columns store and broker",
     "paths": "several stores, or patterns, as a JSON list; load([...]) writes it",
     "stores_file": "a file with a store or pattern a line; after a tab, the name of the broker",
-    "table": "messages, queue_units, index_entries, findings, segments, pending_timers or "
-    "pop_in_flight",
+    "table": "messages, queue_units, index_entries, findings, segments, pending_timers, "
+    "pop_in_flight or traces",
     "columns": "names, comma separated; others are not decoded",
     "topic": "topics, comma separated",
     "queue_id": "number of the queue",
@@ -68,6 +68,7 @@ class TableName(enum.StrEnum):
     SEGMENTS = "segments"
     PENDING_TIMERS = "pending_timers"
     POP_IN_FLIGHT = "pop_in_flight"
+    TRACES = "traces"
 
 
 class Scope(enum.StrEnum):

@@ -160,7 +160,7 @@ def tasks(options: SourceOptions) -> list[Task]:
             return [_whole(options)]
         case TableName.FINDINGS:
             return [*log_tasks(options)]
-        case TableName.PENDING_TIMERS | TableName.POP_IN_FLIGHT:
+        case TableName.PENDING_TIMERS | TableName.POP_IN_FLIGHT | TableName.TRACES:
             _check_limits(options, frozenset())
             found = [_whole(options)]
         case _:

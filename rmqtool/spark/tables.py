@@ -16,6 +16,7 @@ from rmqtool.tables.file_tables import SEGMENTS
 from rmqtool.tables.fleet import of_fleet
 from rmqtool.tables.pending_tables import PENDING_TIMERS, POP_IN_FLIGHT
 from rmqtool.tables.record_tables import MESSAGES
+from rmqtool.tables.trace_table import TRACES
 from rmqtool.tables.unit_tables import CONSUME_QUEUE, INDEX
 
 if TYPE_CHECKING:
@@ -31,12 +32,14 @@ TABLES: Final = {
     TableName.SEGMENTS: SEGMENTS,
     TableName.PENDING_TIMERS: PENDING_TIMERS,
     TableName.POP_IN_FLIGHT: POP_IN_FLIGHT,
+    TableName.TRACES: TRACES,
 }
 SCHEMAS: Final = {name: table.arrow for name, table in TABLES.items()}
 # Few rows, which lie in several places: one task reads them all.
 PENDING: Final = {
     TableName.PENDING_TIMERS: views.PENDING_TIMERS,
     TableName.POP_IN_FLIGHT: views.POP_IN_FLIGHT,
+    TableName.TRACES: views.TRACES,
 }
 CODE: Final = "code"
 DAMAGE_COLUMNS: Final = {TableName.FINDINGS: "severity"}  # others tell of damage by a code
