@@ -160,9 +160,12 @@ class SendContent:
     digest: str = ""  # SHA-256 of the file
 
     @property
-    def topics(self) -> list[str]:
-        """Where messages go to, in order."""
-        return sorted({topic for topic, _ in self.messages})
+    def queues(self) -> dict[str, int]:
+        """The topics that messages go to, in order, and how many queues each needs for them."""
+        found: dict[str, int] = {}
+        for topic, queue_id in sorted(self.messages, key=lambda one: one[0]):
+            found[topic] = max(found.get(topic, 1), (queue_id or 0) + 1)
+        return found
 
     @property
     def total(self) -> int:

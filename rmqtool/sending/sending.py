@@ -17,6 +17,7 @@ from rmqtool.errors import (
     UsageError,
     WriteFailed,
 )
+from rmqtool.sending.access import access_of
 from rmqtool.sending.entries import digest_of, entries
 from rmqtool.sending.options import shown
 from rmqtool.sending.outgoing import BadLine, Outgoing
@@ -29,6 +30,7 @@ from rmqtool.writing.ledger import SentLedger
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+    from rmqtool.sending.access import Access
     from rmqtool.sending.options import SendOptions
     from rmqtool.sending.routes import Route, TargetQueue
     from rmqtool.store.place import OpenFile
@@ -68,7 +70,7 @@ class SendRun:
         """
         checked = SendContent()
         with self._place.open() as file:
-            for entry in entries(file, self.options.to_topic, advance):
+            for entry in entries(file, self.options.destination, advance):
                 checked.entries += 1
                 if isinstance(entry, BadLine):
                     self._note_bad(entry, checked)
@@ -95,7 +97,8 @@ class SendRun:
             return outcome
         if not options.name_servers:
             return outcome
-        routes = routes_of(options.name_servers, checked.topics, options.timeout)
+        access = access_of(options)
+        routes = routes_of(options, access, checked.queues)
         outcome.planned = checked.by_queue(routes)
         if options.dry_run:
             return outcome
@@ -110,13 +113,13 @@ class SendRun:
             "bytes": self.total_bytes,
             "sha256": checked.digest,
             "name_server": options.cluster,
-            "to_topic": options.to_topic,
+            "to_topic": options.destination.whole,
         }
         began = time.monotonic()
         with (
             self._place.open() as file,
             SentLedger(options.ledger_path, facts, checked.entries) as ledger,
-            Brokers(options.timeout) as brokers,
+            Brokers(options.timeout, access) as brokers,
         ):
             chosen = self._chosen(file, routes, checked.total)
             _Sender(options, ledger, brokers, outcome).send(chosen, advance)
@@ -132,7 +135,7 @@ class SendRun:
             UnreadablePath: they are not those that were checked.
         """
         turns, passed, count = Turns(routes), SendContent(), 0
-        for entry in entries(file, self.options.to_topic):
+        for entry in entries(file, self.options.destination):
             if isinstance(entry, Outgoing) and self._is_wanted(entry, passed):
                 count += 1
                 if entry.topic not in routes:
@@ -231,7 +234,8 @@ class _Sender:
             says = f"{refused.address} answers {refused.code}: {refused.remark}"
             if not refused.is_of_message:
                 reason = f"refuses message {message.number}: {refused.code}: {refused.remark}"
-                raise RemotingError(address=refused.address, reason=reason) from refused
+                step = self._brokers.step_after(refused)
+                raise RemotingError(address=refused.address, reason=reason, step=step) from refused
             outcome.refused.append(BadLine(message.line, 0, says))
             self._ledger.append(
                 {"number": message.number, "refused": refused.code, "reason": refused.remark}
@@ -262,6 +266,10 @@ class _Sender:
 SEND_MESSAGE_V2: Final = 310
 GROUP: Final = "rmqtool"
 MESSAGE_ILLEGAL: Final = 13
+NO_PERMISSION: Final = 16
+# What Java adds to a reason: the class of an exception, and the line that threw it.
+_JAVA: Final = re.compile(r"^[\w.$]+Exception: |, org\.apache\.[\w.$]+\([\w.]+:\d+\)$")
+_OF_ACCESS: Final = re.compile(r"accesskey|signature|authenticat|authoriz", re.IGNORECASE)
 _SUCCESS: Final = 0
 # Stored, though not everywhere where it should be.
 _STORED: Final = {
@@ -295,12 +303,18 @@ class Refused(Exception):
 
     def __init__(self, code: int, remark: str, address: tuple[str, int]) -> None:
         super().__init__(code, remark, address)
-        self.code, self.remark, self.address = code, brief(remark), shown(*address)
+        self.code, self.address = code, shown(*address)
+        self.remark = _JAVA.sub("", brief(remark))
 
     @property
     def is_of_message(self) -> bool:
         """Whether the message is refused for itself: others may be taken."""
         return self.code == MESSAGE_ILLEGAL
+
+    @property
+    def is_of_access(self) -> bool:
+        """Whether the access key, or the lack of one, is what the broker refuses."""
+        return self.code == NO_PERMISSION or _OF_ACCESS.search(self.remark) is not None
 
 
 class Brokers:
@@ -308,10 +322,11 @@ class Brokers:
 
     Args:
         timeout: seconds that connecting and an answer may take.
+        access: how requests are made.
     """
 
-    def __init__(self, timeout: float) -> None:
-        self._timeout = timeout
+    def __init__(self, timeout: float, access: Access) -> None:
+        self._timeout, self._access = timeout, access
         self._connections: dict[tuple[str, int], Connection] = {}
 
     def __enter__(self) -> Self:
@@ -339,13 +354,22 @@ class Brokers:
             answer = self._to(queue.broker.address).ask(SEND_MESSAGE_V2, fields, message.body)
         return _judged(answer, queue)
 
+    def step_after(self, refused: Refused) -> str:
+        """Say what to try after a refusal that is about access; empty for others."""
+        if not refused.is_of_access:
+            return ""
+        if self._access.credentials is None:
+            return "--credentials FILE: the cluster asks for an access key"
+        name = self._access.credentials.access_key
+        return f"check the secret and the permissions of access key {name}, to PUB on the topic"
+
     def _to(self, address: tuple[str, int]) -> Connection:
         """Give an open connection; brokers close those that were idle for two minutes."""
         found = self._connections.get(address)
         if found is None or not found.is_open:
             if found is not None:
                 found.close()
-            found = self._connections[address] = Connection(address, self._timeout)
+            found = self._connections[address] = Connection(address, self._timeout, self._access)
         return found
 
 

@@ -19,7 +19,7 @@ from rmqtool.sending.report import SendResult
 from rmqtool.sending.sending import SendRun
 from rmqtool.tables.selection import Selection
 from tests.broker.broker import Broker, running_broker
-from tests.broker.consumer import PullConsumer
+from tests.broker.consumer import PullConsumer, PushConsumer
 from tests.broker.jars import missing_tools
 from tests.broker.message import Received
 from tests.broker.ways import SETTINGS, assert_found_every_way
@@ -45,9 +45,10 @@ def extracted(store: Path, name: str, *topics: str) -> Path:
     return file
 
 
-def sent(broker: Broker, file: Path) -> SendResult:
+def sent(broker: Broker, file: Path, to_group: str | None = None) -> SendResult:
     """Send a file."""
-    run = SendRun(SendOptions(str(file), addresses(broker.names.address)))
+    servers = addresses(broker.names.address)
+    run = SendRun(SendOptions(str(file), servers, to_group=to_group))
     outcome = run.run(run.check())
     assert outcome.stopped is None
     return outcome
@@ -83,6 +84,37 @@ def as_got(one: Received) -> tuple[Any, ...]:
     own = one.properties.keys() - OF_THE_BROKER - OF_THE_CLIENT - {OLD_ID}
     properties = {name: one.properties[name] for name in own}
     return one.topic, one.body, one.tags, [*one.keys], one.flag, properties
+
+
+@pytest.mark.parametrize("version", ["4.9.3", "5.5.0"])
+def test_to_group(version: str, tmp_path: Path) -> None:
+    """One group gets a message again, and its listener sees the topic that it was sent to."""
+    file = tmp_path / "f.jsonl"
+    lines = [
+        {"topic": "orders", "body": f"order {number}", "tags": "A", "keys": [f"K-{number}"],
+         "message_id": f"OLD{number}"}
+        for number in range(4)
+    ]  # fmt: skip
+    file.write_text("".join(json.dumps(one) + "\n" for one in lines), encoding="utf-8")
+    with running_broker(version, tmp_path / "home", SETTINGS) as broker:
+        broker.create_topic("orders", 2)
+        with (
+            PushConsumer(broker, "shop", "orders", expression="A") as shop,
+            PushConsumer(broker, "others", "orders") as others,
+        ):
+            sent(broker, file)
+            others.wait(4)
+            shop.wait(4)
+            (tmp_path / "f.jsonl.sent").unlink()
+            sent(broker, file, to_group="shop")
+            again = shop.wait(8)[4:]
+            assert [("orders", b"order %d" % number) for number in range(4)] == sorted(
+                (one.topic, one.body) for one in again
+            )
+            assert {f"OLD{n}" for n in range(4)} == {
+                one.properties["ORIGIN_MESSAGE_ID"] for one in again
+            }
+            assert 4 == len(others.wait(4))
 
 
 @pytest.mark.parametrize(

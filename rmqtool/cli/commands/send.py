@@ -53,6 +53,45 @@ class Send(Command):
         str | None,
         Option("--to-topic", "Send all of them to this topic instead of their own.", "TOPIC"),
     ] = None
+    to_group: Annotated[
+        str | None,
+        Option(
+            "--to-group",
+            "Send them to this consumer group alone, through its retry topic: its listener sees "
+            "the topic that each was sent to. 5.3 and later put them among the dead letters while "
+            "the group consumes in order.",
+            "GROUP",
+        ),
+    ] = None
+    credentials: Annotated[
+        str | None,
+        Option(
+            "--credentials",
+            "File with the lines accessKey=NAME and secretKey=SECRET, as conf/tools.yml. Without "
+            "it: RMQTOOL_ACCESS_KEY, RMQTOOL_SECRET_KEY and RMQTOOL_SECURITY_TOKEN.",
+            "FILE",
+        ),
+    ] = None
+    tls: Annotated[
+        bool,
+        Option(
+            "--tls",
+            "Encrypt connections, and verify certificates. Names in them are not compared, as "
+            "RocketMQ's clients do not.",
+        ),
+    ] = False
+    tls_ca: Annotated[
+        str | None,
+        Option("--tls-ca", "Trust these certificates (PEM) instead of the system's.", "FILE"),
+    ] = None
+    tls_cert: Annotated[
+        str | None,
+        Option("--tls-cert", "Show this certificate (PEM) to servers that ask for one.", "FILE"),
+    ] = None
+    tls_key: Annotated[
+        str | None,
+        Option("--tls-key", "Key of --tls-cert (PEM, no password), if in another file.", "FILE"),
+    ] = None
     dry_run: Annotated[
         bool, Option("--dry-run", "Count what would go to each queue; send nothing.")
     ] = False
