@@ -134,12 +134,13 @@ def _stored_of_line(raw: bytes) -> Stored:
         topic,
         _number(found, "queue_id"),
         _number(found, "flag") or 0,
-        _born(found),
+        _time(found, "born_time"),
         _properties(found),
         _body(found),
         _text(found, "transaction", "none"),
         _text(found, "message_id", "") or _text(found, "unique_key", "") or None,
         _damage(found),
+        _time(found, "store_time"),
     )
 
 
@@ -168,12 +169,12 @@ def _number(found: Mapping[str, Any], name: str) -> int | None:
     return value
 
 
-def _born(found: Mapping[str, Any]) -> int | None:
-    text = _text(found, "born_time", "")
+def _time(found: Mapping[str, Any], name: str) -> int | None:
+    text = _text(found, name, "")
     try:
         return ms_of(datetime.fromisoformat(text)) if text else None
     except (ValueError, OverflowError, TypeError) as error:
-        reason = f"born_time {text!r} is not a time with a zone"
+        reason = f"{name} {text!r} is not a time with a zone"
         raise BadMessage(reason) from error
 
 
@@ -275,6 +276,7 @@ def _stored(record: Message, flag: int, raw: bytes, body: bytes, damage: str) ->
         record.transaction,
         record.message_id,
         damage,
+        record.store_timestamp,
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import enum
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
@@ -10,6 +11,13 @@ from rmqtool.errors import UsageError
 
 LEDGER: Final = ".sent"  # what the ledger's name has beyond that of the file
 _PORTS: Final = range(1, 1 << 16)
+
+
+class Delays(enum.StrEnum):
+    """What becomes of the delay of messages that waited for their time."""
+
+    DROP = "drop"  # they are sent at once
+    KEEP = "keep"  # what is left of it is kept
 
 
 class Destination(NamedTuple):
@@ -39,6 +47,7 @@ class SendOptions:
     system_topics: bool = False  # messages of brokers' own topics, too
     rate: int | None = None  # messages a second, at most; None is as fast as brokers answer
     ledger: str | None = None  # path; None is beside the file
+    delays: Delays = Delays.DROP  # of messages that waited
     timeout: float = 10.0  # seconds that a connection or an answer may take
     credentials: str | None = None  # file with access key and secret key
     tls: bool = False  # connections are encrypted

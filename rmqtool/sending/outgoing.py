@@ -15,7 +15,7 @@ from rmqtool.formats import java, properties
 from rmqtool.formats.message import LONGEST_PROPERTIES
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from rmqtool.sending.options import Destination
 
@@ -93,6 +93,7 @@ class Stored:
     transaction: str  # none, prepared, commit or rollback
     old_id: str | None  # its offsetMsgId, or what else names it
     damage: str = ""  # why its body or its texts are not those that were sent; empty when they are
+    stored_ms: int | None = None  # epoch ms; None where the file does not say
 
     @property
     def place(self) -> tuple[str, int | None]:
@@ -104,6 +105,24 @@ class Stored:
         if topic.startswith((names.RETRY_PREFIX, names.DLQ_PREFIX)):
             topic, queue_id = properties.origin(self.properties)[0] or topic, None
         return topic, queue_id
+
+
+class Wait(NamedTuple):
+    """What a message waited for."""
+
+    due_ms: int | None  # epoch ms, of a timer
+    level: int  # of a delay level; 0 of a timer
+    stored_ms: int  # epoch ms, when the level began to count
+
+    def due(self, levels_ms: Sequence[int]) -> int:
+        """Say when it is due, epoch ms.
+
+        Args:
+            levels_ms: delay of level 1, 2, …; levels above them count as the last one.
+        """
+        if self.due_ms is not None or not levels_ms:
+            return self.due_ms or 0
+        return self.stored_ms + levels_ms[min(self.level, len(levels_ms)) - 1]
 
 
 class Outgoing(NamedTuple):
@@ -120,6 +139,7 @@ class Outgoing(NamedTuple):
     body: bytes  # bytes
     is_held: bool  # a copy that brokers hold back: nobody knows whether it goes on
     is_system: bool  # brokers alone write to its topic
+    wait: Wait | None = None  # for its time; None where it did not wait
 
 
 def outgoing(stored: Stored, number: int, line: int, to: Destination) -> Outgoing:
@@ -165,7 +185,19 @@ def outgoing(stored: Stored, number: int, line: int, to: Destination) -> Outgoin
         stored.body,
         stored.stored_topic in _HELD or stored.transaction in _HELD_TRANSACTIONS,
         names.is_made_by_brokers(topic if to.group is None else own_topic),
+        _wait(stored),
     )
+
+
+def _wait(stored: Stored) -> Wait | None:
+    """Say what a message waited for, by the topic that it lay in."""
+    if stored.stored_topic == names.TIMER_TOPIC:
+        due = java.parse_long(stored.properties.get(properties.TIMER_OUT_MS, ""))
+        return None if due is None else Wait(due, 0, 0)
+    if stored.stored_topic != names.SCHEDULE_TOPIC or stored.stored_ms is None:
+        return None
+    level = java.parse_long(stored.properties.get(properties.DELAY, ""))
+    return None if level is None or level <= 0 else Wait(None, level, stored.stored_ms)
 
 
 def _retried(stored: Stored, own_topic: str) -> dict[str, str]:

@@ -5,12 +5,12 @@ Source: TopicRouteData, RouteInfoManager#pickupTopicRouteData, PermName, 4.9.3 t
 
 from __future__ import annotations
 
-import re
 from contextlib import suppress
 from shlex import quote
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from rmqtool.errors import RemotingError, UsageError
+from rmqtool.sending.delays import GET_BROKER_CONFIG, conf_of
 from rmqtool.sending.options import address_of, shown
 from rmqtool.sending.remoting import Connection, brief, json_of
 
@@ -22,13 +22,11 @@ if TYPE_CHECKING:
 
 GET_ROUTEINFO_BY_TOPIC: Final = 105
 GET_BROKER_CLUSTER_INFO: Final = 106
-GET_BROKER_CONFIG: Final = 26
 SUCCESS: Final = 0
 NOT_SUPPORTED: Final = 3
 TOPIC_NOT_EXIST: Final = 17
 _PERM_WRITE: Final = 2
 _MASTER: Final = "0"
-_LINE: Final = re.compile(r"^(brokerName|namesrvAddr)=(.*)$", re.MULTILINE)
 _MOST_QUEUES: Final = 1 << 20  # of a broker
 _MOST_BROKERS: Final = 4096
 
@@ -170,9 +168,9 @@ def _of_no_name_server(connection: Connection) -> str:
     """Say what a server is that knows no routes: a broker names its name servers."""
     with suppress(RemotingError):
         answer = connection.ask(GET_BROKER_CONFIG, {})
-        conf = dict(_LINE.findall(answer.body.decode("utf-8", "replace")))
+        conf = conf_of(answer.body)
         if answer.code == SUCCESS and "brokerName" in conf:
-            servers = conf.get("namesrvAddr", "").replace("\\", "")
+            servers = conf.get("namesrvAddr", "")
             other = f"; its name servers: {brief(servers)}" if servers else ""
             return f"is broker {brief(conf['brokerName'])!r}, not a name server{other}"
     return "is not a name server: it does not know routes of topics"

@@ -18,8 +18,9 @@ from rmqtool.errors import (
     WriteFailed,
 )
 from rmqtool.sending.access import access_of
+from rmqtool.sending.delays import Delaying, delaying_of
 from rmqtool.sending.entries import digest_of, entries
-from rmqtool.sending.options import shown
+from rmqtool.sending.options import Delays, shown
 from rmqtool.sending.outgoing import BadLine, Outgoing
 from rmqtool.sending.remoting import Connection, brief
 from rmqtool.sending.report import SendContent, SendResult, Turns
@@ -77,6 +78,7 @@ class SendRun:
                 elif self._is_wanted(entry, checked):
                     checked.messages[entry.topic, entry.queue_id] += 1
                     checked.bytes[entry.topic] += len(entry.body)
+                    checked.waiting += entry.wait is not None
             checked.digest = digest_of(file)
         return checked
 
@@ -174,6 +176,7 @@ class _Sender:
         self, options: SendOptions, ledger: SentLedger, brokers: Brokers, outcome: SendResult
     ) -> None:
         self._ledger, self._brokers, self._outcome = ledger, brokers, outcome
+        self._keeps_delays = options.delays is Delays.KEEP
         self._pause = 1 / options.rate if options.rate else 0.0
         self._stretch = min(STRETCH, options.rate or STRETCH)
         self._next = time.monotonic()
@@ -228,8 +231,9 @@ class _Sender:
         outcome, is_again = self._outcome, self._ledger.may_have_sent(message.number)
         if is_again:
             outcome.twice.append(message.number)
+        delay = self._delay_of(message, queue)
         try:
-            done = self._brokers.send(message, queue)
+            done = self._brokers.send(message, queue, delay)
         except Refused as refused:
             says = f"{refused.address} answers {refused.code}: {refused.remark}"
             if not refused.is_of_message:
@@ -255,6 +259,19 @@ class _Sender:
             line["again"] = True
         self._ledger.append(line)
         outcome.sent[message.topic, queue] += 1
+        outcome.waits_again += bool(delay)
+
+    def _delay_of(self, message: Outgoing, queue: TargetQueue) -> str:
+        """Give the property that keeps what is left of a delay; empty where nothing is.
+
+        Raises:
+            RemotingError: the broker does not say how it delays.
+        """
+        if message.wait is None or not self._keeps_delays:
+            return ""
+        delay, late_ms = self._brokers.delaying(queue).property_for(message.wait)
+        self._outcome.late_ms = max(self._outcome.late_ms, late_ms)
+        return delay
 
 
 # Sends messages to brokers, one at a time, and judges their answers.
@@ -327,6 +344,7 @@ class Brokers:
 
     def __init__(self, timeout: float, access: Access) -> None:
         self._timeout, self._access = timeout, access
+        self._delaying: dict[tuple[str, int], Delaying] = {}
         self._connections: dict[tuple[str, int], Connection] = {}
 
     def __enter__(self) -> Self:
@@ -336,14 +354,19 @@ class Brokers:
         for connection in self._connections.values():
             connection.close()
 
-    def send(self, message: Outgoing, queue: TargetQueue) -> Done:
+    def send(self, message: Outgoing, queue: TargetQueue, delay: str = "") -> Done:
         """Send a message; a broker that is busy is asked again, for some seconds.
+
+        Args:
+            message: to be sent.
+            queue: where to.
+            delay: the property that says when it is due; empty where it is due now.
 
         Raises:
             Refused: the broker did not store it.
             RemotingError: nobody answers; `is_unsure` tells whether it may be stored.
         """
-        fields, wait = _header(message, queue), FIRST_WAIT
+        fields, wait = _header(message, queue, delay), FIRST_WAIT
         for _ in range(_TRIES - 1):
             answer = self._to(queue.broker.address).ask(SEND_MESSAGE_V2, fields, message.body)
             if answer.code not in _BUSY:
@@ -353,6 +376,17 @@ class Brokers:
         else:
             answer = self._to(queue.broker.address).ask(SEND_MESSAGE_V2, fields, message.body)
         return _judged(answer, queue)
+
+    def delaying(self, queue: TargetQueue) -> Delaying:
+        """Say how a broker delays messages.
+
+        Raises:
+            RemotingError: it does not say so.
+        """
+        address = queue.broker.address
+        if address not in self._delaying:
+            self._delaying[address] = delaying_of(self._to(address))
+        return self._delaying[address]
 
     def step_after(self, refused: Refused) -> str:
         """Say what to try after a refusal that is about access; empty for others."""
@@ -373,7 +407,7 @@ class Brokers:
         return found
 
 
-def _header(message: Outgoing, queue: TargetQueue) -> dict[str, str]:
+def _header(message: Outgoing, queue: TargetQueue, delay: str) -> dict[str, str]:
     """Give the fields of a request, under the names of one letter that brokers read quickest."""
     born = int(time.time() * 1000) if message.born_ms is None else message.born_ms
     return {
@@ -385,7 +419,7 @@ def _header(message: Outgoing, queue: TargetQueue) -> dict[str, str]:
         "f": "0",  # sysFlag: neither compressed nor of a transaction
         "g": str(born),  # bornTimestamp
         "h": str(message.flag),
-        "i": message.properties,
+        "i": delay + message.properties,
         "j": "0",  # reconsumeTimes: a retried message gets all its tries again
         "k": "false",  # unitMode
         "m": "false",  # batch
