@@ -313,19 +313,25 @@ class RemotingError(RmqtoolError):
         address: of the peer.
         reason: why not.
         is_unsure: a request was on its way: whether it was carried out is unknown.
+        step: what to try; without, it is a look at the cluster.
     """
 
-    def __init__(self, *, address: str, reason: str, is_unsure: bool = False) -> None:
+    def __init__(
+        self, *, address: str, reason: str, is_unsure: bool = False, step: str = ""
+    ) -> None:
         super().__init__()
-        self.address, self.reason, self.is_unsure = address, reason, is_unsure
+        self.address, self.reason, self.is_unsure, self.step = address, reason, is_unsure, step
 
     def __str__(self) -> str:
         return f"{self.address}: {self.reason}"
 
     @property
     def next_step(self) -> str:
-        """A look at the cluster."""
-        return "mqadmin clusterList -n ADDRESS: the brokers of the cluster, and their addresses"
+        """What was named, or a look at the cluster."""
+        return (
+            self.step
+            or "mqadmin clusterList -n ADDRESS: the brokers of the cluster, and their addresses"
+        )
 
 
 class EngineMissing(RmqtoolError):

@@ -37,6 +37,7 @@ READ_FROM: Final[Mapping[str, tuple[str, ...]]] = {
     "log": LOG,
     "inner-batch": LOG,
     "undecided-transactions": LOG,
+    "traces": LOG,
     "dledger-entry": ("dledger-n0/data",),
     "dledger-index": ("dledger-n0/index",),
     "consume-queue": QUEUES,
@@ -65,6 +66,7 @@ NOT_SEEN: Final[Mapping[str, Mapping[str, str]]] = {
     "dledger-entry": _OF_THE_QUEUE,
     "inner-batch": _OF_OTHERS,
     "undecided-transactions": _OF_OTHERS,
+    "traces": _OF_OTHERS,
     "index-header": dict.fromkeys(
         ("IX-KEY", "IX-CHAIN", "IX-SLOT"), "of entries and slots, which it does not read"
     ),

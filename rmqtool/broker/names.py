@@ -31,6 +31,8 @@ OP_TOPIC: Final = Name("RMQ_SYS_TRANS_OP_HALF_TOPIC")
 ROCKSDB_HALF_TOPIC: Final = Name("RMQ_SYS_ROCKSDB_TRANS_HALF_TOPIC")  # 5.4.0+
 ROCKSDB_OP_TOPIC: Final = Name("RMQ_SYS_ROCKSDB_TRANS_OP_HALF_TOPIC")
 CHECK_MAX_TIME_TOPIC: Final = Name("TRANS_CHECK_MAX_TIME_TOPIC")  # halves that were given up
+TRACE_TOPIC: Final = Name("RMQ_SYS_TRACE_TOPIC")
+TRACE_DATA_PREFIX: Final = Name("rmq_sys_TRACE_DATA_")  # then the region; of AccessChannel.CLOUD
 
 SYSTEM_PREFIX: Final = Name("rmq_sys_")
 OLD_SYSTEM_PREFIX: Final = Name("RMQ_SYS_")
@@ -77,6 +79,11 @@ def is_system_group(group: str) -> bool:
 def is_system_topic(topic: str) -> bool:
     """Tell whether brokers never delete this topic. Source: TopicValidator#isSystemTopic."""
     return topic in _OWN_TOPICS or topic.startswith((SYSTEM_PREFIX, OLD_SYSTEM_PREFIX))
+
+
+def is_trace_topic(topic: str) -> bool:
+    """Tell whether clients write traces to this topic unless they are given another one."""
+    return topic == TRACE_TOPIC or topic.startswith(TRACE_DATA_PREFIX)
 
 
 def is_deleted(topic: str, configured: Collection[str] | None, left: Collection[str]) -> bool:

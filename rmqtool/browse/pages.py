@@ -18,7 +18,7 @@ from rmqtool.render.picture import marks_of, segment_cells
 from rmqtool.tables.bodies import BodyMode
 from rmqtool.tables.inputs import views_of
 from rmqtool.tables.lost_messages import LOST_MESSAGES
-from rmqtool.tables.views import EVERYTHING, PARTS, PENDING, VIEWS
+from rmqtool.tables.views import EVERYTHING, OF_STORES, PARTS, VIEWS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -287,7 +287,7 @@ class Pages:
         def look(lookup: Lookup) -> list[Row]:
             words = [view.word for view in views_of(lookup.store, EVERYTHING)]
             kinds = {VIEWS[word].branch for word in words}
-            words += [word for word in (*sorted(PARTS), *PENDING) if VIEWS[word].branch in kinds]
+            words += [word for word in (*sorted(PARTS), *OF_STORES) if VIEWS[word].branch in kinds]
             rows = ((word, VIEWS[word].table.meaning) for word in dict.fromkeys(words))
             return [dict(zip(IN_FILES, row, strict=True)) for row in rows]
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from itertools import tee
@@ -422,6 +423,17 @@ def sentences(done: Carved) -> Iterator[str]:
             f"{counted(done.conflicts, 'record')} claim bytes of the log that another record "
             "claims: both are written"
         )
+
+
+def next_step(options: CarveOptions, done: Carved) -> str:
+    """Give the command that makes a store of what was found; empty of lines that hold no record."""
+    if options.wanted_format is not CarveFormat.RMQ:
+        return ""
+    files = dict.fromkeys(str(store.row["file"]) for store in done.stores)
+    if len(done.stores) > 1 and not options.by_store:
+        return ""
+    file = shlex.quote(next(iter(files)))
+    return f"rmqtool rebuild-log {file} --output DIR, or rmqtool send {file} --name-server ADDRESS"
 
 
 # Where carved records go: one new file, or a new directory with a file for each store.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, NamedTuple
 
@@ -196,7 +197,7 @@ def judged(image: Image, position: int, size: int, raw: bytes) -> int:
 SECTOR_BYTES: Final = 4096  # what is left out where the disk refuses
 PART_BYTES: Final = 64 << 20
 SKIPPED_HOLE: Final = 1 << 20  # bytes; a shorter one is read as the zeros that it is
-_HEAD_BYTES: Final = 16
+_HEAD_BYTES: Final = 128
 
 
 class Image:
@@ -207,6 +208,7 @@ class Image:
         size: bytes.
         unread_bytes: that the disk did not give.
         first_refusal: why; None as long as all could be read.
+        head: its first bytes; none where the disk refuses.
         is_cut: why a compressed image could not be unpacked to its end; empty where it could.
     """
 
@@ -217,6 +219,9 @@ class Image:
         self.first_refusal: UnreadablePath | None = None
         self.is_cut = ""
         self._lock = threading.Lock()
+        self.head = b""
+        with suppress(UnreadablePath):  # whoever searches it will be told
+            self.head = file.read_at(0, _HEAD_BYTES)
 
     @property
     def unread_bytes(self) -> int:

@@ -23,7 +23,7 @@ from rmqtool.formats.rocksdb_databases import MESSAGE_STORE, POP_STORE, QUEUES, 
 from rmqtool.store.artefact import TIMER_CHECK, ArtefactKind, FamilyDepth
 from rmqtool.tables.defects import defect_row, is_damage, log_defects
 from rmqtool.tables.inputs import store_of
-from rmqtool.tables.views import LOGS, PENDING_TIMERS, POP_IN_FLIGHT, UNDECIDED, VIEWS
+from rmqtool.tables.views import LOGS, PENDING_TIMERS, POP_IN_FLIGHT, TRACES, UNDECIDED, VIEWS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -93,7 +93,7 @@ READS: Final[dict[str, Reads]] = {
     PENDING_TIMERS: Reads(OF_TIMER | {Area.ROCKSDB}, TIMER_FILES, (MESSAGE_STORE,)),
     POP_IN_FLIGHT: Reads(frozenset({Area.ROCKSDB}), (), (POP_STORE,)),
 }
-OF_LOG: Final = frozenset({str(log) for log in LOGS} | {"inner-batch", UNDECIDED})
+OF_LOG: Final = frozenset({str(log) for log in LOGS} | {"inner-batch", UNDECIDED, TRACES})
 COMPACTED: Final = str(ArtefactKind.COMPACTION_LOG)
 
 

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from rmqtool.query.answer import Answer
     from rmqtool.query.lookup import Lookup
     from rmqtool.query.requests import Request
+    from rmqtool.query.traced import Row
     from rmqtool.rows import Rows
     from rmqtool.tables.bodies import BodyOptions
 
@@ -29,11 +30,14 @@ class Show(NamedTuple):
     explain: bool  # the steps, too
     is_hex: bool  # every byte with its field
     body: BodyOptions  # how bodies are shown
+    trace_topics: tuple[str, ...] = ()  # where clients write traces, besides the usual ones
 
 
 def answer_one(lookup: Lookup, request: Request, show: Show, delivery: Delivery) -> int:
     """Answer one request."""
     from rmqtool.query.rows import message_rows, span_rows, step_table, time_rows
+    from rmqtool.query.traced import summary
+    from rmqtool.tables.trace_table import TRACES
 
     answer = lookup.find(request)
     _extend(lookup, answer, show)
@@ -44,15 +48,14 @@ def answer_one(lookup: Lookup, request: Request, show: Show, delivery: Delivery)
         kinds.append(span_rows(answer))
     elif answer.found:
         kinds.append(_for_people(message_rows(answer, show.body), answer, delivery))
+    if traces := _traces(lookup, answer, show):
+        kinds.append(TRACES.rows([traces]))
     if show.explain:
         kinds.append(step_table(answer))
-    if len(kinds) > 1:
-        rows, steps = kinds
-        replace(delivery, columns=None).emit_all([delivery.chosen(rows), steps])
-    elif kinds:
-        delivery.emit(kinds[0])
+    _emit(kinds, delivery)
     if answer.is_found:
-        delivery.note(answer.summary)
+        for sentence in filter(None, (answer.summary, summary(traces))):
+            delivery.note(sentence)
         return DONE
     say(answer.summary)
     from rmqtool.query.next_step import next_steps
@@ -99,11 +102,29 @@ def _extend(lookup: Lookup, answer: Answer, show: Show) -> None:
     if show.trace and answer.found:
         from rmqtool.query.trace import follow
 
-        follow(lookup, answer)
+        follow(lookup, answer, show.trace_topics)
     elif isinstance(answer.request, ByTime) and not show.is_hex:
         from rmqtool.query.store_times import add_neighbours
 
         add_neighbours(lookup, answer)
+
+
+def _emit(kinds: list[Rows], delivery: Delivery) -> None:
+    """Write rows of one kind, or of several; columns are chosen of the first."""
+    if len(kinds) > 1:
+        rows, *others = kinds
+        replace(delivery, columns=None).emit_all([delivery.chosen(rows), *others])
+    elif kinds:
+        delivery.emit(kinds[0])
+
+
+def _traces(lookup: Lookup, answer: Answer, show: Show) -> list[Row]:
+    """Give what clients wrote of a message whose life was asked for."""
+    if not show.trace or show.is_hex or not answer.found:
+        return []
+    from rmqtool.query.traced import trace_rows
+
+    return trace_rows(lookup, answer, show.trace_topics)
 
 
 def _for_people(rows: Rows, answer: Answer, delivery: Delivery) -> Rows:
@@ -135,8 +156,10 @@ def answer_many(lookup: Lookup, requests: list[Request], show: Show, delivery: D
         for answer in found:
             if show.trace and answer.found:
                 from rmqtool.query.trace import follow
+                from rmqtool.query.traced import note_traces
 
-                follow(lookup, answer)
+                follow(lookup, answer, show.trace_topics)
+                note_traces(lookup, answer, show.trace_topics)
             missing += not answer.found
             yield answer
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Annotated, Final, TypeAlias
 
+from rmqtool.cli.completion.values import topics
 from rmqtool.cli.declaration import Option
 from rmqtool.tables.bodies import BodyMode, BodyOptions
 
@@ -14,6 +15,15 @@ TIMES: Final = (
 )
 Fillers: TypeAlias = Annotated[
     bool, Option("--fillers", "Show blank records, unused tails and empty slots, too.")
+]
+TraceTopic: TypeAlias = Annotated[
+    tuple[str, ...],
+    Option(
+        "--trace-topic",
+        "A topic that clients write traces to, besides RMQ_SYS_TRACE_TOPIC; may be repeated.",
+        "TOPIC",
+        completes=topics,
+    ),
 ]
 Hex: TypeAlias = Annotated[
     bool, Option("--hex", "Show every byte with the name and the value of its field.")

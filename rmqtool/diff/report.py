@@ -282,12 +282,34 @@ def _log(found: StoreDifference) -> Iterator[str]:
     if not log.shared.length:
         yield _apart(log)
         return
+    if strangers := _strangers(found):
+        yield strangers
     yield from _shared(found)
     for name, own in zip(NAMES, log.own, strict=True):
         if older := own.messages(BEFORE):
             yield f"{name} has {older:,} older {_message_word(older)}"
     if log.unread:
         yield f"{log.unread:,} bytes of the log could not be compared"
+
+
+def _strangers(found: StoreDifference) -> str:
+    """Say that two stores were never replicas of each other; empty where they may have been.
+
+    Of replicas the oldest record that both hold is the same: brokers stored it at one time.
+    """
+    log, records = found.log, found.records
+    if log.first != log.shared.begin or log.goes_on:
+        return ""
+    a, b = (None if isinstance(one, NoRecord) or one is None else one.message for one in records)
+    if a is None or b is None or a.crc_matches is False or b.crc_matches is False:
+        return ""
+    if (a.store_timestamp, a.unique_key) == (b.store_timestamp, b.unique_key):
+        return ""
+    first, second = (f"{iso_time(one.store_timestamp)} by {one.store_host}" for one in (a, b))
+    return (
+        f"they were never replicas of each other: the record at {log.first} was stored at {first} "
+        f"in A, at {second} in B"
+    )
 
 
 def _apart(log: LogDifference) -> str:

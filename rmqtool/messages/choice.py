@@ -11,6 +11,7 @@ from rmqtool.formats import java, properties
 from rmqtool.formats.sys_flag import SysFlag
 from rmqtool.judge.bridge import BRIDGE_TOPIC
 from rmqtool.machine.arrays import distinct, is_in
+from rmqtool.messages.originals import may_repeat, repeated
 from rmqtool.messages.wanted import Holds, Wanted, holds
 from rmqtool.plural import counted
 from rmqtool.scan import columns as row
@@ -45,6 +46,7 @@ class Choice(NamedTuple):
     bridges: int  # records that a repair has put over damage
     # queues that the group has no offset for, with wanted messages
     without_offset: frozenset[tuple[str, int]]
+    repeated: int = 0  # copies of retried and dead messages that were left out
 
 
 def chosen(batch: Batch, columns: Int64s, wanted: Wanted) -> Choice:
@@ -69,7 +71,8 @@ def chosen(batch: Batch, columns: Int64s, wanted: Wanted) -> Choice:
         if batch.topics[number] == BRIDGE_TOPIC:
             is_wanted[number], bridges = False, int((numbers == number).sum())
     ends = columns[row.SYS_FLAG] & SysFlag.TRANSACTION_ROLLBACK_TYPE
-    is_all = wanted.is_all and not ends.any() and is_wanted.all()
+    has_copies = wanted.store is not None and any(map(may_repeat, topics.values()))
+    is_all = wanted.is_all and not has_copies and not ends.any() and is_wanted.all()
     if is_all and all(kind_of[number] == Holds.MESSAGES.value for number in topics):
         return Choice(np.arange(len(numbers)), {}, 0, 0, 0, 0, frozenset())
     of_records, is_kept = kind_of[numbers], is_wanted[numbers]
@@ -103,6 +106,11 @@ def chosen(batch: Batch, columns: Int64s, wanted: Wanted) -> Choice:
     _leave_unlike(batch, columns, wanted, is_kept)
     is_held = kinds[Holds.HELD] & is_kept & (not wanted.held)
     is_kept &= ~is_held
+    copies = 0
+    if wanted.store is not None:
+        is_copy = repeated(batch, columns, is_kept, wanted, wanted.store)
+        copies = int(is_copy.sum())
+        is_kept &= ~is_copy
     return Choice(
         np.flatnonzero(is_kept),
         sent_to,
@@ -111,6 +119,7 @@ def chosen(batch: Batch, columns: Int64s, wanted: Wanted) -> Choice:
         own,
         bridges,
         without_offset,
+        copies,
     )
 
 

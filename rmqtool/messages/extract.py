@@ -55,6 +55,8 @@ class Extracted:
     damaged_files: list[Finding] = field(default_factory=list)  # what is wrong with such files
     delivered_copies: int = 0  # delayed copies that were left out
     held_copies: int = 0  # half messages and timer copies that were left out
+    # copies of retried and dead messages that were left out, as their first records are written
+    retried_copies: int = 0
     own_records: int = 0  # records of brokers' own topics
     bridges: int = 0  # records that a repair has put over damage
     # what each store has lost, where that is known and is not nothing
@@ -79,6 +81,7 @@ class Extracted:
         self.gap_bytes += sum(found.gaps)
         self.delivered_copies += found.delivered
         self.held_copies += found.held
+        self.retried_copies += found.repeated
         self.own_records += found.own
         self.bridges += found.bridges
         self.without_offset |= found.without_offset
@@ -271,6 +274,12 @@ def sentences(done: Extracted, group: str | None) -> Iterator[str]:
         from rmqtool.messages.choice import decisions
 
         yield from decisions(done.undecided)
+    if done.retried_copies:
+        copies = counted(done.retried_copies, "copy", "copies")
+        yield (
+            f"left out: {copies} of retried and dead messages, each written as it was first "
+            "sent; --held writes all copies, --dead-letters GROUP those of a group"
+        )
     if done.held_copies:
         yield (
             f"left out: {counted(done.held_copies, 'half message or timer copy', _HELD)}; "

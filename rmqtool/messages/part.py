@@ -62,6 +62,7 @@ class PartMessages:
     gaps: list[int] = field(default_factory=list)  # lengths of stretches that hold no record
     delivered: int = 0  # delayed copies that were left out
     held: int = 0  # half messages and timer copies that were left out
+    repeated: int = 0  # copies of retried and dead messages that were left out
     own: int = 0  # records of brokers' own topics
     bridges: int = 0  # records that a repair has put over damage
     # queues that the group has no offset for
@@ -93,6 +94,7 @@ class PartMessages:
         self.gaps += piece.gaps
         self.delivered += piece.delivered
         self.held += piece.held
+        self.repeated += piece.repeated
         self.own += piece.own
         self.bridges += piece.bridges
         self.without_offset |= piece.without_offset
@@ -322,6 +324,7 @@ def _left_out(choice: Choice) -> PartMessages:
     return PartMessages(
         delivered=choice.delivered,
         held=choice.held,
+        repeated=choice.repeated,
         own=choice.own,
         bridges=choice.bridges,
         without_offset=set(choice.without_offset),

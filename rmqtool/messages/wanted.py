@@ -24,7 +24,7 @@ from rmqtool.machine.arrays import is_in
 from rmqtool.plural import meant
 from rmqtool.scan import columns as row
 from rmqtool.tables.record_columns import stretches
-from rmqtool.tables.selection import EVERYTHING, Range
+from rmqtool.tables.selection import EVERYTHING, Range, Selection
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -86,6 +86,9 @@ class Wanted:
     # physical offsets of messages that wait, for their time or their transaction, sorted; None for
     # no such choice
     waiting: Int64s | None = None
+    # the store, where a retried or dead message is left out whose first record is written, too
+    store: Store | None = None
+    selection: Selection = field(default_factory=Selection)  # what first records are to fulfil
     known: Int64s | None = None  # hashes of messages that are not wanted, sorted; see `elsewhere`
 
     @property
@@ -132,6 +135,21 @@ def wanted_of(store: Store, options: ExtractOptions) -> Wanted:
         _delivered(store),
         held=options.held or options.undecided or options.pending,
         where=_expression(options.where),
+        store=store if _is_everything(options) else None,
+        selection=chosen,
+    )
+
+
+def _is_everything(options: ExtractOptions) -> bool:
+    """Tell whether the first record of each retried message is wanted as its copies are."""
+    chosen = options.selection
+    others = (options.unconsumed_by, options.dead_letters, options.lost_in, options.held)
+    return (
+        not (chosen.topics or options.undecided or options.pending)
+        and chosen.queue_id is None
+        and chosen.queue_offsets == EVERYTHING
+        and not chosen.properties
+        and not any(others)
     )
 
 

@@ -45,6 +45,8 @@ class Answer:
     doubtful: set[str] = field(default_factory=set)  # index files that turned out to be damaged
     # stretches of the log that were searched
     searched: list[LogRange] = field(default_factory=list)
+    # trace records of the message, by physical offset, where its life was asked for
+    traces: dict[int, LogRecord] = field(default_factory=dict)
     may_search: bool = False  # a place of a queue may be found by searching the log
 
     @property

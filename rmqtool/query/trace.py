@@ -19,6 +19,7 @@ from rmqtool.query.answer import BY_OFFSET, BY_QUEUE, Answer, Found
 from rmqtool.query.log import LogRecord
 from rmqtool.query.match import TRANSACTION_ID, RecordNeed, members
 from rmqtool.query.time import search_queue
+from rmqtool.query.traced import is_trace, set_aside_traces
 from rmqtool.ranges import Boundary
 
 if TYPE_CHECKING:
@@ -42,25 +43,31 @@ STAGES: Final = {
 }
 
 
-def follow(lookup: Lookup, answer: Answer) -> None:
+def follow(lookup: Lookup, answer: Answer, trace_topics: tuple[str, ...] = ()) -> None:
     """Add to an answer every record of the same message, and give each its stage.
 
     Args:
         lookup: the store.
-        answer: what was found so far; afterwards the whole life.
+        answer: what was found so far; afterwards the whole life, and apart from it the trace
+            records that clients wrote about it.
+        trace_topics: where clients write traces, besides the usual topics.
 
     Raises:
         UnreadablePath: a file may not be read.
     """
     asked: set[str] = set()
     done: set[int] = set()
+    if any(not is_trace(found, trace_topics) for found in answer.found):
+        set_aside_traces(answer, {one.record.physical_offset for one in answer.found}, trace_topics)
     while todo := [one for one in answer.found if one.record.physical_offset not in done]:
         if len(answer.found) > MOST_RECORDS:
             answer.problem = f"more than {MOST_RECORDS:,} records belong together; the rest is left"
             break
         for found in todo:
             done.add(found.record.physical_offset)
+            before = {one.record.physical_offset for one in answer.found}
             _copies(lookup, found.record.message, asked, answer)
+            set_aside_traces(answer, before, trace_topics)
             _origins(lookup, found.record.message, answer)
             _later(lookup, found.record.message, answer)
     for found in answer.found:
@@ -98,7 +105,7 @@ def _copies(lookup: Lookup, message: Message, asked: set[str], answer: Answer) -
     for text in (message.unique_key, stored.get(TRANSACTION_ID), stored.get(RECALLED_KEY)):
         if text and text not in asked:
             asked.add(text)
-            lookup.find_text(RecordNeed(text), answer)
+            lookup.find_text(RecordNeed(text, as_key=True), answer)
             if "+" in text:  # 5.3.2 to 5.3.4: topic and unique key
                 lookup.find_text(RecordNeed(text.rpartition("+")[2]), answer)
 

@@ -30,7 +30,7 @@ NAMES: Final = {
     "paths": "several stores, or patterns, as a JSON list; load([...]) writes it",
     "stores_file": "a file with a store or pattern a line; after a tab, the name of the broker",
     "table": "messages, queue_units, index_entries, findings, segments, pending_timers, "
-    "pop_in_flight, topics, queues, groups, consumer_offsets, delay_offsets or checkpoint",
+    "pop_in_flight, traces, topics, queues, groups, consumer_offsets, delay_offsets or checkpoint",
     "columns": "names, comma separated; others are not decoded",
     "topic": "topics, comma separated",
     "queue_id": "number of the queue",
@@ -68,6 +68,7 @@ class TableName(enum.StrEnum):
     SEGMENTS = "segments"
     PENDING_TIMERS = "pending_timers"
     POP_IN_FLIGHT = "pop_in_flight"
+    TRACES = "traces"
     TOPICS = "topics"
     QUEUES = "queues"
     GROUPS = "groups"

@@ -21,8 +21,10 @@ from rmqtool.store.config_sources import DELAY_OFFSETS as DELAY_FILE
 from rmqtool.table import Column, Table, Type
 from rmqtool.tables.pending import pending_chunks
 from rmqtool.tables.pending_tables import PENDING_TIMERS, POP_IN_FLIGHT
+from rmqtool.tables.trace_table import TRACES
 from rmqtool.tables.views import PENDING_TIMERS as TIMERS
 from rmqtool.tables.views import POP_IN_FLIGHT as IN_FLIGHT
+from rmqtool.tables.views import TRACES as TRACE_VIEW
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -92,6 +94,7 @@ def _delay_rows(store: Store) -> Iterator[Row]:
 SMALL: Final = {
     TableName.PENDING_TIMERS: _pending(PENDING_TIMERS, TIMERS),
     TableName.POP_IN_FLIGHT: _pending(POP_IN_FLIGHT, IN_FLIGHT),
+    TableName.TRACES: _pending(TRACES, TRACE_VIEW),
     TableName.TOPICS: _section("topics"),
     TableName.QUEUES: _section("queues"),
     TableName.GROUPS: _section("groups"),

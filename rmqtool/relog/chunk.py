@@ -13,6 +13,7 @@ from rmqtool.formats.message import MESSAGE_MAGIC_CODE, TOPIC_LENGTH_BYTES
 from rmqtool.formats.sys_flag import SysFlag
 from rmqtool.relog import fields as at
 from rmqtool.relog import kernels
+from rmqtool.relog.fields import facts_of
 from rmqtool.scan import columns as row
 
 if TYPE_CHECKING:
@@ -80,6 +81,9 @@ class Chunk:
     left_out: Counter[Reason] = field(default_factory=Counter)
     # codes of records that are here although something in them is damaged
     defects: Counter[str] = field(default_factory=Counter)
+    # of records whose keys are looked at: hashes of whole records, and facts; see `votes.Census`
+    contents: Int64s | None = None
+    facts: Int64s | None = None
     unread: UnreadablePath | None = None  # why the rest of the part could not be read
     first: int | None = None  # see `scan.join.Joinable`
     end: int = 0  # likewise
@@ -120,6 +124,7 @@ class ChunkMaker:
         self._fields: list[Int64s] = []
         self._raw: list[UInt8s] = []
         self._room = _NOTHING
+        self._census: list[Int64s] = []
 
     def reserve(self, size: int) -> None:
         """Make room for the records of a part: what fits there is copied once, not twice.
@@ -167,10 +172,22 @@ class ChunkMaker:
         found[at.SOURCE] = found[at.KEY] = 0
         if self._keys:
             kernels.hash_keys(batch.window, np.ascontiguousarray(columns[KEY_ROWS]), found[at.KEY])
+            self._note_census(batch, columns, found)
         self._fields.append(found)
         if self._copies:
             self._copy(batch, columns, sizes)
             self.size += int(sizes.sum())
+
+    def _note_census(self, batch: Batch, columns: Int64s, found: Int64s) -> None:
+        """Remember what tells copies of one record apart, and what they have in common."""
+        contents = found[at.KEY] ^ columns[row.BODY_CRC]
+        in_window = columns[row.BODY_START] >= 0
+        places = np.ascontiguousarray(columns[[row.RECORD_START, row.SIZE]][:, in_window])
+        hashes = np.empty(places.shape[1], np.int64)
+        kernels.hash_records(batch.window, places, hashes)
+        contents[in_window] = hashes
+        facts = facts_of(found, columns[row.BODY_CRC], columns[row.BORN_TIMESTAMP])
+        self._census.append(np.stack([contents, facts]))
 
     def _sizes(self, columns: Int64s) -> Int64s:
         """Give the sizes that records will have."""
@@ -226,6 +243,9 @@ class ChunkMaker:
             raw = np.concatenate([raw, *self._raw])
         found = (self.blanks, self.gaps, self.left_out, self.defects)
         chunk = Chunk(fields, raw, list(self.topics), *found)
+        if self._census:
+            chunk.contents, chunk.facts = np.concatenate(self._census, axis=1)
+            self._census = []
         self.blanks, self.gaps, self.left_out, self.defects = [], [], Counter(), Counter()
         self._fields, self._raw, self._room, self.size = [], [], _NOTHING, 0
         return chunk

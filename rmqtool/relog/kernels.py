@@ -173,3 +173,20 @@ def hash_keys(window: UInt8s, facts: Int64s, found: Int64s) -> None:
                 value = (value ^ facts[fact, number]) * FNV_PRIME
                 value ^= value >> 29  # numbers have few bits
         found[number] = value
+
+
+@kernel("void(uint8[::1], int64[:, ::1], int64[::1])")
+def hash_records(window: UInt8s, places: Int64s, found: Int64s) -> None:
+    """Hash whole records, FNV-1a with 64 bits.
+
+    Args:
+        window: uint8, shape (n,).
+        places: int64, shape (2, m): start and length.
+        found: int64, shape (m,).
+    """
+    for number in range(places.shape[1]):
+        value = FNV_BASIS
+        start = places[0, number]
+        for at in range(start, start + places[1, number]):
+            value = (value ^ window[at]) * FNV_PRIME
+        found[number] = value

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections import Counter
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from rmqtool.rebuild.options import RebuildResult
     from rmqtool.relog.chunk import Gap
     from rmqtool.relog.options import LogOptions
+    from rmqtool.relog.votes import Votes
     from rmqtool.rows import Rows
 
 
@@ -92,6 +94,7 @@ def sentences(options: LogOptions, result: LogResult) -> Iterator[str]:
     if result.log.bridges:
         count = counted(result.log.bridges, "stretch", "stretches")
         yield f"bridge records replace {count}, {result.log.bridge_bytes:,} bytes"
+    yield from _voted(options, result)
     yield from _changed(options, result)
     if options.output is None:
         yield "nothing was written; next: the same command with --output DIR"
@@ -124,6 +127,25 @@ def _left_out(result: LogResult) -> Iterator[str]:
         yield f"{gap.path}: {which}{what}"
     if len(result.gaps) > SHOWN:
         yield f"... and {len(result.gaps) - SHOWN:,} more such stretches"
+
+
+def _voted(options: LogOptions, result: LogResult) -> Iterator[str]:
+    """Say where replicas differ, and which copy was taken."""
+    if result.votes is None:
+        return
+    for found, words in (
+        (result.votes.by_majority, "the copy that most sources have was written"),
+        (result.votes.by_evidence, "the copy that queues and key index confirm was written"),
+        (result.votes.untold, "nothing tells which copy is right: the first one was written"),
+    ):
+        if found:
+            places = ", ".join(map(str, found[:SHOWN]))
+            more = f" and {len(found) - SHOWN:,} more" if len(found) > SHOWN else ""
+            count = counted(len(found), "record differs", "records differ")
+            yield f"{count} between the sources, at physical offset {places}{more}: {words}"
+    if result.votes.untold:
+        first, second = map(shlex.quote, options.sources[:2])
+        yield f"next: rmqtool diff {first} {second}, or rmqtool repair {first} --from {second}"
 
 
 def _changed(options: LogOptions, result: LogResult) -> Iterator[str]:
@@ -163,6 +185,7 @@ class LogResult:
     # codes of records in the new log that are damaged in the source, but not in body and
     # properties; and of files of the sources
     source_defects: Counter[str] = field(default_factory=Counter)
+    votes: Votes | None = None  # how replicas differed; None of one source
     lone_commits: int = 0  # committed messages whose half message is not in the new log
     offsets: int = 0  # of consumers, that were carried along
     built: RebuildResult | None = None  # queues and index; None when nothing was written
@@ -186,4 +209,5 @@ class LogResult:
         """Whether a source has damage, or a message of the new log cannot be dispatched."""
         lost = self.gaps or self.source_defects or any(self.left_out[one] for one in LOST)
         undispatched = self.built is not None and self.built.undispatched
-        return bool(lost or undispatched or self.defects)
+        untold = self.votes is not None and self.votes.untold
+        return bool(lost or undispatched or self.defects or untold)

@@ -37,6 +37,7 @@ from rmqtool.relog.segments import KeptPlaces, LogFiles, PackedPlaces
 from rmqtool.relog.sources import source_of
 from rmqtool.relog.state import write_state, write_timer_check, write_timers
 from rmqtool.relog.take import PART_BYTES, TakeOptions
+from rmqtool.relog.votes import NONE, Census, vote
 from rmqtool.relog.waiting import waiting_of
 from rmqtool.repair.state.absent import MISSING
 from rmqtool.scan import crc
@@ -333,14 +334,19 @@ class RecordStream:
         marks: list[Bools | None] = [None] * len(wanted)
         if several:
             every = zip(self._sources, wanted, strict=True)
-            marks[:] = repeated([self._keys(source, advance, one) for source, one in every])
+            censuses = [self._census(source, advance, one) for source, one in every]
+            drop = repeated([census.keys for census in censuses])
+            self._result.votes = vote(self._sources, censuses, drop)
+            marks[:] = drop
         streams = [
             self._of_source(number, wanted[number], marks[number], advance)
             for number in range(len(wanted))
         ]
         chunks = streams[0]
         if several:
-            chunks = merged(streams, at.STORE_TIME if self._packs else at.OFFSET)
+            votes = self._result.votes
+            has_offsets = not self._packs or (votes is not None and votes.is_one_log)
+            chunks = merged(streams, at.OFFSET if has_offsets else at.STORE_TIME)
         has_begun = False
         for chunk in chunks:
             has_begun |= bool(chunk.count)
@@ -366,13 +372,16 @@ class RecordStream:
         self.thinned |= waiting.thinned
         return replace(taken, waiting=waiting)
 
-    def _keys(
-        self, source: LogSource, advance: Advance, wanted: TakeOptions
-    ) -> npt.NDArray[np.int64]:
-        """Read a source for its unique keys alone."""
+    def _census(self, source: LogSource, advance: Advance, wanted: TakeOptions) -> Census:
+        """Read a source for what tells its records apart alone."""
         wanted = replace(wanted, keys=True, copies=False)
         chunks = source.chunks(wanted, advance, self._options.jobs)
-        return concatenated(chunk.fields[at.KEY] for chunk in chunks)
+        found = [
+            (chunk.fields[at.KEY], chunk.fields[at.OFFSET], chunk.contents, chunk.facts)
+            for chunk in chunks
+            if chunk.contents is not None and chunk.facts is not None
+        ]
+        return Census(*(concatenated(rows) for rows in zip(*found, strict=True))) if found else NONE
 
     def _of_source(
         self, number: int, wanted: TakeOptions, repeats: Bools | None, advance: Advance

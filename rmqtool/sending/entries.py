@@ -21,6 +21,7 @@ from rmqtool.formats.message import (
     decode,
 )
 from rmqtool.messages.sent import SENT
+from rmqtool.sending.options import Destination
 from rmqtool.sending.outgoing import BadLine, BadMessage, Outgoing, Stored, outgoing
 from rmqtool.times import ms_of
 
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
 
     from rmqtool.store.place import OpenFile
 
+EVERYWHERE: Final = Destination()
 _STEP: Final = 1 << 20
 LONGEST_LINE: Final = 128 << 20  # a body of 16 MiB may be six times as long in JSON
 LARGEST_RECORD: Final = 64 << 20
@@ -48,13 +50,15 @@ def digest_of(file: OpenFile) -> str:
 
 
 def entries(
-    file: OpenFile, to_topic: str | None = None, advance: Callable[[int], None] = lambda _: None
+    file: OpenFile,
+    to: Destination = EVERYWHERE,
+    advance: Callable[[int], None] = lambda _: None,
 ) -> Iterator[Outgoing | BadLine]:
     """Yield the messages of a file in its order, and what cannot be sent.
 
     Args:
         file: JSON lines as `extract` writes them, or records one after the other.
-        to_topic: where all of them go instead of their own topics.
+        to: where all of them go instead of their own topics.
         advance: takes the bytes that were read since it was last called.
 
     Raises:
@@ -72,7 +76,7 @@ def entries(
             continue
         line, position, stored = found
         try:
-            yield outgoing(stored, number, line, to_topic)
+            yield outgoing(stored, number, line, to)
         except BadMessage as error:
             yield BadLine(line, position, str(error), stored.place[0])
 
@@ -130,12 +134,13 @@ def _stored_of_line(raw: bytes) -> Stored:
         topic,
         _number(found, "queue_id"),
         _number(found, "flag") or 0,
-        _born(found),
+        _time(found, "born_time"),
         _properties(found),
         _body(found),
         _text(found, "transaction", "none"),
         _text(found, "message_id", "") or _text(found, "unique_key", "") or None,
         _damage(found),
+        _time(found, "store_time"),
     )
 
 
@@ -164,12 +169,12 @@ def _number(found: Mapping[str, Any], name: str) -> int | None:
     return value
 
 
-def _born(found: Mapping[str, Any]) -> int | None:
-    text = _text(found, "born_time", "")
+def _time(found: Mapping[str, Any], name: str) -> int | None:
+    text = _text(found, name, "")
     try:
         return ms_of(datetime.fromisoformat(text)) if text else None
     except (ValueError, OverflowError, TypeError) as error:
-        reason = f"born_time {text!r} is not a time with a zone"
+        reason = f"{name} {text!r} is not a time with a zone"
         raise BadMessage(reason) from error
 
 
@@ -271,6 +276,7 @@ def _stored(record: Message, flag: int, raw: bytes, body: bytes, damage: str) ->
         record.transaction,
         record.message_id,
         damage,
+        record.store_timestamp,
     )
 
 

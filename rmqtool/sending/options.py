@@ -2,13 +2,34 @@
 
 from __future__ import annotations
 
+import enum
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
+from rmqtool.broker import names
 from rmqtool.errors import UsageError
 
 LEDGER: Final = ".sent"  # what the ledger's name has beyond that of the file
 _PORTS: Final = range(1, 1 << 16)
+
+
+class Delays(enum.StrEnum):
+    """What becomes of the delay of messages that waited for their time."""
+
+    DROP = "drop"  # they are sent at once
+    KEEP = "keep"  # what is left of it is kept
+
+
+class Destination(NamedTuple):
+    """Where messages go instead of their own topics."""
+
+    topic: str | None = None  # None is the topic that each was sent to
+    group: str | None = None  # the one consumer group that gets them through its retry topic
+
+    @property
+    def whole(self) -> str | None:
+        """The topic that all messages go to; None where each goes to its own."""
+        return self.topic if self.group is None else f"{names.RETRY_PREFIX}{self.group}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,13 +40,20 @@ class SendOptions:
     name_servers: tuple[tuple[str, int], ...] = ()  # host and port each; empty only for a dry run
     topics: tuple[str, ...] = ()  # only messages that go to these; empty is all
     to_topic: str | None = None  # where all of them go instead of their own topics
+    to_group: str | None = None  # the one consumer group that gets them, each with its own topic
     dry_run: bool = False  # only say what would be sent
     skip_bad: bool = False  # send the others where some cannot be sent
     held: bool = False  # half messages and timer copies, too
     system_topics: bool = False  # messages of brokers' own topics, too
     rate: int | None = None  # messages a second, at most; None is as fast as brokers answer
     ledger: str | None = None  # path; None is beside the file
+    delays: Delays = Delays.DROP  # of messages that waited
     timeout: float = 10.0  # seconds that a connection or an answer may take
+    credentials: str | None = None  # file with access key and secret key
+    tls: bool = False  # connections are encrypted
+    tls_ca: str | None = None  # certificates that are trusted; None is those of the system
+    tls_cert: str | None = None  # our own certificate, where brokers ask for one
+    tls_key: str | None = None  # its key; None is in the same file
 
     def __post_init__(self) -> None:
         """Refuse what cannot be meant, before any file is opened."""
@@ -35,6 +63,19 @@ class SendOptions:
                 reason="is needed: it says which brokers have the topics",
                 step="--name-server HOST:9876, or --dry-run to see what the file holds",
             )
+
+        if self.to_topic is not None and self.to_group is not None:
+            raise UsageError(option="--to-group", reason="cannot be combined with --to-topic")
+        for option in ("tls_ca", "tls_cert", "tls_key"):
+            if getattr(self, option) is not None and not self.tls:
+                raise UsageError(option=f"--{option.replace('_', '-')}", reason="needs --tls")
+        if self.tls_key is not None and self.tls_cert is None:
+            raise UsageError(option="--tls-key", reason="needs --tls-cert")
+
+    @property
+    def destination(self) -> Destination:
+        """Where messages go."""
+        return Destination(self.to_topic, self.to_group)
 
     @property
     def ledger_path(self) -> str:

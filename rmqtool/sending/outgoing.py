@@ -15,7 +15,9 @@ from rmqtool.formats import java, properties
 from rmqtool.formats.message import LONGEST_PROPERTIES
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
+
+    from rmqtool.sending.options import Destination
 
 OLD_ID: Final = "RMQTOOL_OLD_ID"
 """Property that each message gets: the offsetMsgId that it had in its old store."""
@@ -91,6 +93,7 @@ class Stored:
     transaction: str  # none, prepared, commit or rollback
     old_id: str | None  # its offsetMsgId, or what else names it
     damage: str = ""  # why its body or its texts are not those that were sent; empty when they are
+    stored_ms: int | None = None  # epoch ms; None where the file does not say
 
     @property
     def place(self) -> tuple[str, int | None]:
@@ -102,6 +105,24 @@ class Stored:
         if topic.startswith((names.RETRY_PREFIX, names.DLQ_PREFIX)):
             topic, queue_id = properties.origin(self.properties)[0] or topic, None
         return topic, queue_id
+
+
+class Wait(NamedTuple):
+    """What a message waited for."""
+
+    due_ms: int | None  # epoch ms, of a timer
+    level: int  # of a delay level; 0 of a timer
+    stored_ms: int  # epoch ms, when the level began to count
+
+    def due(self, levels_ms: Sequence[int]) -> int:
+        """Say when it is due, epoch ms.
+
+        Args:
+            levels_ms: delay of level 1, 2, …; levels above them count as the last one.
+        """
+        if self.due_ms is not None or not levels_ms:
+            return self.due_ms or 0
+        return self.stored_ms + levels_ms[min(self.level, len(levels_ms)) - 1]
 
 
 class Outgoing(NamedTuple):
@@ -117,29 +138,29 @@ class Outgoing(NamedTuple):
     properties: str  # as a record has them
     body: bytes  # bytes
     is_held: bool  # a copy that brokers hold back: nobody knows whether it goes on
-
-    @property
-    def is_system(self) -> bool:
-        """Whether brokers alone write to its topic."""
-        return names.is_made_by_brokers(self.topic)
+    is_system: bool  # brokers alone write to its topic
+    wait: Wait | None = None  # for its time; None where it did not wait
 
 
-def outgoing(stored: Stored, number: int, line: int, to_topic: str | None) -> Outgoing:
+def outgoing(stored: Stored, number: int, line: int, to: Destination) -> Outgoing:
     """Make a message ready to be sent.
 
     Args:
         stored: as the file has it.
         number: of the message.
         line: of its line or record.
-        to_topic: where it goes instead of its own topic.
+        to: where it goes instead of its own topic.
 
     Raises:
         BadMessage: it cannot be sent.
     """
     own_topic, queue_id = stored.place
-    topic = own_topic if to_topic is None else to_topic
+    topic = own_topic if to.whole is None else to.whole
     if stored.damage:
         raise BadMessage(stored.damage)
+    if to.group is not None and own_topic.startswith((names.RETRY_PREFIX, names.DLQ_PREFIX)):
+        reason = f"its first topic is not known, only {own_topic[:_LONGEST_TOPIC]!r}"
+        raise BadMessage(reason)
     if len(topic) > _LONGEST_TOPIC or _TOPIC.fullmatch(topic) is None:
         reason = f"no broker takes the topic {topic[:_LONGEST_TOPIC]!r}"
         raise BadMessage(reason)
@@ -157,17 +178,45 @@ def outgoing(stored: Stored, number: int, line: int, to_topic: str | None) -> Ou
         line,
         own_topic,
         topic,
-        queue_id,
+        queue_id if to.group is None else None,
         stored.flag,
         stored.born_ms,
-        _carried(stored),
+        _carried(stored, {} if to.group is None else _retried(stored, own_topic)),
         stored.body,
         stored.stored_topic in _HELD or stored.transaction in _HELD_TRANSACTIONS,
+        names.is_made_by_brokers(topic if to.group is None else own_topic),
+        _wait(stored),
     )
 
 
-def _carried(stored: Stored) -> str:
+def _wait(stored: Stored) -> Wait | None:
+    """Say what a message waited for, by the topic that it lay in."""
+    if stored.stored_topic == names.TIMER_TOPIC:
+        due = java.parse_long(stored.properties.get(properties.TIMER_OUT_MS, ""))
+        return None if due is None else Wait(due, 0, 0)
+    if stored.stored_topic != names.SCHEDULE_TOPIC or stored.stored_ms is None:
+        return None
+    level = java.parse_long(stored.properties.get(properties.DELAY, ""))
+    return None if level is None or level <= 0 else Wait(None, level, stored.stored_ms)
+
+
+def _retried(stored: Stored, own_topic: str) -> dict[str, str]:
+    """Give what a listener of a retry topic sees the first topic by, as brokers write it.
+
+    Source: SendMessageProcessor#consumerSendMsgBack, DefaultMQPushConsumerImpl#resetRetryAnd-
+    Namespace, 4.9.3 to 5.5.0.
+    """
+    origin = properties.origin(stored.properties)[1] or stored.old_id
+    found = {properties.RETRY_TOPIC: own_topic}
+    return {**found, properties.ORIGIN_MESSAGE_ID: origin} if origin else found
+
+
+def _carried(stored: Stored, more: Mapping[str, str]) -> str:
     """Give the properties that go along, as a record has them.
+
+    Args:
+        stored: the message.
+        more: properties that it did not have.
 
     Raises:
         BadMessage: they cannot be written so.
@@ -177,6 +226,7 @@ def _carried(stored: Stored) -> str:
         for name, value in stored.properties.items()
         if name and value and (name in _HARMLESS or not _is_left(name))
     }
+    kept |= more
     if stored.old_id:
         kept[OLD_ID] = stored.old_id
     for name, value in kept.items():

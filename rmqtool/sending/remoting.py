@@ -18,10 +18,14 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, NoReturn, Self
 import orjson
 
 from rmqtool.errors import RemotingError
+from rmqtool.sending.access import PLAIN
 from rmqtool.sending.options import shown
+from rmqtool.sending.tls import encrypted, other_protocol, takes_tls_only, words_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+
+    from rmqtool.sending.access import Access
 
 LARGEST_FRAME: Final = 16 << 20  # as NettyDecoder has it
 _LENGTH: Final = struct.Struct(">i")
@@ -54,18 +58,22 @@ class Connection:
     Args:
         address: host and port.
         timeout: seconds that connecting may take, and each answer.
+        access: how requests are made.
 
     Raises:
-        RemotingError: nobody answers there.
+        RemotingError: nobody answers there, or not as TLS wants it.
     """
 
-    def __init__(self, address: tuple[str, int], timeout: float) -> None:
-        self.address, self._timeout, self._opaque = address, timeout, 0
+    def __init__(self, address: tuple[str, int], timeout: float, access: Access = PLAIN) -> None:
+        self.address, self.access, self._timeout, self._opaque = address, access, timeout, 0
+        self._is_answered = False
         try:
             self._socket = socket.create_connection(address, timeout)
         except (OSError, UnicodeError) as error:
             raise _unreachable(address, error) from error
         self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        if access.tls is not None:
+            self._socket = encrypted(self._socket, access.tls, address)
 
     def __enter__(self) -> Self:
         return self
@@ -82,9 +90,22 @@ class Connection:
         """Whether the peer has not closed the connection, which brokers do when it is idle."""
         try:
             readable, _, _ = select.select([self._socket], [], [], 0)
-            return not readable or bool(self._socket.recv(1, socket.MSG_PEEK))
+            if not readable or self.access.tls is None:
+                return not readable or bool(self._socket.recv(1, socket.MSG_PEEK))
+            return self._is_quiet()
         except (OSError, ValueError):
             return False
+
+    def _is_quiet(self) -> bool:
+        """Tell whether TLS itself sent something, such as a session ticket, and nothing else."""
+        from ssl import SSLWantReadError
+
+        self._socket.settimeout(0)
+        try:
+            self._socket.recv(1)
+        except SSLWantReadError:
+            return True
+        return False
 
     def ask(self, code: int, fields: Mapping[str, str], body: bytes = b"") -> RemotingAnswer:
         """Send a request and wait for its answer.
@@ -100,6 +121,8 @@ class Connection:
         """
         self._opaque += 1
         deadline = time.monotonic() + self._timeout
+        if self.access.credentials is not None:
+            fields = self.access.credentials.signed(fields, body)
         try:
             self._socket.settimeout(self._timeout)
             self._socket.sendall(frame(code, self._opaque, fields, body))
@@ -107,19 +130,24 @@ class Connection:
                 raw = self._frame(deadline)
                 head, answer = self._parsed(raw)
                 if head.get("opaque") == self._opaque and int(head.get("flag", 0)) & _RESPONSE:
+                    self._is_answered = True
                     return answer
         except TimeoutError as error:
             reason = f"no answer within {self._timeout:g} s"
             raise self._lost(reason) from error
         except OSError as error:
-            raise self._lost(error.strerror or str(error)) from error
+            raise self._lost(words_of(error)) from error
         return self._refuse("answers what was not asked")
 
     def _frame(self, deadline: float) -> bytes:
-        (length,) = _LENGTH.unpack(self._bytes(_LENGTH.size, deadline))
+        head = self._bytes(_LENGTH.size, deadline)
+        (length,) = _LENGTH.unpack(head)
         if not _LENGTH.size <= length <= LARGEST_FRAME:
-            self._refuse(f"an answer of {length:,} bytes")
-        return self._bytes(length, deadline)
+            self._refuse(other_protocol(head) or f"an answer of {length:,} bytes")
+        word = self._bytes(_LENGTH.size, deadline)
+        if protocol := other_protocol(head + word):
+            self._refuse(protocol)
+        return word + self._bytes(length - _LENGTH.size, deadline)
 
     def _bytes(self, count: int, deadline: float) -> bytes:
         """Read so many bytes; memory grows with what comes, not with what was announced."""
@@ -132,6 +160,9 @@ class Connection:
             some = self._socket.recv(min(_STEP, count - len(found)))
             if not some:
                 reason = "the connection was closed before the answer"
+                is_plain = self.access.tls is None and not self._is_answered
+                if is_plain and takes_tls_only(self.address):
+                    reason = "takes TLS only: --tls"
                 raise self._lost(reason)
             found += some
         return bytes(found)

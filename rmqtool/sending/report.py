@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from rmqtool.plural import counted
-from rmqtool.sending.options import shown
+from rmqtool.sending.options import Delays, shown
 from rmqtool.table import Column, Table, Type
 
 if TYPE_CHECKING:
@@ -95,6 +95,9 @@ def sentences(options: SendOptions, outcome: SendResult) -> Iterator[str]:
     if not checked.total:
         yield "nothing to send"
         return
+    if checked.waiting and options.delays is Delays.DROP:
+        what = counted(checked.waiting, "message that waits", "messages that wait")
+        yield f"{what} for a time: sent without delay; --delays keep keeps what is left of it"
     if options.dry_run:
         size = sum(checked.bytes.values())
         what = counted(checked.total, "message")
@@ -111,6 +114,10 @@ def sentences(options: SendOptions, outcome: SendResult) -> Iterator[str]:
 def _of_run(outcome: SendResult) -> Iterator[str]:
     sent, before = outcome.sent.total(), outcome.sent_before.total()
     yield f"sent {counted(sent, 'message')} in {outcome.seconds:.2f} s"
+    if outcome.waits_again:
+        late = f", up to {outcome.late_ms / 1000:g} s late by its levels" if outcome.late_ms else ""
+        what = counted(outcome.waits_again, "message")
+        yield f"{what} sent with the rest of their delay{late}"
     if before:
         yield f"{counted(before, 'message')} had been sent before"
     if outcome.half_stored:
@@ -156,13 +163,17 @@ class SendContent:
     bad_count: int = 0  # how many there are
     held: int = 0  # half messages and timer copies, left out
     system: int = 0  # messages of brokers' own topics, left out
+    waiting: int = 0  # of those to be sent, how many waited for their time
     others: int = 0  # messages of topics that were not asked for
     digest: str = ""  # SHA-256 of the file
 
     @property
-    def topics(self) -> list[str]:
-        """Where messages go to, in order."""
-        return sorted({topic for topic, _ in self.messages})
+    def queues(self) -> dict[str, int]:
+        """The topics that messages go to, in order, and how many queues each needs for them."""
+        found: dict[str, int] = {}
+        for topic, queue_id in sorted(self.messages, key=lambda one: one[0]):
+            found[topic] = max(found.get(topic, 1), (queue_id or 0) + 1)
+        return found
 
     @property
     def total(self) -> int:
@@ -218,6 +229,8 @@ class SendResult:
     sent_before: Counter[tuple[str, TargetQueue]] = field(default_factory=Counter)
     # messages that a broker refused for themselves
     refused: list[BadLine] = field(default_factory=list)
+    waits_again: int = 0  # messages that this run sent with what is left of their delay
+    late_ms: int = 0  # how much later than due one of them comes at most, as levels are few
     half_stored: int = 0  # messages that are stored, but not everywhere where they should be
     # numbers of messages that may have been sent twice
     twice: list[int] = field(default_factory=list)

@@ -5,17 +5,25 @@ Source: TopicRouteData, RouteInfoManager#pickupTopicRouteData, PermName, 4.9.3 t
 
 from __future__ import annotations
 
+from contextlib import suppress
+from shlex import quote
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from rmqtool.errors import RemotingError, UsageError
+from rmqtool.sending.delays import GET_BROKER_CONFIG, conf_of
 from rmqtool.sending.options import address_of, shown
 from rmqtool.sending.remoting import Connection, brief, json_of
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping
+
+    from rmqtool.sending.access import Access
+    from rmqtool.sending.options import SendOptions
 
 GET_ROUTEINFO_BY_TOPIC: Final = 105
+GET_BROKER_CLUSTER_INFO: Final = 106
 SUCCESS: Final = 0
+NOT_SUPPORTED: Final = 3
 TOPIC_NOT_EXIST: Final = 17
 _PERM_WRITE: Final = 2
 _MASTER: Final = "0"
@@ -69,20 +77,27 @@ class Route(NamedTuple):
         raise AssertionError  # the numbers are those of the queues
 
 
-def routes_of(
-    name_servers: Sequence[tuple[str, int]], topics: Sequence[str], timeout: float
-) -> dict[str, Route]:
+def routes_of(options: SendOptions, access: Access, topics: Mapping[str, int]) -> dict[str, Route]:
     """Ask for the routes of topics; the first name server that answers counts.
+
+    Args:
+        options: name servers, and how long an answer may take.
+        access: how requests are made.
+        topics: names, and how many queues each needs.
 
     Raises:
         RemotingError: no name server answers, or not as one does.
-        UsageError: a topic is not in the cluster, or nobody may write to it.
+        UsageError: topics are not in the cluster, or nobody may write to one.
     """
     errors = []
-    for address in name_servers:
+    for address in options.name_servers:
         try:
-            with Connection(address, timeout) as connection:
-                return {topic: _route(connection, topic) for topic in topics}
+            with Connection(address, options.timeout, access) as connection:
+                found = {topic: _route(connection, topic) for topic in topics}
+                missing = {topic: topics[topic] for topic, route in found.items() if route is None}
+                if missing:
+                    raise _missing(connection, options, missing)
+                return {topic: route for topic, route in found.items() if route is not None}
         except RemotingError as error:
             errors.append(error)
     if len(errors) == 1:
@@ -91,15 +106,14 @@ def routes_of(
     raise RemotingError(address="no name server answers", reason=reason)
 
 
-def _route(connection: Connection, topic: str) -> Route:
+def _route(connection: Connection, topic: str) -> Route | None:
+    """Ask for the route of a topic; None where the cluster does not have it."""
     answer = connection.ask(GET_ROUTEINFO_BY_TOPIC, {"topic": topic})
     if answer.code == TOPIC_NOT_EXIST:
-        raise UsageError(
-            option="--name-server",
-            reason=f"the cluster has no topic {topic!r}",
-            step=f"mqadmin updateTopic -t {topic} there, or --to-topic with one that it has",
-        )
+        return None
     where = shown(*connection.address)
+    if answer.code == NOT_SUPPORTED:
+        raise RemotingError(address=where, reason=_of_no_name_server(connection))
     if answer.code != SUCCESS:
         raise RemotingError(address=where, reason=f"answers {answer.code}: {brief(answer.remark)}")
     masters = _masters(json_of(answer.body))
@@ -112,6 +126,54 @@ def _route(connection: Connection, topic: str) -> Route:
             step="mqadmin topicRoute: brokers of the topic, and their permissions",
         )
     return Route(topic, masters)
+
+
+def _missing(
+    connection: Connection, options: SendOptions, missing: Mapping[str, int]
+) -> UsageError:
+    """Name all topics that a cluster lacks, with the command that makes each."""
+    group = options.to_group
+    if group is not None:
+        return UsageError(
+            option="--to-group",
+            reason=f"the cluster does not know the consumer group {group!r}",
+            step="start a consumer of the group once: its broker then makes the retry topic",
+        )
+    names = ", ".join(map(repr, missing))
+    where = f"-n {quote(options.cluster)} -c {quote(_cluster_name(connection) or 'CLUSTER')}"
+    lines = [
+        f"mqadmin updateTopic {where} -t {quote(topic)} -r {queues} -w {queues}"
+        for topic, queues in missing.items()
+    ]
+    if options.to_topic is None:
+        lines.append("--to-topic with a topic that it has")
+    return UsageError(
+        option="--name-server",
+        reason=f"the cluster has no {'topic' if len(missing) == 1 else 'topics'} {names}",
+        step="\ntry: ".join(lines),
+    )
+
+
+def _cluster_name(connection: Connection) -> str:
+    """Ask for the name of the cluster; empty where there is not exactly one."""
+    with suppress(RemotingError):
+        found = json_of(connection.ask(GET_BROKER_CLUSTER_INFO, {}).body)
+        clusters = found.get("clusterAddrTable") if isinstance(found, dict) else None
+        if isinstance(clusters, dict) and len(clusters) == 1:
+            return brief(str(next(iter(clusters))))
+    return ""
+
+
+def _of_no_name_server(connection: Connection) -> str:
+    """Say what a server is that knows no routes: a broker names its name servers."""
+    with suppress(RemotingError):
+        answer = connection.ask(GET_BROKER_CONFIG, {})
+        conf = conf_of(answer.body)
+        if answer.code == SUCCESS and "brokerName" in conf:
+            servers = conf.get("namesrvAddr", "")
+            other = f"; its name servers: {brief(servers)}" if servers else ""
+            return f"is broker {brief(conf['brokerName'])!r}, not a name server{other}"
+    return "is not a name server: it does not know routes of topics"
 
 
 def _masters(found: object) -> tuple[Master, ...] | None:

@@ -17,8 +17,10 @@ from rmqtool.errors import (
     UsageError,
     WriteFailed,
 )
+from rmqtool.sending.access import access_of
+from rmqtool.sending.delays import Delaying, delaying_of
 from rmqtool.sending.entries import digest_of, entries
-from rmqtool.sending.options import shown
+from rmqtool.sending.options import Delays, shown
 from rmqtool.sending.outgoing import BadLine, Outgoing
 from rmqtool.sending.remoting import Connection, brief
 from rmqtool.sending.report import SendContent, SendResult, Turns
@@ -29,6 +31,7 @@ from rmqtool.writing.ledger import SentLedger
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+    from rmqtool.sending.access import Access
     from rmqtool.sending.options import SendOptions
     from rmqtool.sending.routes import Route, TargetQueue
     from rmqtool.store.place import OpenFile
@@ -68,13 +71,14 @@ class SendRun:
         """
         checked = SendContent()
         with self._place.open() as file:
-            for entry in entries(file, self.options.to_topic, advance):
+            for entry in entries(file, self.options.destination, advance):
                 checked.entries += 1
                 if isinstance(entry, BadLine):
                     self._note_bad(entry, checked)
                 elif self._is_wanted(entry, checked):
                     checked.messages[entry.topic, entry.queue_id] += 1
                     checked.bytes[entry.topic] += len(entry.body)
+                    checked.waiting += entry.wait is not None
             checked.digest = digest_of(file)
         return checked
 
@@ -95,7 +99,8 @@ class SendRun:
             return outcome
         if not options.name_servers:
             return outcome
-        routes = routes_of(options.name_servers, checked.topics, options.timeout)
+        access = access_of(options)
+        routes = routes_of(options, access, checked.queues)
         outcome.planned = checked.by_queue(routes)
         if options.dry_run:
             return outcome
@@ -110,13 +115,13 @@ class SendRun:
             "bytes": self.total_bytes,
             "sha256": checked.digest,
             "name_server": options.cluster,
-            "to_topic": options.to_topic,
+            "to_topic": options.destination.whole,
         }
         began = time.monotonic()
         with (
             self._place.open() as file,
             SentLedger(options.ledger_path, facts, checked.entries) as ledger,
-            Brokers(options.timeout) as brokers,
+            Brokers(options.timeout, access) as brokers,
         ):
             chosen = self._chosen(file, routes, checked.total)
             _Sender(options, ledger, brokers, outcome).send(chosen, advance)
@@ -132,7 +137,7 @@ class SendRun:
             UnreadablePath: they are not those that were checked.
         """
         turns, passed, count = Turns(routes), SendContent(), 0
-        for entry in entries(file, self.options.to_topic):
+        for entry in entries(file, self.options.destination):
             if isinstance(entry, Outgoing) and self._is_wanted(entry, passed):
                 count += 1
                 if entry.topic not in routes:
@@ -171,6 +176,7 @@ class _Sender:
         self, options: SendOptions, ledger: SentLedger, brokers: Brokers, outcome: SendResult
     ) -> None:
         self._ledger, self._brokers, self._outcome = ledger, brokers, outcome
+        self._keeps_delays = options.delays is Delays.KEEP
         self._pause = 1 / options.rate if options.rate else 0.0
         self._stretch = min(STRETCH, options.rate or STRETCH)
         self._next = time.monotonic()
@@ -225,13 +231,15 @@ class _Sender:
         outcome, is_again = self._outcome, self._ledger.may_have_sent(message.number)
         if is_again:
             outcome.twice.append(message.number)
+        delay = self._delay_of(message, queue)
         try:
-            done = self._brokers.send(message, queue)
+            done = self._brokers.send(message, queue, delay)
         except Refused as refused:
             says = f"{refused.address} answers {refused.code}: {refused.remark}"
             if not refused.is_of_message:
                 reason = f"refuses message {message.number}: {refused.code}: {refused.remark}"
-                raise RemotingError(address=refused.address, reason=reason) from refused
+                step = self._brokers.step_after(refused)
+                raise RemotingError(address=refused.address, reason=reason, step=step) from refused
             outcome.refused.append(BadLine(message.line, 0, says))
             self._ledger.append(
                 {"number": message.number, "refused": refused.code, "reason": refused.remark}
@@ -251,6 +259,19 @@ class _Sender:
             line["again"] = True
         self._ledger.append(line)
         outcome.sent[message.topic, queue] += 1
+        outcome.waits_again += bool(delay)
+
+    def _delay_of(self, message: Outgoing, queue: TargetQueue) -> str:
+        """Give the property that keeps what is left of a delay; empty where nothing is.
+
+        Raises:
+            RemotingError: the broker does not say how it delays.
+        """
+        if message.wait is None or not self._keeps_delays:
+            return ""
+        delay, late_ms = self._brokers.delaying(queue).property_for(message.wait)
+        self._outcome.late_ms = max(self._outcome.late_ms, late_ms)
+        return delay
 
 
 # Sends messages to brokers, one at a time, and judges their answers.
@@ -262,6 +283,10 @@ class _Sender:
 SEND_MESSAGE_V2: Final = 310
 GROUP: Final = "rmqtool"
 MESSAGE_ILLEGAL: Final = 13
+NO_PERMISSION: Final = 16
+# What Java adds to a reason: the class of an exception, and the line that threw it.
+_JAVA: Final = re.compile(r"^[\w.$]+Exception: |, org\.apache\.[\w.$]+\([\w.]+:\d+\)$")
+_OF_ACCESS: Final = re.compile(r"accesskey|signature|authenticat|authoriz", re.IGNORECASE)
 _SUCCESS: Final = 0
 # Stored, though not everywhere where it should be.
 _STORED: Final = {
@@ -295,12 +320,18 @@ class Refused(Exception):
 
     def __init__(self, code: int, remark: str, address: tuple[str, int]) -> None:
         super().__init__(code, remark, address)
-        self.code, self.remark, self.address = code, brief(remark), shown(*address)
+        self.code, self.address = code, shown(*address)
+        self.remark = _JAVA.sub("", brief(remark))
 
     @property
     def is_of_message(self) -> bool:
         """Whether the message is refused for itself: others may be taken."""
         return self.code == MESSAGE_ILLEGAL
+
+    @property
+    def is_of_access(self) -> bool:
+        """Whether the access key, or the lack of one, is what the broker refuses."""
+        return self.code == NO_PERMISSION or _OF_ACCESS.search(self.remark) is not None
 
 
 class Brokers:
@@ -308,10 +339,12 @@ class Brokers:
 
     Args:
         timeout: seconds that connecting and an answer may take.
+        access: how requests are made.
     """
 
-    def __init__(self, timeout: float) -> None:
-        self._timeout = timeout
+    def __init__(self, timeout: float, access: Access) -> None:
+        self._timeout, self._access = timeout, access
+        self._delaying: dict[tuple[str, int], Delaying] = {}
         self._connections: dict[tuple[str, int], Connection] = {}
 
     def __enter__(self) -> Self:
@@ -321,14 +354,19 @@ class Brokers:
         for connection in self._connections.values():
             connection.close()
 
-    def send(self, message: Outgoing, queue: TargetQueue) -> Done:
+    def send(self, message: Outgoing, queue: TargetQueue, delay: str = "") -> Done:
         """Send a message; a broker that is busy is asked again, for some seconds.
+
+        Args:
+            message: to be sent.
+            queue: where to.
+            delay: the property that says when it is due; empty where it is due now.
 
         Raises:
             Refused: the broker did not store it.
             RemotingError: nobody answers; `is_unsure` tells whether it may be stored.
         """
-        fields, wait = _header(message, queue), FIRST_WAIT
+        fields, wait = _header(message, queue, delay), FIRST_WAIT
         for _ in range(_TRIES - 1):
             answer = self._to(queue.broker.address).ask(SEND_MESSAGE_V2, fields, message.body)
             if answer.code not in _BUSY:
@@ -339,17 +377,37 @@ class Brokers:
             answer = self._to(queue.broker.address).ask(SEND_MESSAGE_V2, fields, message.body)
         return _judged(answer, queue)
 
+    def delaying(self, queue: TargetQueue) -> Delaying:
+        """Say how a broker delays messages.
+
+        Raises:
+            RemotingError: it does not say so.
+        """
+        address = queue.broker.address
+        if address not in self._delaying:
+            self._delaying[address] = delaying_of(self._to(address))
+        return self._delaying[address]
+
+    def step_after(self, refused: Refused) -> str:
+        """Say what to try after a refusal that is about access; empty for others."""
+        if not refused.is_of_access:
+            return ""
+        if self._access.credentials is None:
+            return "--credentials FILE: the cluster asks for an access key"
+        name = self._access.credentials.access_key
+        return f"check the secret and the permissions of access key {name}, to PUB on the topic"
+
     def _to(self, address: tuple[str, int]) -> Connection:
         """Give an open connection; brokers close those that were idle for two minutes."""
         found = self._connections.get(address)
         if found is None or not found.is_open:
             if found is not None:
                 found.close()
-            found = self._connections[address] = Connection(address, self._timeout)
+            found = self._connections[address] = Connection(address, self._timeout, self._access)
         return found
 
 
-def _header(message: Outgoing, queue: TargetQueue) -> dict[str, str]:
+def _header(message: Outgoing, queue: TargetQueue, delay: str) -> dict[str, str]:
     """Give the fields of a request, under the names of one letter that brokers read quickest."""
     born = int(time.time() * 1000) if message.born_ms is None else message.born_ms
     return {
@@ -361,7 +419,7 @@ def _header(message: Outgoing, queue: TargetQueue) -> dict[str, str]:
         "f": "0",  # sysFlag: neither compressed nor of a transaction
         "g": str(born),  # bornTimestamp
         "h": str(message.flag),
-        "i": message.properties,
+        "i": delay + message.properties,
         "j": "0",  # reconsumeTimes: a retried message gets all its tries again
         "k": "false",  # unitMode
         "m": "false",  # batch

@@ -42,7 +42,7 @@ from rmqtool.tables.inputs import (
 from rmqtool.tables.record_tables import MESSAGES
 from rmqtool.tables.selection import EVERYTHING, Selection
 from rmqtool.tables.views import EVERYTHING as ALL_VIEWS
-from rmqtool.tables.views import INNER_BATCH, LOGS, PENDING, VIEWS
+from rmqtool.tables.views import INNER_BATCH, LOGS, OF_STORES, TRACES, VIEWS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -77,6 +77,7 @@ class DumpOptions:
     columns: tuple[str, ...] | None = None  # fields that were asked for; None is all
     jobs: int | None = None  # threads; None is one for each processor
     is_hex: bool = False  # show the bytes of each row
+    trace_topics: tuple[str, ...] = ()  # that clients write traces to, besides the usual ones
 
     def __post_init__(self) -> None:
         """Refuse what cannot be meant."""
@@ -85,6 +86,8 @@ class DumpOptions:
             raise UsageError(option="--as", reason=reason)
         if self.limit is not None and self.tail is not None:
             raise UsageError(option="--limit", reason="cannot be combined with --tail")
+        if self.trace_topics and self.word != TRACES:
+            raise UsageError(option="--trace-topic", reason=f"needs --as {TRACES}")
         self.selection.refuse_backward()
 
     def json_columns(self, names: tuple[str, ...]) -> tuple[str, ...]:
@@ -181,16 +184,16 @@ def _check_filters(view: View, options: DumpOptions) -> None:
 
 def table_of(view: View, options: DumpOptions) -> Table:
     """Say which table the rows of a view are of."""
-    is_hex = options.is_hex and view.word not in PENDING
+    is_hex = options.is_hex and view.word not in OF_STORES
     return LINES if is_hex else view.table
 
 
 def _view_rows(view: View, stores: list[Store], options: DumpOptions, outcome: DumpOutcome) -> Rows:
     """Give the rows of one view out of one or more stores."""
-    if view.word in PENDING:
+    if view.word in OF_STORES:
         from rmqtool.tables.pending import pending_chunks
 
-        found = pending_chunks(view.word, stores, outcome.unread)
+        found = pending_chunks(view.word, stores, outcome.unread, options.trace_topics)
         return view.table.rows(_cut(last_of(found, options.tail), options, outcome), view.word)
     if view.branch is ArtefactKind.ROCKSDB:
         from rmqtool.tables.rocksdb import of_databases

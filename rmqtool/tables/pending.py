@@ -11,6 +11,7 @@ Source: TimerMessageStore, TimerMessageRocksDBStore, ScheduleMessageService, Pop
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import numpy as np
@@ -46,7 +47,8 @@ from rmqtool.tables.bodies import BodyMode, BodyOptions
 from rmqtool.tables.messages import MessageOptions, batches_of, message_rows, missing_rows
 from rmqtool.tables.record_tables import DEFECT
 from rmqtool.tables.selection import Selection
-from rmqtool.tables.views import PENDING_TIMERS, POP_IN_FLIGHT, UNDECIDED
+from rmqtool.tables.traces import traces
+from rmqtool.tables.views import PENDING_TIMERS, POP_IN_FLIGHT, TRACES, UNDECIDED
 from rmqtool.times import iso_time
 
 if TYPE_CHECKING:
@@ -379,17 +381,24 @@ READERS: Final = {
 """By the word of `dump --as`. What cannot be read raises, after the rows that could be."""
 
 
-def pending_chunks(word: str, stores: Iterable[Store], unread: list[StoreError]) -> Iterator[Chunk]:
+def pending_chunks(
+    word: str,
+    stores: Iterable[Store],
+    unread: list[StoreError],
+    trace_topics: tuple[str, ...] = (),
+) -> Iterator[Chunk]:
     """Yield the rows of one kind; what cannot be read to its end is a row more.
 
     Args:
-        word: of `READERS`.
+        word: of `READERS`, or traces.
         stores: whose rows.
         unread: takes what could not be read.
+        trace_topics: of traces, besides the usual ones.
     """
+    read = partial(traces, topics=trace_topics) if word == TRACES else READERS[word]
     for store in stores:
         try:
-            yield from in_chunks(READERS[word](store))
+            yield from in_chunks(read(store))
         except UnreadablePath as error:
             unread.append(error)
             yield [{"extent": "gap", "code": FS_READ, "reason": str(error)}]

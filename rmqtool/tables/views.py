@@ -11,6 +11,7 @@ from rmqtool.tables import pending_tables as pending
 from rmqtool.tables import record_tables
 from rmqtool.tables import unit_tables as units
 from rmqtool.tables.record_tables import MESSAGES
+from rmqtool.tables.trace_table import TRACES as TRACE_TABLE
 
 if TYPE_CHECKING:
     from rmqtool.table import Table
@@ -42,7 +43,8 @@ INNER_BATCH: Final = "inner-batch"
 PENDING_TIMERS: Final = "pending-timers"
 POP_IN_FLIGHT: Final = "pop-in-flight"
 UNDECIDED: Final = "undecided-transactions"
-PENDING: Final = (PENDING_TIMERS, POP_IN_FLIGHT, UNDECIDED)  # of a store, not of one file
+TRACES: Final = "traces"
+OF_STORES: Final = (PENDING_TIMERS, POP_IN_FLIGHT, UNDECIDED, TRACES)  # not of one file
 LOGS: Final = (ArtefactKind.COMMITLOG, ArtefactKind.DLEDGER, ArtefactKind.COMPACTION_LOG)
 VIEWS: Final = {
     view.word: view
@@ -102,6 +104,7 @@ VIEWS: Final = {
         View(PENDING_TIMERS, ArtefactKind.TIMER_LOG, pending.PENDING_TIMERS),
         View(POP_IN_FLIGHT, ArtefactKind.ROCKSDB, pending.POP_IN_FLIGHT),
         View(UNDECIDED, ArtefactKind.COMMITLOG, pending.UNDECIDED_TRANSACTIONS),
+        View(TRACES, ArtefactKind.COMMITLOG, TRACE_TABLE),
         View("epoch", ArtefactKind.EPOCH, files.EPOCH),
         View("broker-identity", ArtefactKind.BROKER_IDENTITY, files.IDENTITY),
     )
@@ -111,6 +114,6 @@ EVERYTHING: Final = "all"
 PARTS: Final = frozenset(
     {
         *("dledger-entry", "index-header", "index-slot", "tiered-index-header"),
-        *("tiered-index-slot", *PENDING),
+        *("tiered-index-slot", *OF_STORES),
     }
 )

@@ -32,6 +32,7 @@ class PushConsumer(Client):
         most_retries: after so many a message is a dead letter.
         orderly: whether each queue is consumed in order, and waits for what fails.
         pops: whether the broker hands messages out to any consumer, for so many ms (5.x).
+        trace_topic: where traces of what was consumed go; null writes none.
     """
 
     def __init__(  # noqa: PLR0913 - a subscription has that many parts
@@ -46,10 +47,11 @@ class PushConsumer(Client):
         most_retries: int = 2,
         orderly: bool = False,
         pops: int = 0,
+        trace_topic: str | None = None,
     ) -> None:
-        super().__init__(
-            broker, broker.jvm.rocketmq("client.consumer.DefaultMQPushConsumer")(group)
-        )
+        tracing = (True, trace_topic) if trace_topic else ()
+        kind = broker.jvm.rocketmq("client.consumer.DefaultMQPushConsumer")
+        super().__init__(broker, kind(group, *tracing))
         where = "common.consumer.ConsumeFromWhere"
         first = self.jvm.rocketmq(where).CONSUME_FROM_FIRST_OFFSET
         self._client.setConsumeFromWhere(first)

@@ -21,10 +21,19 @@ class Producer(Client):
         broker: where to send.
         group: producer group.
         compression: `ZLIB`, on 5.x also `LZ4` or `ZSTD`; null compresses nothing.
+        trace_topic: where traces of what was sent go; null writes none.
     """
 
-    def __init__(self, broker: Broker, group: str, compression: str | None = None) -> None:
-        super().__init__(broker, broker.jvm.rocketmq("client.producer.DefaultMQProducer")(group))
+    def __init__(
+        self,
+        broker: Broker,
+        group: str,
+        compression: str | None = None,
+        trace_topic: str | None = None,
+    ) -> None:
+        tracing = (True, trace_topic) if trace_topic else ()
+        kind = broker.jvm.rocketmq("client.producer.DefaultMQProducer")
+        super().__init__(broker, kind(group, *tracing))
         self._kind = "normal" if compression is None else "compressed"
         self._last: JavaObject = None
         self._client.setSendMsgTimeout(120_000)
@@ -97,9 +106,10 @@ class Producer(Client):
 class TransactionProducer(Client):
     """A `TransactionMQProducer` whose transactions end as the caller says."""
 
-    def __init__(self, broker: Broker, group: str) -> None:
-        client = broker.jvm.rocketmq("client.producer.TransactionMQProducer")(group)
-        super().__init__(broker, client)
+    def __init__(self, broker: Broker, group: str, trace_topic: str | None = None) -> None:
+        kind = broker.jvm.rocketmq("client.producer.TransactionMQProducer")
+        named = (None, group, None, True, trace_topic) if trace_topic else (group,)
+        super().__init__(broker, kind(*named))
         states = self.jvm.rocketmq("client.producer.LocalTransactionState")
         self._listener = _Decisions(
             {
@@ -109,9 +119,9 @@ class TransactionProducer(Client):
                 "discarded": states.UNKNOW,
             }
         )
-        client.setTransactionListener(self._listener)
+        self._client.setTransactionListener(self._listener)
         self._answers = _Answers()
-        client.getDefaultMQProducerImpl().registerSendMessageHook(self._answers)
+        self._client.getDefaultMQProducerImpl().registerSendMessageHook(self._answers)
 
     def send(self, outgoing: Outgoing, first: str, later: str = "undecided") -> Sent:
         """Send a half message.

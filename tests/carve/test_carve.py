@@ -15,6 +15,7 @@ from rmqtool.carve.options import CarveOptions
 from rmqtool.cli.main import main
 from rmqtool.formats.properties import CRC32
 from tests.carve.images import carve, cut, log, plain_search, record
+from tests.cli.run import rmqtool
 from tests.evidence import Evidence
 from tests.stores import fixture_store
 from tests.truth.fixture import Fixture
@@ -173,3 +174,25 @@ def checksum(raw: bytes) -> int:
     import zlib
 
     return zlib.crc32(raw) & 0x7FFFFFFF
+
+
+@pytest.mark.parametrize(
+    ("head", "command"),
+    [
+        (b"QFI\xfb\0\0\0\3", "qemu-img convert -f qcow2 -O raw"),
+        (b"KDMV\1\0\0\0", "qemu-img convert -f vmdk -O raw"),
+        (b"# Disk DescriptorFile\n", "qemu-img convert -f vmdk -O raw"),
+        (b"vhdxfile", "qemu-img convert -f vhdx -O raw"),
+        (bytes(0x40) + b"\x7f\x10\xda\xbe", "qemu-img convert -f vdi -O raw"),
+        (b"EVF\x09\x0d\x0a\xff", "ewfexport -t"),
+        (b"\0" * 80, ""),
+    ],
+)
+def test_virtual_disks(head: bytes, command: str, tmp_path: Path) -> None:
+    """An image of a virtual disk is named, with the command that makes a raw one of it."""
+    image = tmp_path / "my disk"
+    image.write_bytes(head + bytes(4096))
+    run = rmqtool("carve", image, "--output", tmp_path / "new.rmq")
+    assert bool(command) == ("compressed or scattered records in it are not found" in run.err)
+    assert command in run.err
+    assert not command or f"'{image}'" in run.err

@@ -36,6 +36,7 @@ TABLES: Final = {
     "index_entries": "index",
     "pending_timers": "pending-timers",
     "pop_in_flight": "pop-in-flight",
+    "traces": "traces",
 }
 REFUSED: Final = ("has no commitlog", "no commitlog here", "nothing was written: ")
 # Fields of the row of a summary that say that something is damaged or missing.
@@ -63,7 +64,7 @@ def words_of(store: Path) -> list[str]:
     if "dledger" in words:
         there.add("dledger-entry")
     if "log" in there:
-        there |= {"undecided-transactions", "pending-timers"}
+        there |= {"undecided-transactions", "pending-timers", "traces"}
     if "rocksdb" in there:
         there.add("pop-in-flight")
     return sorted(there & READ_FROM.keys())

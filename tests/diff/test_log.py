@@ -22,7 +22,7 @@ from tests import plain_store
 from tests.diff.conftest import Pair
 from tests.plain_store import Record
 from tests.store.faults import bad_sector
-from tests.stores import fixture_names, held_by_another
+from tests.stores import fixture_names, fixture_store, held_by_another
 
 TRAFFIC: Final = "rocketmq-5.3.3-traffic"
 SEGMENT: Final = 131072
@@ -316,3 +316,14 @@ def test_unreadable(side: int, pair: Pairs) -> None:
     assert found.log.own[1 - side].unknown == len(there)
     assert "the stores are the same" not in verdict(found)
     assert "some input could not be read" in verdict(found)
+
+
+def test_never_replicas(pair: Pairs, tmp_path: Path) -> None:
+    """Stores of two brokers are called strangers at once; a copy with a flipped bit is not."""
+    stores = pair(TRAFFIC)
+    (tmp_path / "other").mkdir()
+    other = fixture_store("rocketmq-5.5.0-traffic", tmp_path / "other")
+    words = verdict(Pair(stores.a, other).compare())
+    assert words.startswith("they were never replicas of each other: the record at 0 was stored at")
+    flip(plain_store.records(stores.b)[0], "store_timestamp", 7)
+    assert "never replicas" not in verdict(stores.compare())

@@ -27,6 +27,8 @@ class Cluster:
         topics: topic to the number of its queues.
         perm: of all queues.
         sent: header and body of what was taken.
+        raw: what any request is answered with, before the connection ends.
+        answers: to requests with a code, instead of the usual ones.
         answer: gives the answer to the message with a number, from 0 on, instead of the usual one:
             a code, bytes to send as they are, `SILENCE`, or b"" to close the connection.
     """
@@ -37,7 +39,9 @@ class Cluster:
     sent: list[Sent] = field(default_factory=list)
     answer: Callable[[int], int | bytes | None] = lambda _: None
     route: bytes = b""
+    answers: dict[int, tuple[int, Header, bytes]] = field(default_factory=dict)
     tried: int = 0
+    raw: bytes = b""
 
     def route_of(self, topic: str) -> bytes:
         """Give a route, as 4.9.3 writes it: names that are numbers have no quotes."""
@@ -54,6 +58,8 @@ class Cluster:
     def answered(self, head: dict[str, Any], body: bytes) -> bytes:
         """Give what is sent back for a request."""
         fields = head["extFields"]
+        if head["code"] in self.answers:
+            return frame(head, *self.answers[head["code"]])
         if head["code"] == GET_ROUTE:
             is_there = fields["topic"] in self.topics
             route = self.route_of(fields["topic"]) if is_there else b""
@@ -84,6 +90,9 @@ def running_cluster() -> Iterator[Cluster]:
     class Handler(socketserver.StreamRequestHandler):
         def handle(self) -> None:
             while head := self.rfile.read(8):
+                if cluster.raw:
+                    self.wfile.write(cluster.raw)
+                    return
                 length, header_length = struct.unpack(">ii", head)
                 raw = self.rfile.read(length - 4)
                 request = json.loads(raw[:header_length])

@@ -5,7 +5,9 @@ from __future__ import annotations
 import base64
 import json
 import os
+import time
 from collections import Counter
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
 
@@ -13,13 +15,13 @@ import pytest
 
 from rmqtool.messages.extract import ExtractRun
 from rmqtool.messages.options import ExtractOptions
-from rmqtool.sending.options import SendOptions, addresses
+from rmqtool.sending.options import Delays, SendOptions, addresses
 from rmqtool.sending.outgoing import OLD_ID
 from rmqtool.sending.report import SendResult
 from rmqtool.sending.sending import SendRun
 from rmqtool.tables.selection import Selection
 from tests.broker.broker import Broker, running_broker
-from tests.broker.consumer import PullConsumer
+from tests.broker.consumer import PullConsumer, PushConsumer
 from tests.broker.jars import missing_tools
 from tests.broker.message import Received
 from tests.broker.ways import SETTINGS, assert_found_every_way
@@ -45,9 +47,9 @@ def extracted(store: Path, name: str, *topics: str) -> Path:
     return file
 
 
-def sent(broker: Broker, file: Path) -> SendResult:
+def sent(broker: Broker, file: Path, **more: Any) -> SendResult:  # noqa: ANN401 - as they are
     """Send a file."""
-    run = SendRun(SendOptions(str(file), addresses(broker.names.address)))
+    run = SendRun(SendOptions(str(file), addresses(broker.names.address), **more))
     outcome = run.run(run.check())
     assert outcome.stopped is None
     return outcome
@@ -83,6 +85,73 @@ def as_got(one: Received) -> tuple[Any, ...]:
     own = one.properties.keys() - OF_THE_BROKER - OF_THE_CLIENT - {OLD_ID}
     properties = {name: one.properties[name] for name in own}
     return one.topic, one.body, one.tags, [*one.keys], one.flag, properties
+
+
+@pytest.mark.parametrize("version", ["4.9.3", "5.5.0"])
+def test_delays(version: str, tmp_path: Path) -> None:
+    """What is left of a delay is kept: each message comes once, at its time; what is due, now."""
+    began = time.time()
+    timers = {f"timer {number}": began + number for number in (9, 12)}
+    levels = {f"level {number}": began + number for number in (-5, 7, 10)}  # of 20 s
+    lines = [
+        {
+            "topic": "orders", "body": body, "stored_topic": "rmq_sys_wheel_timer",
+            "properties": {"TIMER_OUT_MS": str(int(due * 1000)), "REAL_TOPIC": "orders"},
+        }
+        for body, due in timers.items()
+    ] + [
+        {
+            "topic": "orders", "body": body, "stored_topic": "SCHEDULE_TOPIC_XXXX",
+            "properties": {"DELAY": "20", "REAL_TOPIC": "orders"},
+            "store_time": datetime.fromtimestamp(due - 20, UTC).isoformat(),
+        }
+        for body, due in levels.items()
+    ]  # fmt: skip
+    file = tmp_path / "f.jsonl"
+    file.write_text("".join(json.dumps(one) + "\n" for one in lines), encoding="utf-8")
+    every_second = " ".join(f"{seconds}s" for seconds in range(1, 21))
+    more = {"timerWheelEnable": version != "4.9.3", "messageDelayLevel": every_second}
+    with running_broker(version, tmp_path / "home", {**SETTINGS, **more}) as broker:
+        broker.create_topic("orders", 2)
+        with PushConsumer(broker, "shop", "orders") as shop:
+            options = {"held": True, "delays": Delays.KEEP}
+            outcome = sent(broker, file, **options)
+            assert (4, 5) == (outcome.waits_again, outcome.checked.waiting)
+            assert (outcome.late_ms == 0) == (version != "4.9.3")
+            came = {one.body.decode(): one.store_timestamp / 1000 for one in shop.wait(5)}
+    for body, due in {**timers, **levels}.items():
+        assert abs(came[body] - max(due, came["level -5"])) < 1.5, (body, came[body] - due)
+
+
+@pytest.mark.parametrize("version", ["4.9.3", "5.5.0"])
+def test_to_group(version: str, tmp_path: Path) -> None:
+    """One group gets a message again, and its listener sees the topic that it was sent to."""
+    file = tmp_path / "f.jsonl"
+    lines = [
+        {"topic": "orders", "body": f"order {number}", "tags": "A", "keys": [f"K-{number}"],
+         "message_id": f"OLD{number}"}
+        for number in range(4)
+    ]  # fmt: skip
+    file.write_text("".join(json.dumps(one) + "\n" for one in lines), encoding="utf-8")
+    with running_broker(version, tmp_path / "home", SETTINGS) as broker:
+        broker.create_topic("orders", 2)
+        with (
+            PushConsumer(broker, "shop", "orders", expression="A") as shop,
+            PushConsumer(broker, "others", "orders") as others,
+        ):
+            sent(broker, file)
+            others.wait(4)
+            shop.wait(4)
+            (tmp_path / "f.jsonl.sent").unlink()
+            sent(broker, file, to_group="shop")
+            again = shop.wait(8)[4:]
+            assert [("orders", b"order %d" % number) for number in range(4)] == sorted(
+                (one.topic, one.body) for one in again
+            )
+            assert {f"OLD{n}" for n in range(4)} == {
+                one.properties["ORIGIN_MESSAGE_ID"] for one in again
+            }
+            assert 4 == len(others.wait(4))
 
 
 @pytest.mark.parametrize(

@@ -26,6 +26,7 @@ from rmqtool.errors import (
 from rmqtool.formats import properties
 from rmqtool.formats.message import LONGEST_PROPERTIES, Message, SysFlag, encode, sealed
 from rmqtool.sending import sending as producer
+from rmqtool.sending.access import access_of
 from rmqtool.sending.options import SendOptions, addresses
 from rmqtool.sending.outgoing import OLD_ID, Outgoing
 from rmqtool.sending.remoting import json_of
@@ -318,8 +319,11 @@ def test_refusals(cluster: Cluster, tmp_path: Path) -> None:
 def test_routes(cluster: Cluster, tmp_path: Path) -> None:
     """Without a topic, a permission or a name server nothing is sent, and no ledger is made."""
     file = written(tmp_path / "f.jsonl", [line(1), line(2, topic="other")])
-    with pytest.raises(UsageError, match="the cluster has no topic 'other'"):
+    cluster.answers[106] = 0, {}, b'{"clusterAddrTable":{"c 1":["a"]}}'
+    with pytest.raises(UsageError, match="the cluster has no topic 'other'") as missing:
         send(cluster, file)
+    where = f"-n {cluster.address} -c 'c 1'"
+    assert missing.value.step.startswith(f"mqadmin updateTopic {where} -t other -r 3 -w 3\ntry: ")
     cluster.topics["other"] = 1
     cluster.perm = 4
     with pytest.raises(UsageError, match="no master broker of the cluster may be written to"):
@@ -341,6 +345,84 @@ def test_routes(cluster: Cluster, tmp_path: Path) -> None:
     assert {"other"} == {topic for topic, _ in send(cluster, file, to_topic="other").sent}
 
 
+def test_all_missing_topics(cluster: Cluster, tmp_path: Path) -> None:
+    """All topics that the cluster lacks are named at once, each with its command."""
+    lines = [line(1, topic="b"), line(2), line(8, topic="a|b", queue_id=7), line(4, topic="b")]
+    with pytest.raises(UsageError, match=r"the cluster has no topics 'a\|b', 'b'") as missing:
+        send(cluster, written(tmp_path / "f.jsonl", lines))
+    commands = missing.value.step.split("\ntry: ")
+    where = f"mqadmin updateTopic -n {cluster.address} -c CLUSTER"
+    assert [f"{where} -t 'a|b' -r 8 -w 8", f"{where} -t b -r 2 -w 2"] == commands[:2]
+    with pytest.raises(UsageError, match="does not know the consumer group 'shop'"):
+        send(cluster, written(tmp_path / "f.jsonl", lines), to_group="shop")
+
+
+def test_other_servers(cluster: Cluster, tmp_path: Path) -> None:
+    """A broker, a proxy's gRPC port and a web server are called what they are."""
+    file = written(tmp_path / "f.jsonl", [line(1)])
+    cluster.answers[105] = 3, {}, b""
+    with pytest.raises(RemotingError, match="is not a name server: it does not know routes"):
+        send(cluster, file)
+    cluster.answers[26] = 0, {}, b"brokerName=b-0\nnamesrvAddr=10.0.0.1\\:9876;10.0.0.2\\:9876\n"
+    servers = "its name servers: 10.0.0.1:9876;10.0.0.2:9876"
+    with pytest.raises(RemotingError, match=f"is broker 'b-0', not a name server; {servers}"):
+        send(cluster, file)
+    cluster.answers.clear()
+    for raw, words in (
+        (b"\0\0\x12\x04" + bytes(23), "speaks HTTP/2, as the gRPC port of a proxy"),
+        (b"HTTP/1.1 400 Bad Request\r\n\r\n", "speaks HTTP: this is not a port"),
+        (b"\x15\x03\x01\0\x02\x02\x50\0", "takes TLS only: --tls"),
+    ):
+        cluster.raw = raw
+        with pytest.raises(RemotingError, match=words):
+            send(cluster, file)
+
+
+def test_to_group(cluster: Cluster, tmp_path: Path) -> None:
+    """To one group messages go through its retry topic, with what its listener sees them by."""
+    cluster.topics["%RETRY%shop"] = 1
+    again = {"RETRY_TOPIC": "orders", "ORIGIN_MESSAGE_ID": "FIRST", "UNIQ_KEY": "U"}
+    lines = [
+        line(1),
+        line(2, topic="%RETRY%other", properties=again),
+        line(3, topic="TBW102"),
+        line(4, topic="%DLQ%shop"),
+    ]
+    file = written(tmp_path / "f.jsonl", lines)
+    outcome = send(cluster, file, to_group="shop", skip_bad=True)
+    assert (2, 1, 1) == (outcome.sent.total(), outcome.checked.system, outcome.checked.bad_count)
+    assert {"%RETRY%shop"} == {head["b"] for head, _ in cluster.sent}
+    texts = [properties.decode(head["i"].encode()) for head, _ in cluster.sent]
+    assert ("orders", "OLD1") == (texts[0]["RETRY_TOPIC"], texts[0]["ORIGIN_MESSAGE_ID"])
+    assert ("orders", "FIRST") == (texts[1]["RETRY_TOPIC"], texts[1]["ORIGIN_MESSAGE_ID"])
+    with pytest.raises(UsageError, match="--to-group: cannot be combined with --to-topic"):
+        send(cluster, file, to_group="shop", to_topic="orders")
+
+
+def test_credentials(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Keys come of a file or of the environment; no text of theirs shows the secret."""
+    file = tmp_path / "key"
+    options = SendOptions("f", dry_run=True, credentials=str(file))
+    with pytest.raises(UsageError, match="No such file"):
+        access_of(options)
+    file.write_text("accessKey=me\n", encoding="utf-8")
+    with pytest.raises(UsageError, match="has no secretkey"):
+        access_of(options)
+    file.write_text("AccessKey = me\nSecretKey = 'hid den'\nsecurityToken: T\n", encoding="utf-8")
+    assert ("me", "hid den", "T") == access_of(options).credentials
+    assert "hid den" not in repr(access_of(options))
+    assert access_of(SendOptions("f", dry_run=True)).credentials is None
+    monkeypatch.setenv("RMQTOOL_ACCESS_KEY", "you")
+    with pytest.raises(UsageError, match="the environment has no RMQTOOL_SECRET_KEY"):
+        access_of(SendOptions("f", dry_run=True))
+    with pytest.raises(UsageError, match="--tls-ca: needs --tls"):
+        SendOptions("f", dry_run=True, tls_ca="x")
+    with pytest.raises(UsageError, match="--tls-key: needs --tls-cert"):
+        SendOptions("f", dry_run=True, tls=True, tls_key="x")
+    with pytest.raises(UsageError, match=r"--tls-ca: .*key: no certificate"):
+        access_of(SendOptions("f", dry_run=True, tls=True, tls_ca=str(file), credentials=str(file)))
+
+
 @pytest.mark.parametrize("text", ["", "host", "host:0", "host:65536", ":9876", "a:1;b", "a:²"])
 def test_no_address(text: str) -> None:
     """What is no address is named."""
@@ -353,7 +435,9 @@ def test_queues() -> None:
     masters = (Master("a", ("h", 1), 4), Master("b", ("h", 2), 2), Master("c", ("h", 3), 4))
     routes = {"t": Route("t", masters)}
     messages = [
-        Outgoing(number, number, "t", "t", queue_id, 0, None, "", b"x", is_held=False)
+        Outgoing(
+            number, number, "t", "t", queue_id, 0, None, "", b"x", is_held=False, is_system=False
+        )
         for number, queue_id in enumerate([*range(14), *range(14), *[None] * 13, -1])
     ]
     turns = Turns(routes)

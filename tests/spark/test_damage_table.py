@@ -29,6 +29,7 @@ TABLES: Final = {
     TableName.INDEX_ENTRIES: "index",
     TableName.PENDING_TIMERS: "pending-timers",
     TableName.POP_IN_FLIGHT: "pop-in-flight",
+    TableName.TRACES: "traces",
 }
 OF_POP: Final = "add pop"  # the one damage of messages that were popped
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from rmqtool.store.artefact import ArtefactKind
 from rmqtool.tables.readers import READERS
 from rmqtool.tables.small_files import READERS as SMALL_READERS
-from rmqtool.tables.views import INNER_BATCH, PARTS, PENDING, VIEWS
+from rmqtool.tables.views import INNER_BATCH, OF_STORES, PARTS, VIEWS
 
 
 def test_every_kind() -> None:
@@ -23,6 +23,6 @@ def test_every_view_has_a_reader() -> None:
             INNER_BATCH,
             str(ArtefactKind.ROCKSDB),
             *readers,
-            *PENDING,
+            *OF_STORES,
         }
         assert set(view.table.shown) <= set(view.table.names)

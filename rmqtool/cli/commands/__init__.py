@@ -57,6 +57,7 @@ CONTENTS: Final[Mapping[str, Mapping[str, str]]] = {
     "Check": {
         "validate": "Check every byte of a store and list each defect.",
         "diff": "Compare two stores: where they differ, what only one has.",
+        "hash": "Hash what a log holds: replicas have the same hash.",
         "report": "Write a one-page HTML report of a store.",
     },
     "Repair": {

@@ -136,9 +136,10 @@ class Carve(Command):
 
     def _end(self, done: Carved) -> int:
         """Say what is not in the file, and give the exit code."""
-        from rmqtool.carve.carving import sentences
+        from rmqtool.carve.carving import next_step, sentences
+        from rmqtool.carve.virtual_disks import sentences_of
 
-        for sentence in sentences(done):
+        for sentence in (*sentences(done), *sentences_of(done.images)):
             self.delivery.note(sentence)
         if not done.records:
             self.delivery.note("nothing found")
@@ -147,6 +148,8 @@ class Carve(Command):
             self.delivery.note(
                 f"{count:,} stores are in one file; --by-store writes a file for each"
             )
+        if done.records and (step := next_step(self._options(), done)):
+            self.delivery.note(f"next: {step}")
         if done.unread:
             return IN_PART
         return DONE if done.records and done.is_whole else NO

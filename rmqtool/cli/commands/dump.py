@@ -13,7 +13,7 @@ from rmqtool.cli.delivery import Delivery
 from rmqtool.cli.engines import EngineChoice, decide
 from rmqtool.cli.exits import DONE, IN_PART, NO, NOT_DONE, say
 from rmqtool.cli.options import BrokerConf, Jobs, StorePaths, UnpackLimit
-from rmqtool.cli.showing import Bodies, Fillers, Hex
+from rmqtool.cli.showing import Bodies, Fillers, Hex, TraceTopic
 from rmqtool.errors import UsageError
 from rmqtool.render.look import Format
 
@@ -59,6 +59,7 @@ class Dump(Command):
         ),
     ] = None
     choosing: Choosing = Choosing()
+    trace_topic: TraceTopic = ()
     limit: Annotated[int | None, Option("--limit", "The first N rows only.", "N", least=1)] = None
     tail: Annotated[int | None, Option("--tail", "The last N rows only.", "N", least=1)] = None
     follow: Annotated[
@@ -134,6 +135,7 @@ class Dump(Command):
             as_json=delivery.is_json,
             columns=delivery.wanted_columns,
             is_hex=self.hex,
+            trace_topics=self.trace_topic,
         )
         delivery.note(clock.note)
         outcome = DumpOutcome()

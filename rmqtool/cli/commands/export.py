@@ -50,7 +50,8 @@ class Export(Command):
         Option(
             "--table",
             "Which rows of the store: messages (default), queue_units, index_entries, findings, "
-            "segments, pending_timers or pop_in_flight.",
+            "segments, topics, queues, groups, consumer_offsets, delay_offsets, checkpoint, "
+            "pending_timers, pop_in_flight or traces.",
             "TABLE",
         ),
     ] = TableName.MESSAGES

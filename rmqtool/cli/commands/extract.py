@@ -21,8 +21,9 @@ if TYPE_CHECKING:
 class Extract(Command):
     """Each message is written once, with the topic and the queue that it was sent to. A delayed
     message that still waits is written out of SCHEDULE_TOPIC_XXXX; a copy of one that was delivered
-    is left out. Batch records are taken apart, and bodies are decompressed. A line has the place
-    of its message in the log.
+    is left out. Copies of retried and dead messages are left out of a whole store if their first
+    record is written; pop retries of 5.x are not. Batch records are taken apart, and bodies are
+    decompressed. A line has the place of its message in the log.
 
     A file that ends in .rmq has whole records as they are stored, one after the other. Each begins
     with its own length.

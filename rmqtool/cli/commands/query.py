@@ -12,7 +12,7 @@ from rmqtool.cli.delivery import Delivery
 from rmqtool.cli.engines import EngineChoice
 from rmqtool.cli.exits import DONE, NO
 from rmqtool.cli.options import BrokerConf, Jobs, StorePath, UnpackLimit
-from rmqtool.cli.showing import TIMES, Bodies, Hex
+from rmqtool.cli.showing import TIMES, Bodies, Hex, TraceTopic
 from rmqtool.errors import UsageError
 from rmqtool.ranges import Boundary
 from rmqtool.render.look import Format
@@ -104,8 +104,14 @@ class Query(Command):
         ),
     ] = None
     trace: Annotated[
-        bool, Option("--trace", "Follow the message across topics, in order of time.")
+        bool,
+        Option(
+            "--trace",
+            "Follow the message across topics, in order of time. With traces of clients, "
+            "say who sent it, who consumed it, how long that took and how it ended.",
+        ),
     ] = False
+    trace_topic: TraceTopic = ()
     like_broker: Annotated[
         str | None,
         Option(
@@ -148,6 +154,7 @@ class Query(Command):
         from rmqtool.query import groups, rows
         from rmqtool.query.decoded import DECODED
         from rmqtool.query.explain import STEPS
+        from rmqtool.tables.trace_table import TRACES
 
         if self._lone_id() is not None:
             yield DECODED
@@ -159,6 +166,8 @@ class Query(Command):
             is_of_queues = self.time is not None and self.topic
             found = rows.BYTES if self.hex else rows.FOUND
             yield rows.TIMES if is_of_queues else found
+            if self.trace or self.transaction is not None:
+                yield TRACES
             if self.explain:
                 yield STEPS
 
@@ -176,6 +185,7 @@ class Query(Command):
             self.explain,
             self.hex,
             self.bodies.options(),
+            self.trace_topic,
         )
         clock = self.delivery.clock
         wanted = self.wanted(clock)

@@ -24,7 +24,9 @@ class RebuildLog(Command):
     index, checkpoint, topics and groups. A broker starts on it. Offsets of consumers are carried
     along while queue offsets are kept. A source is a store, or a file of records that ends in .rmq,
     as 'extract' writes it. Several sources are put into one order by store time; a message that
-    more than one of them has, by topic and unique key, is written once.
+    more than one of them has, by topic and unique key, is written once. If replicas differ at a
+    physical offset, the copy of the majority is written; of two, the copy that queues and key index
+    confirm. If nothing tells, the first one is written, and named.
 
     With '--positions pack', records follow each other without gaps. With 'keep', each stays at its
     physical offset: of a sound store without filters the new log is the same, byte for byte. Bridge

@@ -9,7 +9,7 @@ from rmqtool.cli.declaration import Argument, Command, Only, Option, options_of
 from rmqtool.cli.delivery import Delivery
 from rmqtool.cli.exits import DONE, IN_PART, NO, NOT_DONE, say
 from rmqtool.cli.options import Held
-from rmqtool.sending.options import SendOptions, addresses
+from rmqtool.sending.options import Delays, SendOptions, addresses
 
 if TYPE_CHECKING:
     from rmqtool.sending.report import SendResult
@@ -23,9 +23,9 @@ class Send(Command):
 
     Each message goes to the topic that it was first sent to. Its body, tags, keys, unique key, flag
     and born time go along, and the properties of its sender. Retried and dead messages go to their
-    real topic. Delay levels, transaction state and broker-set properties are not sent. The property
-    RMQTOOL_OLD_ID is the offsetMsgId that the message had. Messages of one queue go to one queue,
-    in their order: to the queue of the same number if the topic has it.
+    real topic. Transaction state and broker-set properties are not sent, and delays as --delays
+    says. The property RMQTOOL_OLD_ID is the offsetMsgId that the message had. Messages of one queue
+    go to one queue, in their order: to the queue of the same number if the topic has it.
 
     FILE.sent, the ledger, keeps what was sent. After a stop the same command goes on. Only the
     message that was on its way may be sent twice: the process was killed, or the connection broke.
@@ -53,9 +53,56 @@ class Send(Command):
         str | None,
         Option("--to-topic", "Send all of them to this topic instead of their own.", "TOPIC"),
     ] = None
+    to_group: Annotated[
+        str | None,
+        Option(
+            "--to-group",
+            "Send them to this consumer group alone, through its retry topic: its listener sees "
+            "the topic that each was sent to. 5.3 and later put them among the dead letters while "
+            "the group consumes in order.",
+            "GROUP",
+        ),
+    ] = None
+    credentials: Annotated[
+        str | None,
+        Option(
+            "--credentials",
+            "File with the lines accessKey=NAME and secretKey=SECRET, as conf/tools.yml. Without "
+            "it: RMQTOOL_ACCESS_KEY, RMQTOOL_SECRET_KEY and RMQTOOL_SECURITY_TOKEN.",
+            "FILE",
+        ),
+    ] = None
+    tls: Annotated[
+        bool,
+        Option(
+            "--tls",
+            "Encrypt connections, and verify certificates. Names in them are not compared, as "
+            "RocketMQ's clients do not.",
+        ),
+    ] = False
+    tls_ca: Annotated[
+        str | None,
+        Option("--tls-ca", "Trust these certificates (PEM) instead of the system's.", "FILE"),
+    ] = None
+    tls_cert: Annotated[
+        str | None,
+        Option("--tls-cert", "Show this certificate (PEM) to servers that ask for one.", "FILE"),
+    ] = None
+    tls_key: Annotated[
+        str | None,
+        Option("--tls-key", "Key of --tls-cert (PEM, no password), if in another file.", "FILE"),
+    ] = None
     dry_run: Annotated[
         bool, Option("--dry-run", "Count what would go to each queue; send nothing.")
     ] = False
+    delays: Annotated[
+        Delays,
+        Option(
+            "--delays",
+            "The delay of messages that wait: 'drop' it, or 'keep' the rest of it. Brokers with "
+            "timers (5.x) deliver them on time; others by the next longer delay level.",
+        ),
+    ] = Delays.DROP
     skip_bad: Annotated[
         bool, Option("--skip-bad", "Send the others if some messages cannot be sent.")
     ] = False

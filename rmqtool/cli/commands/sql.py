@@ -40,9 +40,9 @@ LEAVE: Final = frozenset({"exit", "quit", "exit;", "quit;"})
 class Sql(Command):
     """DuckDB answers it in this process; Spark does with --engine spark, on this machine or on a
     cluster. Tables: messages, queue_units, index_entries, findings, segments, topics, queues,
-    groups, consumer_offsets, delay_offsets, checkpoint, pending_timers, pop_in_flight; ready-made
-    views: see --views. Without a question there is a prompt on a
-    terminal, and a pipe is read. A statement that would change something is refused.
+    groups, consumer_offsets, delay_offsets, checkpoint, pending_timers, pop_in_flight, traces;
+    ready-made views: see --views. Without a question there is a prompt on a terminal, and a pipe is
+    read. A statement that would change something is refused.
     A pattern in quotes such as '/backups/*/store', and --stores-file, give the tables of many
     stores, with the columns store and broker; ready-made views are of one store.
     Times without an offset, as in TIMESTAMP '2026-11-21 09:04', are UTC, or those of --time-zone.

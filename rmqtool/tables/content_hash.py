@@ -1,0 +1,177 @@
+"""A hash of what a log holds, whatever the length of its files: replicas have the same one.
+
+Each record is hashed without the fields that say where it or its half message lies, and without
+the checksum of these. The sum of all of them, modulo 2**256, does not depend on their order: a
+log whose records were written anew elsewhere, byte for byte otherwise, has the same hash.
+RocketMQ's own `calcDeltaChecksum` of 5.x is something else: it has the places in it, and a limit.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from hashlib import sha256
+from typing import TYPE_CHECKING, Final
+
+from rmqtool.errors import UnreadablePath
+from rmqtool.formats import properties
+from rmqtool.formats.message import MESSAGE_PREFIX, middle_of
+from rmqtool.judge.bridge import BRIDGE_TOPIC
+from rmqtool.scan import columns as row
+from rmqtool.scan.batch import Extent
+from rmqtool.scan.join import run_joined
+from rmqtool.store.artefact import ArtefactKind
+from rmqtool.table import Column, Table, Type
+from rmqtool.tables.inputs import whole_parts
+from rmqtool.tables.messages import PART_BYTES, MessageOptions, batches_of, missing_rows
+from rmqtool.tables.selection import Selection
+from rmqtool.tables.views import VIEWS
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from rmqtool.scan.batch import Batch
+    from rmqtool.store.segment import SegmentPart
+    from rmqtool.store.tree import Store
+
+HASH: Final = Table(
+    "hash",
+    "hash of the content of a log",
+    (
+        Column("begin", Type.INT64, "physical offset of the first record", "bytes"),
+        Column("end", Type.INT64, "physical offset past the last record", "bytes"),
+        Column("records", Type.INT64, "records that were hashed", "records"),
+        Column("gaps", Type.INT64, "stretches that hold no sound record, bridges among them"),
+        Column("sha256_sum", Type.TEXT, "sum of the SHA-256 of each record, 64 hex digits"),
+    ),
+    whole=("sha256_sum",),
+)
+_MODULUS: Final = 1 << 256
+_OFFSET: Final = MESSAGE_PREFIX.positions["physical_offset"]
+_AFTER_OFFSET: Final = _OFFSET + 8
+_CRC: Final = properties.CRC32.encode() + properties.NAME_VALUE_SEPARATOR
+_CRC_LENGTH: Final = len(properties.crc_item(b""))
+_LOGS: Final = (ArtefactKind.COMMITLOG, ArtefactKind.DLEDGER)
+
+
+@dataclass(slots=True)
+class ContentHash:
+    """The hash of a part of a log, or of all of it."""
+
+    first: int | None = None  # position at which the first extent of a part begins
+    begin: int | None = None  # physical offset of the first record; None without one
+    end: int | None = None  # physical offset past the last record
+    records: int = 0  # that were hashed
+    gaps: int = 0  # stretches that hold no sound record
+    total: int = 0  # sum of the hashes
+    unread: list[UnreadablePath] = field(default_factory=list)  # what could not be read
+
+    @property
+    def sha256_sum(self) -> str:
+        """The hash as text."""
+        return f"{self.total:064x}"
+
+    def add(self, other: ContentHash) -> None:
+        """Take the hash of a part that lies after this one."""
+        self.begin = other.begin if self.begin is None else self.begin
+        self.end = self.end if other.end is None else other.end
+        self.records += other.records
+        self.gaps += other.gaps
+        self.total = (self.total + other.total) % _MODULUS
+        self.unread += other.unread
+
+
+@dataclass(frozen=True, slots=True)
+class PartHash:
+    """What one part of a log gave, to be joined."""
+
+    first: int | None  # position at which its first extent begins; None when it has none
+    end: int  # position past the last extent
+    found: ContentHash  # of its records
+
+
+@dataclass(frozen=True, slots=True)
+class HashOf:
+    """The per-part function: picklable, opens and closes the segment itself."""
+
+    options: MessageOptions
+
+    def __call__(self, part: SegmentPart, *, start: int | None = None) -> PartHash:
+        """Hash the records of one part."""
+        found, first, end = ContentHash(), None, part.end
+        begin_wanted, end_wanted = self.options.selection.offsets
+        found.gaps += missing_rows(part, self.options) is not None
+        try:
+            for batch in batches_of(part, self.options, start=start):
+                first = batch.position if first is None else first
+                end = batch.end
+                if batch.kind is Extent.RECORD:
+                    _hash_batch(batch, begin_wanted or 0, end_wanted, found)
+                elif batch.kind is Extent.GAP or batch.code:
+                    place = batch.segment.start + batch.position
+                    found.gaps += end_wanted is None or place < end_wanted
+        except UnreadablePath as error:
+            found.unread.append(error)
+            end = part.end
+        return PartHash(first, end, found)
+
+
+def content_hash(
+    store: Store,
+    offsets: tuple[int | None, int | None],
+    *,
+    jobs: int | None = None,
+    advance: Callable[[int], None] = lambda _: None,
+) -> ContentHash:
+    """Hash the log of a store.
+
+    Args:
+        store: with a log.
+        offsets: physical offsets of records, from and to.
+        jobs: threads; None is one for each processor.
+        advance: takes the bytes that were read since it was last called.
+    """
+    found, read = ContentHash(), HashOf(MessageOptions(Selection(offsets=offsets)))
+    for kind in _LOGS:
+        if store.branches_of(kind):
+            parts = whole_parts(store, VIEWS[str(kind)], offsets, PART_BYTES, read)
+            for part, one in run_joined(read, parts, jobs=jobs):
+                advance(part.length)
+                found.add(one.found)
+    return found
+
+
+def _hash_batch(batch: Batch, begin: int, end: int | None, found: ContentHash) -> None:
+    columns, total = batch.columns, 0
+    bridges = [n for n in range(len(batch.topics)) if batch.topics[n] == BRIDGE_TOPIC]
+    for number in range(batch.count):
+        offset, size = int(columns[row.PHYSICAL_OFFSET, number]), int(columns[row.SIZE, number])
+        if offset < begin or (end is not None and offset >= end):
+            continue
+        position = int(columns[row.POSITION, number])
+        if position in batch.damage or int(columns[row.TOPIC_NUMBER, number]) in bridges:
+            found.gaps += 1
+            continue
+        total += _hash_of(_raw(batch, number, size), int(columns[row.SYS_FLAG, number]))
+        found.records += 1
+        found.begin = offset if found.begin is None else found.begin
+        found.end = offset + size
+    found.total = (found.total + total) % _MODULUS
+
+
+def _raw(batch: Batch, number: int, size: int) -> memoryview:
+    if int(batch.columns[row.BODY_START, number]) >= 0:
+        start = int(batch.columns[row.RECORD_START, number])
+        return memoryview(batch.text(start, size))
+    with batch.segment.open() as file:  # a record that is too long for a window
+        return memoryview(file.read_at(int(batch.columns[row.POSITION, number]), size))
+
+
+def _hash_of(raw: memoryview, sys_flag: int) -> int:
+    half = MESSAGE_PREFIX.size + middle_of(sys_flag).positions["prepared_transaction_offset"]
+    end = len(raw)
+    if raw[end - _CRC_LENGTH : end - _CRC_LENGTH + len(_CRC)] == _CRC:
+        end -= _CRC_LENGTH
+    digest = sha256(raw[:_OFFSET])
+    digest.update(raw[_AFTER_OFFSET:half])
+    digest.update(raw[half + 8 : end])
+    return int(digest.hexdigest(), 16)
