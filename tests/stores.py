@@ -23,6 +23,7 @@ from rmqtool.writing.lock import StoreLock
 from tests.broker.jars import LATEST
 
 FIXTURES: Final = Path(__file__).parents[1] / "fixtures"
+OPENS: Final = ("open", "open_listed")  # the methods of `Place` that open a file
 _OF_THEIR_OWN: Final = ("rocksdb-", "compaction", "redelivered")
 _ONLY_WHEN_ASKED: Final = LATEST  # what it adds is tested where it is asked for
 _PREFIX: Final = "rocketmq-"

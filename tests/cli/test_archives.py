@@ -117,7 +117,7 @@ def test_rebuild(store: Path) -> None:
         ["rebuild-cq", "--in-place", "--yes"],
         ["rebuild-index", "--in-place", "--yes"],
         ["rebuild", "--in-place", "--yes"],
-        ["sql", "SELECT 1"],
+        ["sql", "--engine", "spark", "SELECT 1"],
         ["export", "--engine", "spark", "--output", "NEW"],
     ],
     ids=" ".join,

@@ -10,7 +10,7 @@ import pytest
 
 from rmqtool.cli.main import main
 from rmqtool.store.place import OpenFile, Place
-from tests.stores import fixture_store, held_by_another
+from tests.stores import OPENS, fixture_store, held_by_another
 
 NAME: Final = "rocketmq-4.9.3-traffic"
 COMMANDS: Final = {
@@ -64,7 +64,8 @@ def test_expires(
         place.mkdir()
         store = fixture_store(NAME, place)
         expiring = Expiring(min((store / "commitlog").iterdir()), number)
-        monkeypatch.setattr(Place, "open", expiring.hook(opened))
+        for name in OPENS:
+            monkeypatch.setattr(Place, name, expiring.hook(opened))
         words = COMMANDS[command].replace("STORE", str(store)).replace("NEW", str(place / "new"))
         with held_by_another(store):
             code = main(words.split())

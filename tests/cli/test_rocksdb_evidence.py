@@ -49,6 +49,7 @@ LINES: Final = (
     "export STORE --engine local --table queue_units --output NEW-units",
     "extract STORE --output NEW.jsonl",
     "diff STORE STORE",
+    "hash STORE",
     "carve SEGMENT --output NEW-carved",
     "send SEGMENT --dry-run",
     "rebuild-log STORE --output NEW-log",

@@ -17,7 +17,7 @@ from rmqtool.store.place import OpenFile, Place
 from rmqtool.store.tree import open_store
 from tests import inflict, plain_store
 from tests.cli.run import rmqtool
-from tests.stores import fixture_store
+from tests.stores import OPENS, fixture_store
 
 FIXTURE = "rocketmq-5.3.3-traffic"
 FIRST, SECOND = "commitlog/00000000000000000000", "commitlog/00000000000000131072"
@@ -94,7 +94,8 @@ def test_unread(store: Path, monkeypatch: pytest.MonkeyPatch) -> None:
             raise UnreadablePath(path=str(place), reason="Input/output error")
         return opened(place)
 
-    monkeypatch.setattr(Place, "open", refuse)
+    for name in OPENS:
+        monkeypatch.setattr(Place, name, refuse)
     found = compare(open_store(store), before, jobs=1)
     assert ({SECOND: "unread"}, 1) == (_told(found), found.unread)
     assert f"{SECOND} could not be read" in found.verdict

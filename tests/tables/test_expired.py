@@ -18,7 +18,7 @@ from rmqtool.rows import rows_of
 from rmqtool.store.place import OpenFile, Place
 from rmqtool.tables.dump import DumpOptions, DumpOutcome, dump
 from rmqtool.tables.selection import Selection
-from tests.stores import fixture_store, held_by_another
+from tests.stores import OPENS, fixture_store, held_by_another
 
 FIXTURE = "rocketmq-5.3.3-traffic"
 LOG = ("commitlog/00000000000000000000", "commitlog/00000000000000131072")
@@ -44,7 +44,8 @@ def test_dump(
             gone.unlink(missing_ok=True)
         return opened(place)
 
-    monkeypatch.setattr(Place, "open", expire)
+    for name in OPENS:
+        monkeypatch.setattr(Place, name, expire)
     outcome = DumpOutcome()
     with ExitStack() as held:
         if is_live:
@@ -81,7 +82,8 @@ def test_dump_after_all(
     options = DumpOptions((str(root),), "commitlog", tail=tail)
     with held_by_another(root):
         (rows,) = dump(options, DumpOutcome())
-        monkeypatch.setattr(Place, "open", expire)
+        for name in OPENS:
+            monkeypatch.setattr(Place, name, expire)
         found = [row for chunk in rows.chunks for row in rows_of(chunk)]
     assert {f"commitlog/{last.name}"} == {row["segment"] for row in found}
     assert tail in {None, len(found)}
