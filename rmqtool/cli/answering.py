@@ -58,8 +58,10 @@ def answer_one(lookup: Lookup, request: Request, show: Show, delivery: Delivery)
             delivery.note(sentence)
         return DONE
     say(answer.summary)
-    from rmqtool.query.next_step import next_steps
+    from rmqtool.query.next_step import deleted, next_steps
 
+    if words := deleted(lookup, answer):
+        delivery.note(words)
     for step in next_steps(lookup, answer):
         delivery.note(f"try: {step}")
     return NO
@@ -71,20 +73,22 @@ def answer_consumed(lookup: Lookup, requests: list[Request], name: str, delivery
     Raises:
         UsageError: a time was asked for, or nothing is known of the group.
     """
-    from rmqtool.query.consumed import YES, consumed_rows
+    from rmqtool.query.consumed import EVERY_GROUP, YES, consumed_rows, groups_of, verdict_of
     from rmqtool.query.groups import CONSUMED, ConsumerGroup
     from rmqtool.query.requests import ByTime
     from rmqtool.rows import turned
 
-    group = ConsumerGroup(lookup, name)
-    group.require()
+    groups = [] if name == EVERY_GROUP else [ConsumerGroup(lookup, name)]
+    for group in groups:
+        group.require()
     if any(isinstance(request, ByTime) for request in requests):
         raise UsageError(option="--group", reason="is for messages, not for times")
     rows: list[dict[str, object]] = []
     is_found = True
     for request in requests:
         answer = lookup.find(request)
-        rows += consumed_rows(lookup, answer, group)
+        for group in groups or groups_of(lookup, answer):
+            rows += consumed_rows(lookup, answer, group)
         if not answer.found:
             is_found = False
             say(answer.summary)
@@ -92,7 +96,10 @@ def answer_consumed(lookup: Lookup, requests: list[Request], name: str, delivery
     is_table = delivery.wanted_format is Format.TABLE and delivery.columns is None
     if rows:
         delivery.emit(turned(found) if is_table and len(rows) <= FEW else found)
-    return DONE if is_found and all(row["consumed"] == YES for row in rows) else NO
+    if is_found and name == EVERY_GROUP:
+        delivery.note(verdict_of(rows))
+    is_done = is_found and bool(rows) and all(row["consumed"] == YES for row in rows)
+    return DONE if is_done else NO
 
 
 def _extend(lookup: Lookup, answer: Answer, show: Show) -> None:

@@ -12,17 +12,18 @@ from typing import TYPE_CHECKING, Final
 
 from rmqtool.broker import names
 from rmqtool.formats import config_shapes, properties
+from rmqtool.plural import counted
 from rmqtool.query.consume_queue import places_of
-from rmqtool.query.groups import CONSUMED
+from rmqtool.query.groups import CONSUMED, ConsumerGroup, committed_offsets
 from rmqtool.query.topics import TOPICS_FILE
 from rmqtool.query.trace import follow
 
 if TYPE_CHECKING:
     from rmqtool.formats.message import Message
     from rmqtool.query.answer import Answer
-    from rmqtool.query.groups import ConsumerGroup
     from rmqtool.query.lookup import Lookup
 
+EVERY_GROUP: Final = "*"
 YES: Final = "yes"
 NO: Final = "no"
 UNKNOWN: Final = "not known"
@@ -66,6 +67,40 @@ def consumed_rows(lookup: Lookup, answer: Answer, group: ConsumerGroup) -> list[
             )
         )
     return rows
+
+
+def groups_of(lookup: Lookup, answer: Answer) -> list[ConsumerGroup]:
+    """Give the groups that have committed offsets in the topics of messages, by name.
+
+    Args:
+        lookup: the store.
+        answer: with the messages.
+    """
+    topics = {places_of(one.record.message)[0][0] for one in answer.found}
+    topics -= {topic for topic in topics if topic.startswith(COPIES)}
+    names_found = {
+        offset.group for offset in committed_offsets(lookup.store) if offset.topic in topics
+    }
+    return [ConsumerGroup(lookup, name) for name in sorted(names_found)]
+
+
+def verdict_of(rows: list[dict[str, object]]) -> str:
+    """Say in one sentence which of all groups have consumed messages."""
+    by_verdict: dict[object, list[str]] = {YES: [], NO: [], UNKNOWN: []}
+    for name in dict.fromkeys(str(row["group"]) for row in rows):
+        verdicts = {row["consumed"] for row in rows if row["group"] == name}
+        worst = next(one for one in (NO, UNKNOWN, YES) if one in verdicts)
+        by_verdict[worst].append(name)
+    total = sum(map(len, by_verdict.values()))
+    if not total:
+        return "no consumer group has a committed offset in the topic"
+    words = {YES: "consumed by", NO: "not consumed by", UNKNOWN: "not known of"}
+    parts = [
+        f"{words[str(verdict)]} {counted(len(some), 'group')} ({', '.join(some)})"
+        for verdict, some in by_verdict.items()
+        if some
+    ]
+    return f"of {counted(total, 'group')}: {'; '.join(parts)}"
 
 
 def _verdict(

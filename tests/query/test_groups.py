@@ -9,6 +9,7 @@ import orjson
 import pytest
 
 from rmqtool.errors import UsageError
+from rmqtool.formats.message_id import UniqueKey, recognise
 from rmqtool.info.overview import group_rows
 from rmqtool.query.consumed import consumed_rows, given_back
 from rmqtool.query.groups import ConsumerGroup, known_groups, summary
@@ -16,7 +17,8 @@ from rmqtool.query.lookup import Lookup
 from rmqtool.query.requests import ByQueueOffset, pasted
 from rmqtool.query.trace import follow
 from rmqtool.store.tree import open_store
-from tests.stores import fixture_store
+from tests.cli.run import rmqtool
+from tests.stores import fixture_store, sent
 
 OFFSETS = "config/consumerOffset.json"
 TRAFFIC = "rocketmq-5.5.0-traffic"
@@ -231,3 +233,33 @@ def test_rocksdb(tmp_path: Path) -> None:
     """Offsets that lie in RocksDB count."""
     found = lags(fixture_store("rocketmq-5.5.0-rocksdb-pop", tmp_path), "pop_group")
     assert [30, 30] == [row["lag"] for row in found]
+
+
+def test_every_group(traffic: Path) -> None:
+    """All groups of a topic are asked at once: who has consumed a message, and who has not."""
+    place = ("--topic", "traffic-orders", "--queue", "0", "--queue-offset")
+    early = rmqtool("query", traffic, *place, "3", "--group", "*", "--format", "jsonl")
+    late = rmqtool("query", traffic, *place, "100", "--group", "*", "--format", "jsonl")
+    names = ["traffic-reader", "traffic-slow"]
+    assert names == [orjson.loads(line)["group"] for line in early.lines]
+    assert (0, 1) == (early.code, late.code)
+    assert "of 2 groups: consumed by 2 groups (traffic-reader, traffic-slow)" in early.err
+    words = "consumed by 1 group (traffic-reader); not consumed by 1 group (traffic-slow)"
+    assert f"of 2 groups: {words}" in late.err
+    other = rmqtool("query", traffic, "--at", "0", "--group", "*")
+    assert (1, True) == (other.code, "no consumer group has a committed offset" in other.err)
+
+
+def test_deleted(tmp_path: Path) -> None:
+    """An ID whose own time or place is before the begin of the log is said to be deleted."""
+    store = fixture_store("rocketmq-4.9.3-expired", tmp_path)
+    key = next(one["unique_key"] for one in sent("rocketmq-4.9.3-expired") if one["unique_key"])
+    kind = recognise(key)
+    assert isinstance(kind, UniqueKey)
+    old = kind._replace(milliseconds=kind.milliseconds - 5 * 86_400_000)
+    words = "its segments before that were deleted"
+    assert words in rmqtool("query", store, str(old)).err
+    assert words in rmqtool("query", store, "7F0000010000927D0000000000000FFF").err
+    new = kind._replace(counter=(kind.counter + 7777) % 65536)
+    run = rmqtool("query", store, str(new))
+    assert (1, False) == (run.code, words in run.err)

@@ -98,7 +98,8 @@ class Query(Command):
             "--group",
             "Alone or with --topic: committed offset, lag and its age, queue by queue. With an ID, "
             "key or offset: whether this consumer group has consumed the message, and the "
-            "evidence. The path of a broadcast client's offsets.json stands for that client.",
+            "evidence; '*' asks all groups of its topic. The path of a broadcast client's "
+            "offsets.json stands for that client.",
             "GROUP",
             completes=groups,
         ),
