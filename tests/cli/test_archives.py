@@ -117,7 +117,7 @@ def test_rebuild(store: Path) -> None:
         ["rebuild-cq", "--in-place", "--yes"],
         ["rebuild-index", "--in-place", "--yes"],
         ["rebuild", "--in-place", "--yes"],
-        ["sql", "SELECT 1"],
+        ["sql", "SELECT 1", "--engine", "spark"],
         ["export", "--engine", "spark", "--output", "NEW"],
     ],
     ids=" ".join,
@@ -132,6 +132,16 @@ def test_refused(store: Path, evidence: Evidence, words: list[str]) -> None:
     assert (NOT_DONE, b"") == (done.code, done.out)
     assert "is an archive" in done.err or "Spark cannot" in done.err or "unpack it" in done.err
     assert not (store.parent / "new").exists()
+
+
+def test_sql(store: Path) -> None:
+    """Questions are asked of an archive as of the store in it."""
+    packed = store.parent / "s.tar.gz"
+    as_tar_gz(store, packed)
+    question = "SELECT topic, count(*) AS n FROM messages GROUP BY topic ORDER BY topic"
+    found = [rmqtool("sql", path, question) for path in (store, packed)]
+    assert {DONE} == {done.code for done in found}
+    assert found[0].out == found[1].out != b""
 
 
 @pytest.mark.parametrize("how", ["option", "environment"])
