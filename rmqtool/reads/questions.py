@@ -14,7 +14,6 @@ from rmqtool.broker.names import CHECK_MAX_TIME_TOPIC, HALF_TOPICS, OP_TOPICS
 from rmqtool.errors import Trouble, UnreadablePath, UsageError
 from rmqtool.reads.fleet import FleetTask, tasks
 from rmqtool.reads.options import SourceOptions, TableName
-from rmqtool.reads.small_tables import SMALL, unread_of
 from rmqtool.reads.tasks import FilesTask, LogTask, UnreadTask
 from rmqtool.reads.views import OPERATIONS, VIEWS
 from rmqtool.store.address import place_of
@@ -111,8 +110,6 @@ class StoreFiles:
         for name in tables:
             if name == OPERATIONS:
                 continue
-            for error in self._of_small(TableName(name)):
-                found.setdefault(str(error), error)
             for any_task in tasks(replace(self._source, table=TableName(name), columns=None)):
                 task = any_task.task if isinstance(any_task, FleetTask) else any_task
                 if isinstance(task, UnreadTask):
@@ -129,11 +126,6 @@ class StoreFiles:
                         if store is None or not has_expired(store, one.path, error):
                             found.setdefault(str(error), error)
         return list(found.values())
-
-    def _of_small(self, name: TableName) -> Iterator[UnreadablePath]:
-        """Give what could not be read for a table that has no row for it."""
-        if name in SMALL and not SMALL[name].word and not self._source.is_fleet:
-            yield from unread_of(open_store(self._source.path, self._source.broker_conf))
 
     def _log_files(self) -> dict[str, None]:
         """Give the paths of the log that a running broker writes; none without one."""

@@ -221,7 +221,7 @@ def _small(options: SourceOptions, names: Sequence[str]) -> Iterator[pa.RecordBa
     store = store_of(options.path, options.broker_conf, None)
     schema = SCHEMAS[options.table]
     times = [one.name for one in schema if pa.types.is_timestamp(one.type)]
-    found = SMALL[options.table].rows(store)
+    found = SMALL[options.table].readable(store)
     while some := list(islice(found, ROWS_A_BATCH)):
         rows = [{**row, **{name: _micros(row.get(name)) for name in times}} for row in some]
         yield _batch(rows, schema, names)

@@ -5,10 +5,12 @@ What they hold is what `info`, `query --group` and `dump` say of a store.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from rmqtool.broker.names import SCHEDULE_TOPIC
-from rmqtool.errors import Trouble, UnreadablePath
+from rmqtool.errors import UnreadablePath
+from rmqtool.findings.registry_layout import FS_READ
 from rmqtool.formats.config_shapes import delay_offsets
 from rmqtool.info.overview import overview
 from rmqtool.info.overview_rows import table as section_table
@@ -17,6 +19,7 @@ from rmqtool.query.sources import Sources
 from rmqtool.queues.discovery import Queues
 from rmqtool.reads.options import TableName
 from rmqtool.rows import rows_of
+from rmqtool.scan.batch import Extent
 from rmqtool.store.config_sources import DELAY_OFFSETS as DELAY_FILE
 from rmqtool.table import Column, Table, Type
 from rmqtool.tables.pending import pending_chunks
@@ -32,6 +35,7 @@ if TYPE_CHECKING:
     from rmqtool.rows import Row
     from rmqtool.store.tree import Store
 
+DAMAGE: Final = ("extent", "code", "reason")  # columns of what could not be read
 DELAY_OFFSETS: Final = Table(
     "delay_offsets",
     "how far a delay level was delivered",
@@ -51,15 +55,36 @@ class SmallTable(NamedTuple):
     rows: Callable[[Store], Iterator[Row]]  # its rows; times are text, or ms
     word: str = ""  # of the view of `dump` that shows it; empty where none does
 
+    def readable(self, store: Store) -> Iterator[Row]:
+        """Give the rows; where something stops them, the last one says what."""
+        try:
+            yield from self.rows(store)
+        except UnreadablePath as error:
+            yield unread_row(error.path, error.reason)
+
+
+def _with_damage(table: Table) -> Table:
+    """Give a table with columns for what could not be read."""
+    return replace(table, columns=(*table.columns, *(PENDING_TIMERS[name] for name in DAMAGE)))
+
 
 def _section(name: str) -> SmallTable:
     table = section_table(name)
 
     def rows(store: Store) -> Iterator[Row]:
-        for _, found in overview(store, [name]):
-            yield from map(table.row, found)
+        for section, found in overview(store, [name, "problems"]):
+            if section == name:
+                yield from map(table.row, found)
+            else:
+                yield from (unread_row(one.path, one.reason) for one in found)
 
-    return SmallTable(table, rows)
+    return SmallTable(_with_damage(table), rows)
+
+
+def unread_row(path: str, reason: str) -> Row:
+    """Give the row that stands for what could not be read."""
+    values = (str(Extent.GAP), str(FS_READ), f"{path}: {reason}")
+    return dict(zip(DAMAGE, values, strict=True))
 
 
 def _pending(table: Table, word: str) -> SmallTable:
@@ -99,14 +124,6 @@ SMALL: Final = {
     TableName.QUEUES: _section("queues"),
     TableName.GROUPS: _section("groups"),
     TableName.CHECKPOINT: _section("checkpoint"),
-    TableName.CONSUMER_OFFSETS: SmallTable(GROUP_QUEUES, _group_rows),
-    TableName.DELAY_OFFSETS: SmallTable(DELAY_OFFSETS, _delay_rows),
+    TableName.CONSUMER_OFFSETS: SmallTable(_with_damage(GROUP_QUEUES), _group_rows),
+    TableName.DELAY_OFFSETS: SmallTable(_with_damage(DELAY_OFFSETS), _delay_rows),
 }
-
-
-def unread_of(store: Store) -> Iterator[UnreadablePath]:
-    """Give what could not be read for the tables of a store, which have no row for it."""
-    for _, found in overview(store, ["topics", "groups", "checkpoint", "problems"]):
-        for one in found:
-            if (reason := getattr(one, "reason", None)) is not None:
-                yield UnreadablePath(path=one.path, reason=reason, trouble=Trouble.TOLD)

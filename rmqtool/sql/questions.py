@@ -45,6 +45,7 @@ if TYPE_CHECKING:
     from rmqtool.reads.questions import ReadSoFar
 
 ROWS_A_CHUNK: Final = 1000
+STOPS_AGAIN: Final = 0.05  # seconds between two attempts to stop a question
 MEMORY: Final = 1 << 30  # bytes of rows in DuckDB; more goes to the disk
 DISK: Final = 16 << 30
 LOCKED: Final = {
@@ -223,13 +224,18 @@ class LocalQuestions:
 
     def _interruptible(self, work: Callable[[], Any]) -> Any:  # noqa: ANN401 - what DuckDB gives
         """Let DuckDB work in another thread: in this one it may not see a signal for minutes."""
-        future = self._worker.submit(work)
         try:
-            return future.result()
-        finally:
-            if not future.done():
-                self._database.interrupt()
-                wait([future])
+            return self._worker.submit(work).result()
+        except BaseException:
+            self._stop()
+            raise
+
+    def _stop(self) -> None:
+        """Stop what the other thread does, be it only about to begin: then once is not enough."""
+        rest = self._worker.submit(int)
+        while not rest.done():
+            self._database.interrupt()
+            wait([rest], STOPS_AGAIN)
 
     @contextmanager
     def _in_words(self) -> Iterator[None]:

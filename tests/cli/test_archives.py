@@ -134,6 +134,16 @@ def test_refused(store: Path, evidence: Evidence, words: list[str]) -> None:
     assert not (store.parent / "new").exists()
 
 
+def test_sql(store: Path) -> None:
+    """Questions are asked of an archive as of the store in it."""
+    packed = store.parent / "s.tar.gz"
+    as_tar_gz(store, packed)
+    question = "SELECT topic, count(*) AS n FROM messages GROUP BY topic ORDER BY topic"
+    found = [rmqtool("sql", path, question) for path in (store, packed)]
+    assert {DONE} == {done.code for done in found}
+    assert found[0].out == found[1].out != b""
+
+
 @pytest.mark.parametrize("how", ["option", "environment"])
 def test_limit(store: Path, how: str) -> None:
     """The limit of what is unpacked may be typed, or be in the environment."""

@@ -232,7 +232,7 @@ def _answer(questions: Questions, text: str, delivery: Delivery) -> int:
     damaged = questions.damaged(answer.tables) if read is None else read.damaged
     if damaged:
         rows = counted(damaged, "row")
-        delivery.note(f"{rows} of damage were read: see column code, or run validate")
+        delivery.note(f"damage in {rows}: see column code, or run validate")
     if unread or (read is not None and read.unread):
         return IN_PART
     if not answered.rows:
