@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from rmqtool.store.anchors import from_anchor
 from rmqtool.store.entry import listed
-from rmqtool.store.place import LISTED, OPEN_FLAGS, Place, count_read, pace
+from rmqtool.store.place import LISTED, OPEN_FLAGS, Place, count_read, note_medium, pace
 from rmqtool.store.segment import NAME_DIGITS, start_of
 
 if TYPE_CHECKING:
@@ -50,15 +50,18 @@ def lone_files(place: Place, length: int) -> Iterator[LoneFile]:
         return
     try:
         path, above = from_anchor(place.location)
-        opened = os.open(path, LISTED, dir_fd=above)
+        opened = os.open(path, LISTED | os.O_NOFOLLOW, dir_fd=above)
     except (OSError, ValueError):
         return
     try:
         for name in listed(opened, lambda found: found.name):
-            with suppress(OSError):
+            try:
                 found = _read(opened, name, length)
-                if found is not None:
-                    yield found
+            except OSError as error:
+                note_medium(f"{place.location}/{name}", error)
+                continue
+            if found is not None:
+                yield found
     finally:
         os.close(opened)
 

@@ -422,6 +422,13 @@ def _refused(path: str, error: OSError | ValueError, where: str = "") -> Unreada
     return UnreadablePath(path=path, reason=where + reason, trouble=Trouble.of(error))
 
 
+def note_medium(path: str, error: OSError) -> None:
+    """Tell of a disk that refused, where what was asked for is asked for again in another way."""
+    refused = _refused(path, error)
+    if refused.trouble is Trouble.MEDIUM:
+        note_refused(refused)
+
+
 # How many bytes of files are read: what a question takes from a disk or a bucket.
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 from pathlib import Path
 from typing import Final
@@ -12,6 +13,7 @@ import pytest
 from rmqtool.check.inspection import Inspection
 from rmqtool.queues.discovery import Queues
 from rmqtool.queues.short import NO_QUEUES, ShortQueues, short_queues
+from rmqtool.store.refused import refused_reads
 from rmqtool.store.tree import open_store
 from tests.bench.store_builder import Builder, Spec
 from tests.damage import DAMAGES, NotApplicable
@@ -121,3 +123,24 @@ def test_odd_ones_are_left(kind: str, tmp_path: Path) -> None:
             else:
                 file.mkdir()
         assert path not in short_queues(queues.files.family).rows
+
+
+def test_a_disk_that_refuses_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A bad sector is named, though who looks at the queue afterwards may be luckier."""
+    store = open_store(str(fixture_store(TRAFFIC, tmp_path)))
+    plain, failed = os.pread, list[int]()
+
+    def refusing(handle: int, length: int, position: int) -> bytes:
+        if not failed:
+            failed.append(position)
+            raise OSError(errno.EIO, os.strerror(errno.EIO))
+        return plain(handle, length, position)
+
+    with Queues(store) as queues:
+        family = queues.files.family
+        whole = len(short_queues(family))
+        monkeypatch.setattr(os, "pread", refusing)
+        with refused_reads() as told:
+            assert len(short_queues(family)) == whole - 1
+    (path,) = told
+    assert "/consumequeue/" in path
