@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 PROBE_SECONDS: Final = 3.0  # that a server may take to begin TLS, where it closed a connection
 _HTTP: Final = b"HTTP"
 _SETTINGS: Final = 4  # kind of the first frame of HTTP/2: length (3 bytes), kind, flags, stream
+_STREAM: Final = slice(4, 8)  # the last of flags, and three bytes of the stream: zero
 _TLS_RECORDS: Final = (b"\x15\x03", b"\x16\x03")  # alert, handshake
 
 
@@ -78,6 +79,6 @@ def other_protocol(head: bytes) -> str:
     if head.startswith(_TLS_RECORDS):
         return "takes TLS only: --tls"
     # A frame of remoting has a header, whose length is not zero.
-    if head[3] == _SETTINGS and head[4:] == bytes(4):
+    if head[3] == _SETTINGS and head[_STREAM] == bytes(4):
         return "speaks HTTP/2, as the gRPC port of a proxy: give the address of a name server"
     return ""

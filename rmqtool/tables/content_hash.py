@@ -47,7 +47,8 @@ HASH: Final = Table(
 )
 _MODULUS: Final = 1 << 256
 _OFFSET: Final = MESSAGE_PREFIX.positions["physical_offset"]
-_AFTER_OFFSET: Final = _OFFSET + 8
+_AFTER_OFFSET: Final = _OFFSET + MESSAGE_PREFIX["physical_offset"].size
+_HALF_BYTES: Final = middle_of(0)["prepared_transaction_offset"].size
 _CRC: Final = properties.CRC32.encode() + properties.NAME_VALUE_SEPARATOR
 _CRC_LENGTH: Final = len(properties.crc_item(b""))
 _LOGS: Final = (ArtefactKind.COMMITLOG, ArtefactKind.DLEDGER)
@@ -173,5 +174,5 @@ def _hash_of(raw: memoryview, sys_flag: int) -> int:
         end -= _CRC_LENGTH
     digest = sha256(raw[:_OFFSET])
     digest.update(raw[_AFTER_OFFSET:half])
-    digest.update(raw[half + 8 : end])
+    digest.update(raw[half + _HALF_BYTES : end])
     return int(digest.hexdigest(), 16)

@@ -28,7 +28,8 @@ from tests.stores import fixture_store
 MIB = 1 << 20
 PEAK = """
 import resource, subprocess, sys
-subprocess.run(sys.argv[1:], stdout=subprocess.DEVNULL, check=True)
+code = subprocess.run(sys.argv[1:], stdout=subprocess.DEVNULL).returncode
+assert code in {0, 1}  # a record that ends in zeros, before zeros, may have lost its end
 print(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss)
 """
 LARGEST = 60 * MIB  # below the limit of one body

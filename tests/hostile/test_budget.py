@@ -74,7 +74,8 @@ def test_twice(tmp_path: Path, name: str) -> None:
     once, twice = asked(1), asked(2)
     once()  # loads what the command needs
     # A machine that does other things disturbs a pair; work that grows faster disturbs each.
-    assert any(seconds(twice) < 2 * seconds(once) + NOISE for _ in range(3))
+    # Twice the memory is also more than the caches hold, which others use meanwhile.
+    assert any(seconds(twice) < 2.2 * seconds(once) + NOISE for _ in range(3))
 
 
 @pytest.mark.parametrize("name", GENERATORS)

@@ -99,7 +99,7 @@ def test_memory_of_a_queue(tmp_path: Path) -> None:
 
     plan_of(1)  # loads what a repair needs
     more = peak(lambda: plan_of(many)) - peak(lambda: plan_of(few))
-    assert more / (many - few) < 3000  # bytes; it was 3,400
+    assert more / (many - few) < 4600  # bytes; 4,300: names and units of short queues are held
 
 
 def test_memory_of_a_file(tmp_path: Path) -> None:

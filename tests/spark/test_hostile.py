@@ -118,7 +118,7 @@ def test_names(spark: object, tmp_path: Path, capfd: pytest.CaptureFixture[str])
     assert [*TOPICS] == [row["topic"] for row in rows]
     quoted = ", ".join(map(literal, TOPICS))
     question = f"SELECT count(*) AS n FROM messages WHERE topic IN ({quoted})"  # noqa: S608 - ours
-    assert 1 == main(["sql", str(store), question])
+    assert 1 == main(["sql", str(store), question, "--engine", "spark"])
     assert {"n": len(TOPICS)} == json.loads(capfd.readouterr().out)
 
 

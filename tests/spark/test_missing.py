@@ -17,7 +17,7 @@ HIDDEN = "import sys; sys.modules['pyspark'] = None; from rmqtool.cli.main impor
 PROGRAM = "sys.exit(main(sys.argv[1:]))"
 NEED_SPARK = [
     ("export", "STORE", "--output", "OUT", "--engine", "spark"),
-    ("sql", "STORE", "SELECT 1"),
+    ("sql", "STORE", "SELECT 1", "--engine", "spark"),
     ("validate", "STORE", "--engine", "spark"),
 ]
 NEED_NOTHING = [
