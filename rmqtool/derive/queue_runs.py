@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
+from rmqtool.formats.batch_queue import BATCH_CQ_UNIT
 from rmqtool.formats.consume_queue import first_offset, last_offset
 
 if TYPE_CHECKING:
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
 
+BASE_OFFSET: Final = BATCH_CQ_UNIT["msg_base_offset"]
 _HERE: Final = (-1, -1)  # in the place of the ends of a run whose units are not left out
 
 
@@ -68,7 +70,7 @@ class QueueRun:
         return self.ends[1] if self.ends else last_offset(self.units)
 
     def parts(self, is_kept: npt.NDArray[np.bool_]) -> Iterator[QueueRun]:
-        """Yield what is left of it without some units, none of which are left out.
+        """Yield what is left of it without some units, all of which are here.
 
         Args:
             is_kept: bool, shape (count,).
@@ -77,10 +79,12 @@ class QueueRun:
         rows = np.flatnonzero(is_kept)
         for group in np.split(rows, np.flatnonzero(np.diff(rows) != 1) + 1) if rows.size else ():
             first, end = int(group[0]), int(group[-1]) + 1
+            units = self.units[first * size : end * size]
+            is_batch = self.kind is QueueKind.BATCH_QUEUE  # whose units have numbers of their own
             yield replace(
                 self,
-                queue_offset=self.queue_offset + first,
-                units=self.units[first * size : end * size],
+                queue_offset=BASE_OFFSET.of(units) if is_batch else self.queue_offset + first,
+                units=units,
                 count=end - first,
                 times=self.times[first:end],
             )

@@ -33,8 +33,8 @@ if TYPE_CHECKING:
     from rmqtool.findings.finding import Finding
     from rmqtool.store.segment import Segment
 
-# At a light queue's number that cannot be parsed, dispatch ends: whoever has such queues loses all.
 LOST: Final = frozenset({Extent.GAP, Extent.UNUSED})  # what may have taken the end of a record
+# At a light queue's number that cannot be parsed, dispatch ends: whoever has such queues loses all.
 RULES: Final = DispatchRules(Rules(COMMONEST), multi_dispatch=True)
 
 
@@ -71,6 +71,19 @@ def judged_records(batch: Batch) -> Batch:
     return batch
 
 
+def ends_in_zero(batch: Batch) -> bool:
+    """Tell whether the last record of a batch ends in a zero, as none does that is whole.
+
+    Properties are text. A sector that was zeroed takes the end of the record in front of it, which
+    no checksum covers. A bridge ends in the length of the properties that it lacks.
+    """
+    last, value = batch.count - 1, batch.matrix.item
+    if value(row.BODY_START, last) < 0 or is_bridge(batch, last):
+        return False  # not read whole
+    end = value(row.RECORD_START, last) + value(row.SIZE, last)
+    return bool(batch.window.item(end - 1) == 0)
+
+
 class _PartJudge:
     """Judges the batches of one scan."""
 
@@ -105,12 +118,11 @@ class _PartJudge:
     def _mark_torn(self, batch: Batch) -> None:
         """Mark a last record whose end is lost, with what follows: no checksum covers it."""
         last, value = batch.count - 1, batch.matrix.item
-        # A bridge ends in the length of properties that it lacks.
         if not batch.has_texts or value(row.BODY_START, last) < 0 or is_bridge(batch, last):
-            return  # not read whole; a bridge ends in the length of properties that it lacks
+            return  # not read whole, or without properties
         end = value(row.RECORD_START, last) + value(row.SIZE, last)
         start = value(row.PROPERTIES_START, last)
-        is_zero = batch.window.item(end - 1) == 0  # properties are text
+        is_zero = ends_in_zero(batch)
         if is_zero or (start >= 0 and are_torn(batch.window[start:end].tobytes())):
             following = _after(batch)
             # At the end of a log without damage, properties may be as odd as a client makes them.

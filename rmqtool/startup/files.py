@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, Self
 
-from rmqtool.store.used import without_zeros
+from rmqtool.store.used import lone_extent, without_zeros
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -53,12 +53,10 @@ class HeldFile:
         Raises:
             UnreadablePath: the disk refused.
         """
-        begin = file.next_data(0)
-        if begin is None:
-            return cls(0, b"", file.size)
-        end = file.next_hole(begin)
-        if end - begin > _MOST_HELD or (end < file.size and file.next_data(end) is not None):
+        extent = lone_extent(file)
+        if extent is None or extent[1] - extent[0] > _MOST_HELD:
             return None
+        begin, end = extent
         return cls(begin, without_zeros(file.read_at(begin, end - begin)), file.size)
 
     def __len__(self) -> int:

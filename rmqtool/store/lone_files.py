@@ -8,14 +8,15 @@ from __future__ import annotations
 
 import os
 import stat
-from contextlib import suppress
 from itertools import islice
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from rmqtool.errors import UnreadablePath
 from rmqtool.store.anchors import from_anchor
 from rmqtool.store.entry import listed
-from rmqtool.store.place import LISTED, OPEN_FLAGS, Place, count_read, note_medium, pace
+from rmqtool.store.place import LISTED, OPEN_FLAGS, OpenFile, Place, note_medium
 from rmqtool.store.segment import NAME_DIGITS, start_of
+from rmqtool.store.used import lone_extent
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -54,9 +55,11 @@ def lone_files(place: Place, length: int) -> Iterator[LoneFile]:
     except (OSError, ValueError):
         return
     try:
-        for name in listed(opened, lambda found: found.name):
+        for name in _names(place, opened):
             try:
-                found = _read(opened, name, length)
+                found = _read(place, opened, name, length)
+            except UnreadablePath:
+                continue  # whoever reads a file that the disk refuses notes it
             except OSError as error:
                 note_medium(f"{place.location}/{name}", error)
                 continue
@@ -66,7 +69,15 @@ def lone_files(place: Place, length: int) -> Iterator[LoneFile]:
         os.close(opened)
 
 
-def _read(above: int, name: str, length: int) -> LoneFile | None:
+def _names(place: Place, opened: int) -> list[str]:
+    try:
+        return listed(opened, lambda found: found.name)
+    except OSError as error:
+        note_medium(place.location, error)
+        return []
+
+
+def _read(place: Place, above: int, name: str, length: int) -> LoneFile | None:
     directory = os.open(name, LISTED | os.O_NOFOLLOW, dir_fd=above)
     try:
         with os.scandir(directory) as entries:
@@ -76,41 +87,20 @@ def _read(above: int, name: str, length: int) -> LoneFile | None:
             return None
         if not stat.S_ISREG(first.stat(follow_symlinks=False).st_mode):
             return None
-        file = os.open(first.name, OPEN_FLAGS, dir_fd=directory)
+        handle = os.open(first.name, OPEN_FLAGS, dir_fd=directory)
     except ValueError:  # an empty directory
         return None
     finally:
         os.close(directory)
-    try:
-        facts = os.fstat(file)
+    facts = os.fstat(handle)
+    with OpenFile(place.child(name).child(first.name), handle, facts.st_size) as file:
         if not stat.S_ISREG(facts.st_mode) or facts.st_size != length:
             return None
-        extent = _extent(file, length)
-        if extent is None:
+        extent = lone_extent(file)
+        if extent is None or extent[1] - extent[0] > MOST_DATA:
             return None
         begin, end = extent
-        data = os.pread(file, end - begin, begin)
-        count_read(len(data))
-        if data and (slow := pace()) is not None:
-            slow.took(file, begin, len(data))
-        whole = len(data) == end - begin
-        whose = (facts.st_mode, facts.st_uid, facts.st_gid)
-        return LoneFile(name, first.name, start, begin, data, *whose) if whole else None
-    finally:
-        os.close(file)
-
-
-def _extent(file: int, length: int) -> tuple[int, int] | None:
-    """Give where the only data of a sparse file begin and end; None where there are more."""
-    try:
-        begin = os.lseek(file, 0, os.SEEK_DATA)
-    except OSError:
-        return 0, 0
-    end = os.lseek(file, begin, os.SEEK_HOLE)
-    if end - begin > MOST_DATA:
-        return None
-    if end < length:
-        with suppress(OSError):
-            os.lseek(file, end, os.SEEK_DATA)
-            return None
-    return begin, end
+        data = file.read_at(begin, end - begin)
+    whose = (facts.st_mode, facts.st_uid, facts.st_gid)
+    is_whole = len(data) == end - begin
+    return LoneFile(name, first.name, start, begin, data, *whose) if is_whole else None

@@ -53,6 +53,15 @@ def without_zeros(raw: bytes) -> bytes:
     return raw.rstrip(b"\0")
 
 
+def lone_extent(file: OpenFile) -> tuple[int, int] | None:
+    """Give where the only data of a sparse file begin and end; None where there are more."""
+    begin = file.next_data(0)
+    if begin is None:
+        return 0, 0
+    end = file.next_hole(begin)
+    return None if end < file.size and file.next_data(end) is not None else (begin, end)
+
+
 def _end_of_data(file: OpenFile) -> int:
     """Give where the last hole of a sparse file begins; its size where it has none."""
     hole = file.next_hole(0)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
@@ -13,6 +14,8 @@ import pytest
 from rmqtool.check.inspection import Inspection
 from rmqtool.queues.discovery import Queues
 from rmqtool.queues.short import NO_QUEUES, ShortQueues, short_queues
+from rmqtool.store import lone_files
+from rmqtool.store.entry import listed
 from rmqtool.store.refused import refused_reads
 from rmqtool.store.tree import open_store
 from tests.bench.store_builder import Builder, Spec
@@ -144,3 +147,23 @@ def test_a_disk_that_refuses_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyP
             assert len(short_queues(family)) == whole - 1
     (path,) = told
     assert "/consumequeue/" in path
+
+
+def test_a_directory_that_the_disk_refuses(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A topic that cannot be listed is told of, and the queues of all others are read."""
+    store = open_store(str(fixture_store(TRAFFIC, tmp_path)))
+    plain, failed = listed, list[int]()
+
+    def refusing(directory: int, seen: Callable[[os.DirEntry[str]], str]) -> list[str]:
+        if not failed:
+            failed.append(directory)
+            raise OSError(errno.EIO, os.strerror(errno.EIO))
+        return plain(directory, seen)
+
+    with Queues(store) as queues:
+        family = queues.files.family
+        whole = len(short_queues(family))
+        monkeypatch.setattr(lone_files, "listed", refusing)
+        with refused_reads() as told:
+            assert 0 < len(short_queues(family)) < whole
+    assert len(told) == 1

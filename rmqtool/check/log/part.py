@@ -14,9 +14,9 @@ from rmqtool.check.log.traffic import LogTraffic
 from rmqtool.derive.runs import Stretch
 from rmqtool.errors import UnreadablePath
 from rmqtool.findings.registry_commitlog import CL_STALE, CL_TAIL
-from rmqtool.judge.bridge import is_bridge
 from rmqtool.judge.dledger import DLedgerEntryJudge
 from rmqtool.judge.message import RecordJudge, RecordOptions
+from rmqtool.judge.reading import ends_in_zero
 from rmqtool.scan import columns as row
 from rmqtool.scan.batch import Extent
 from rmqtool.scan.message import scan
@@ -156,18 +156,11 @@ class _Inspector:
         return True
 
     def _torn(self, batch: Batch) -> int | None:
-        """Give the position of the last record if it ends in a zero, as none does that is whole.
-
-        Properties are text. A sector that was zeroed takes the end of the record in front of it,
-        which no checksum covers.
-        """
-        last, value = batch.count - 1, batch.matrix.item
-        if value(row.BODY_START, last) < 0 or is_bridge(batch, last):
-            return None  # not read whole; a bridge ends in the length of the properties it has not
-        end = value(row.RECORD_START, last) + value(row.SIZE, last)
-        if batch.window.item(end - 1) == 0:
-            return value(row.POSITION, last) - self.part.segment.entry_header
-        return None
+        """Give the position of the last record if it may have lost its end."""
+        if not ends_in_zero(batch):
+            return None
+        position = batch.matrix.item(row.POSITION, batch.count - 1)
+        return position - self.part.segment.entry_header
 
     def _stretch(self, batch: Batch) -> Iterator[Stretch]:
         """Give what is no record, with the torn record in front of it."""

@@ -45,6 +45,9 @@ class Hash(Command):
 
     def run(self) -> int:
         """Hash; 1 where something is damaged or there is no record, 3 where it is unreadable."""
+        import shlex
+
+        from rmqtool.plural import counted
         from rmqtool.ranges import size
         from rmqtool.render.progress import progress
         from rmqtool.store.artefact import ArtefactKind
@@ -64,6 +67,10 @@ class Hash(Command):
             say(str(error))
         if found.unread:
             return IN_PART if found.records else NOT_DONE
+        if found.gaps:
+            gaps = counted(found.gaps, "gap")
+            more = shlex.join(["rmqtool", "validate", self.store or "."])
+            self.delivery.note(f"{gaps}: the hash of a sound replica is another one; see {more}")
         if found.begin is not None and begin is None and end is None:
             same = f"--from {found.begin} --until {found.end}"
             self.delivery.note(f"compare a longer log with: rmqtool hash OTHER {same}")

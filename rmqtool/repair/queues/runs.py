@@ -59,9 +59,7 @@ def mended(
         if kept.all() and not own.any():
             yield run
             continue
-        rows = np.flatnonzero(kept)
-        for group in np.split(rows, np.flatnonzero(np.diff(rows) != 1) + 1) if rows.size else ():
-            yield _part(run, units[group[0] : group[-1] + 1], int(group[0]))
+        yield from replace(run, units=memoryview(units.tobytes())).parts(kept)
 
 
 def in_order(runs: Iterable[QueueRun], queues: set[tuple[bytes, int]]) -> Iterator[QueueRun]:
@@ -98,11 +96,3 @@ def _lies_at(units: npt.NDArray[np.void], row: int, physical_offset: int) -> boo
     return all(one < physical_offset for one in before) and all(
         one > physical_offset for one in behind
     )
-
-
-def _part(run: QueueRun, units: npt.NDArray[np.void], first: int) -> QueueRun:
-    queue_offset = run.queue_offset + first
-    if run.kind is QueueKind.BATCH_QUEUE:
-        queue_offset = int(units["msg_base_offset"][0])
-    packed = memoryview(units.tobytes())
-    return replace(run, queue_offset=queue_offset, units=packed, count=len(units))
