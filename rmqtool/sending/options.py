@@ -10,6 +10,9 @@ from rmqtool.broker import names
 from rmqtool.errors import UsageError
 
 LEDGER: Final = ".sent"  # what the ledger's name has beyond that of the file
+# Messages without an answer: this many keep a broker busy that answers within milliseconds, and may
+# be sent twice when the process is killed. More gain nothing (`bench_send`).
+WINDOW: Final = 64
 _PORTS: Final = range(1, 1 << 16)
 
 
@@ -46,6 +49,7 @@ class SendOptions:
     held: bool = False  # half messages and timer copies, too
     system_topics: bool = False  # messages of brokers' own topics, too
     rate: int | None = None  # messages a second, at most; None is as fast as brokers answer
+    window: int = WINDOW  # messages on their way at once, at most
     ledger: str | None = None  # path; None is beside the file
     delays: Delays = Delays.DROP  # of messages that waited
     timeout: float = 10.0  # seconds that a connection or an answer may take

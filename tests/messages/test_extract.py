@@ -113,13 +113,24 @@ def is_copy(record: Record, fixture: Fixture) -> bool:
     )
 
 
+def is_delivered(record: Record, fixture: Fixture) -> bool:
+    """Say whether a delayed message is in its own topic, whatever delayOffset.json says."""
+    texts = record.properties
+    return any(
+        other.physical_offset > record.physical_offset
+        and other.topic == texts["REAL_TOPIC"]
+        and other.properties.get("UNIQ_KEY") == texts["UNIQ_KEY"]
+        for other in fixture.records
+    )
+
+
 @pytest.mark.parametrize("name", PLAIN)
 def test_whole_store(name: str, tmp_path: Path, evidence: Evidence) -> None:
     """Each message once, with what the plain reader finds in its record, body inflated."""
     fixture = fixture_of(name, tmp_path)
     evidence.keep(fixture.store)
     done, raw = extract(fixture.store)
-    waiting = {one.physical_offset for one in waits(fixture)}
+    waiting = {one.physical_offset for one in waits(fixture) if not is_delivered(one, fixture)}
     all_sent = [one for one in fixture.records if is_sent(one) or one.physical_offset in waiting]
     expected = [one for one in all_sent if not is_copy(one, fixture)]
     assert done.retried_copies == len(all_sent) - len(expected)
@@ -186,7 +197,10 @@ def test_held(tmp_path: Path) -> None:
 
 
 def test_delayed(tmp_path: Path) -> None:
-    """What a broker has still to deliver is of the topic that it will be delivered to."""
+    """What a broker has still to deliver is of the topic that it will be delivered to.
+
+    What it has delivered is known by the message in its topic, where no file tells it.
+    """
     fixture = fixture_of(TRAFFIC, tmp_path)
     (fixture.store / "config" / "delayOffset.json").unlink()
     (fixture.store / "config" / "delayOffset.json.bak").unlink(missing_ok=True)
@@ -196,11 +210,16 @@ def test_delayed(tmp_path: Path) -> None:
     expected = [
         one.physical_offset
         for one in fixture.records
-        if one.topic == topic or (one.topic == DELAY and one.properties["REAL_TOPIC"] == topic)
+        if one.topic == topic
+        or (
+            one.topic == DELAY
+            and one.properties["REAL_TOPIC"] == topic
+            and not is_delivered(one, fixture)
+        )
     ]
     assert expected == [one["physical_offset"] for one in lines(raw)]
     assert {topic} == {one["topic"] for one in lines(raw)}
-    assert 0 == done.delivered_copies
+    assert 5 == done.delivered_copies
 
 
 @pytest.mark.parametrize(
@@ -466,8 +485,11 @@ def test_bad_input(
 
 
 def test_what_is_not_asked_for_is_not_loaded(tmp_path: Path) -> None:
-    """An extract of all messages waits for nothing that looks into queues or other stores."""
-    store = fixture_of(TRAFFIC, tmp_path).store
+    """An extract of all messages waits for nothing that looks into queues or other stores.
+
+    Where no delayed or popped message may be there twice, it does not ask the index either.
+    """
+    store = fixture_of("rocketmq-5.3.3-lmq", tmp_path).store
     program = (
         "import sys; from rmqtool.cli.main import main; code = main(sys.argv[1:]);"
         "print('loaded', code, *sys.modules, file=sys.stderr)"

@@ -7,7 +7,9 @@ import json
 import os
 import time
 from collections import Counter
+from collections.abc import Mapping
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -15,11 +17,10 @@ import pytest
 
 from rmqtool.messages.extract import ExtractRun
 from rmqtool.messages.options import ExtractOptions
-from rmqtool.sending.options import Delays, SendOptions, addresses
+from rmqtool.sending.options import WINDOW, Delays, SendOptions, addresses
 from rmqtool.sending.outgoing import OLD_ID
 from rmqtool.sending.report import SendResult
 from rmqtool.sending.sending import SendRun
-from rmqtool.tables.selection import Selection
 from tests.broker.broker import Broker, running_broker
 from tests.broker.consumer import PullConsumer, PushConsumer
 from tests.broker.jars import missing_tools
@@ -33,18 +34,13 @@ pytestmark = [
     pytest.mark.skipif(bool(missing_tools() and not os.environ.get("CI")), reason="needs Java"),
 ]
 ORDERS: Final = "traffic-orders"
-RETRIED: Final = "traffic-retry"
-TOPICS: Final = {ORDERS: 4, RETRIED: 2, "traffic-transaction": 3, "traffic-delay": 1}
-OF_THE_BROKER: Final = {"CLUSTER", "MSG_REGION", "TRACE_ON", "MIN_OFFSET", "MAX_OFFSET"}
-OF_THE_CLIENT: Final = {"KEYS", "TAGS", "UNIQ_KEY", "WAIT"}
-
-
-def extracted(store: Path, name: str, *topics: str) -> Path:
-    """Extract topics."""
-    file = store.parent / name
-    some = Selection(topics=topics, queue_offsets=(0, 40))
-    ExtractRun(ExtractOptions((str(store),), str(file), selection=some)).run()
-    return file
+KINDS: Final = ("traffic", "lmq")
+KINDS_OF_FIVE: Final = ("timer", "batch-queue")
+OF_THE_BROKER: Final = {
+    *("CLUSTER", "MSG_REGION", "TRACE_ON", "MIN_OFFSET", "MAX_OFFSET", "INNER_MULTI_QUEUE_OFFSET"),
+    "INNER_MULTI_DISPATCH",
+}
+OF_THE_CLIENT: Final = {"KEYS", "TAGS", "UNIQ_KEY", "WAIT", "__LITE_TOPIC"}
 
 
 def sent(broker: Broker, file: Path, **more: Any) -> SendResult:  # noqa: ANN401 - as they are
@@ -56,20 +52,22 @@ def sent(broker: Broker, file: Path, **more: Any) -> SendResult:  # noqa: ANN401
 
 
 def truth(name: str) -> dict[str, dict[str, Any]]:
-    """Give what producers sent, by unique key."""
+    """Give what producers sent, by its content, which no two messages share."""
     lines = (fixture_directory(name) / "sent.jsonl").read_text(encoding="utf-8").splitlines()
-    return {one["unique_key"]: one for one in map(json.loads, lines) if one["unique_key"]}
+    found = {repr(as_sent(origin)): origin for origin in map(json.loads, lines)}
+    assert len(lines) == len(found)
+    return found
 
 
-def delivered(broker: Broker) -> list[Received]:
-    """Give every message that a consumer gets."""
+def delivered(broker: Broker, topics: Mapping[str, int]) -> list[Received]:
+    """Give every message of some topics that a consumer gets; topics have so many queues."""
     broker.wait_dispatched()
     with PullConsumer(broker, "sent") as consumer:
         return [
-            one
-            for topic, queues in TOPICS.items()
+            message
+            for topic, queues in topics.items()
             for queue_id in range(queues)
-            for one in consumer.read(topic, queue_id)
+            for message in consumer.read(topic, queue_id)
         ]
 
 
@@ -77,14 +75,14 @@ def as_sent(one: dict[str, Any]) -> tuple[Any, ...]:
     """Give what a producer sent."""
     own = {n: v for n, v in one["user_properties"].items() if v}
     body = base64.b64decode(one["body_b64"])
-    return one["topic"], body, one["tags"], [*one["keys"]], one["flag"], own
+    return one["topic"], body, one["tags"], [*one["keys"]], one["flag"], sorted(own.items())
 
 
 def as_got(one: Received) -> tuple[Any, ...]:
     """Give the same of what a consumer got."""
     own = one.properties.keys() - OF_THE_BROKER - OF_THE_CLIENT - {OLD_ID}
     properties = {name: one.properties[name] for name in own}
-    return one.topic, one.body, one.tags, [*one.keys], one.flag, properties
+    return one.topic, one.body, one.tags, [*one.keys], one.flag, sorted(properties.items())
 
 
 @pytest.mark.parametrize("version", ["4.9.3", "5.5.0"])
@@ -157,34 +155,63 @@ def test_to_group(version: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "version", ["4.9.3", pytest.param("5.3.3", marks=pytest.mark.all_variants), "5.5.0"]
 )
-def test_delivers(version: str, tmp_path: Path) -> None:
-    """Of JSON lines and of records; killed in the middle, nothing is missing, and twice is said."""
-    name = f"rocketmq-{version}-traffic"
-    store = fixture_store(name, tmp_path)
-    lines = extracted(store, "orders.jsonl", ORDERS)
-    others = extracted(store, "others.rmq", *(TOPICS.keys() - {ORDERS}), "%RETRY%traffic-failing")
-    known = [json.loads(one) for one in lines.read_bytes().splitlines()]
-    with running_broker(version, tmp_path / "home", SETTINGS) as broker:
-        for topic, queues in TOPICS.items():
-            broker.create_topic(topic, queues)
-        assert faults.killed_at(len(known) // 2, lambda: sent(broker, lines))
-        again = sent(broker, lines)
-        assert again.sent_before.total()
-        total = again.sent.total() + again.sent_before.total()
-        assert len(known) == total
-        rest = sent(broker, others)
-        found = delivered(broker)
-        counts = Counter(one.properties[OLD_ID] for one in found)
-        twice = {known[number - 1]["message_id"] for number in again.twice}
-        assert {one for one, count in counts.items() if count > 1} <= twice
-        assert {one["message_id"] for one in known} <= counts.keys()
-        assert total + rest.sent.total() == len(counts)
-        producers = truth(name)
-        for one in found:
-            assert as_sent(producers[one.properties["UNIQ_KEY"]]) == as_got(one)
-        orders = [one for one in found if one.topic == ORDERS]
-        assert {one["message_id"]: one["queue_id"] for one in known} == {
-            one.properties[OLD_ID]: one.queue_id for one in orders
-        }
-        assert_found_every_way(broker, ORDERS, orders)
+def test_all_kinds(version: str, tmp_path: Path) -> None:
+    """All kinds of messages arrive as they were sent, in the order of their queues.
+
+    Plain, delayed, batched, compressed, transactional, retried, light ones, those of timers and of
+    batch queues; of JSON lines and of records. Killed in the middle, nothing is missing, and what
+    came twice is named.
+    """
+    stores = [f"rocketmq-{version}-{what}" for what in (*KINDS, *KINDS_OF_FIVE)]
+    stores = stores[: len(KINDS)] if version == "4.9.3" else stores
+    settings = {**SETTINGS, "enableLmq": True, "enableMultiDispatch": True}
+    with running_broker(version, tmp_path / "home", settings) as broker:
+        for number, name in enumerate(stores):
+            (tmp_path / name).mkdir()
+            file = tmp_path / name / ("f.jsonl" if number % 2 else "f.rmq")
+            options = ExtractOptions((str(fixture_store(name, tmp_path / name)),), str(file))
+            ExtractRun(options).run()
+            content = SendRun(SendOptions(str(file), dry_run=True)).check()
+            for topic, queues in content.queues.items():
+                broker.create_topic(topic, queues)
+            assert faults.killed_at(content.total // 2, partial(sent, broker, file, skip_bad=True))
+            again = sent(broker, file, skip_bad=True)
+            assert all("no broker takes the topic" in bad.reason for bad in content.bad)
+            assert again.sent_before.total()
+            assert content.total == again.sent.total() + again.sent_before.total()
+            assert len(again.twice) <= WINDOW
+            came = delivered(broker, content.queues)
+            assert_as_sent(name, came, content.total, len(again.twice))
+            if name.endswith("traffic"):
+                orders = [message for message in came if message.topic == ORDERS]
+                assert_found_every_way(broker, ORDERS, orders)
+            if name.endswith("lmq"):
+                assert_light(broker, came)
         broker.crash()
+
+
+def assert_as_sent(name: str, came: list[Received], total: int, unsure: int) -> None:
+    """Assert that all messages of a store came as their producers sent them, in their order."""
+    producers = truth(name)
+    counts = Counter(repr(as_got(message)) for message in came)
+    assert counts.keys() <= producers.keys()
+    assert total == len(counts)
+    assert counts.total() - total <= unsure
+    queues: dict[tuple[str, int], list[int]] = {}
+    for message in came:
+        origin = producers[repr(as_got(message))]
+        if origin["kind"] in {"normal", "lmq"}:  # others came to their queues by ways of brokers
+            assert origin["queue_id"] == message.queue_id
+            place = message.topic, message.queue_id
+            queues.setdefault(place, []).append(origin["queue_offset"])
+    for offsets in queues.values():
+        assert sorted(offsets) == offsets
+
+
+def assert_light(broker: Broker, came: list[Received]) -> None:
+    """Assert that each message is in the light queues that it names."""
+    named = [message.properties.get("INNER_MULTI_DISPATCH", "") for message in came]
+    expected = Counter(name for text in named if text for name in text.split(","))
+    assert expected
+    for name, count in expected.items():
+        assert count == broker.store.getMaxOffsetInQueue(name, 0), name
