@@ -11,13 +11,13 @@ KeyBuilder#buildPopRetryTopic, DeliverDelayedMessageTimerTask, 4.9.3 to 5.5.0.
 
 from __future__ import annotations
 
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from typing import TYPE_CHECKING, Final, Self, TypeAlias
 
 import numpy as np
 
 from rmqtool.broker import names
-from rmqtool.errors import DecodeError
+from rmqtool.errors import DecodeError, UnreadablePath
 from rmqtool.formats import java, properties
 from rmqtool.formats.message import decode
 from rmqtool.formats.message_id import OffsetMessageId, recognise
@@ -32,7 +32,8 @@ if TYPE_CHECKING:
 
     from rmqtool.formats.message import Message
     from rmqtool.messages.wanted import Wanted
-    from rmqtool.query.index import KeyIndex
+    from rmqtool.query.log import LogRange
+    from rmqtool.query.lookup import Lookup
     from rmqtool.scan.batch import Batch
     from rmqtool.store.tree import Store
     from rmqtool.tables.selection import Range
@@ -42,6 +43,9 @@ if TYPE_CHECKING:
 
 # Entries of the index that one batch may cost: of chains that somebody made long.
 MOST_WALKED: Final = 1_000_000
+# Bytes of the log that the index does not cover, and that are searched for each copy: a broker that
+# stops has not yet dispatched its last records.
+MOST_SEARCHED: Final = 4 << 20
 _RETRIED: Final = (names.RETRY_PREFIX, names.DLQ_PREFIX)
 
 
@@ -111,7 +115,8 @@ class _Records:
     def __init__(self, store: Store) -> None:
         self._store = store
         self._walked = 0  # entries of the index
-        self._index: KeyIndex | None = None
+        self._lookup: Lookup | None = None
+        self._uncovered: list[LogRange] = []  # by the index, where that is little
         self._keep = ExitStack()
 
     def __enter__(self) -> Self:
@@ -145,20 +150,35 @@ class _Records:
                     yield record
 
     def by_key(self, topic: str, texts: Mapping[str, str]) -> Iterator[Message]:
-        """Yield records that the index has for a topic and the unique key of a message."""
+        """Yield undamaged records of a topic that have the unique key of a message."""
         unique_key = texts.get(properties.UNIQ_KEY)
-        if not unique_key or not topic or self._walked > MOST_WALKED:
-            return
-        if self._index is None:
-            from rmqtool.query.index import KeyIndex  # few extracts need it
+        if unique_key and topic and self._walked <= MOST_WALKED:
+            with suppress(UnreadablePath):  # the extract itself tells of it
+                for record in self._looked_up(topic, unique_key):
+                    if record.crc_matches is not False:
+                        yield record
 
-            self._index = self._keep.enter_context(KeyIndex(self._store))
-        for chain in self._index.chains(java.key_hash(topic, unique_key)):
+    def _looked_up(self, topic: str, unique_key: str) -> Iterator[Message]:
+        from rmqtool.query.explain import Trail  # few extracts need it
+        from rmqtool.query.log import LogRecord
+        from rmqtool.query.lookup import Lookup, search
+        from rmqtool.query.match import RecordNeed
+
+        if self._lookup is None:
+            self._lookup = self._keep.enter_context(Lookup(self._store))
+            uncovered = self._lookup.uncovered()
+            is_short = sum(stretch.length for stretch in uncovered) <= MOST_SEARCHED
+            self._uncovered = uncovered if is_short else []
+        log = self._lookup.log
+        for chain in self._lookup.index.chains(java.key_hash(topic, unique_key)):
             self._walked += chain.walked
             for offset in chain.offsets:
-                record = self._at(offset)
-                if record is not None:
-                    yield record
+                record = log.record_at(offset)
+                if isinstance(record, LogRecord):
+                    yield record.message
+        need = RecordNeed(unique_key, topics=(topic,))
+        for hit, _ in search(log, need, self._uncovered, Trail()):
+            yield hit.message
 
     def _at(self, physical_offset: int) -> Message | None:
         segment = self._log.segment_at(physical_offset)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
+import shutil
 import subprocess
 import sys
 from collections import Counter
@@ -196,7 +197,8 @@ def test_held(tmp_path: Path) -> None:
     assert found
 
 
-def test_delayed(tmp_path: Path) -> None:
+@pytest.mark.parametrize("has_index", [True, False])
+def test_delayed(has_index: bool, tmp_path: Path) -> None:
     """What a broker has still to deliver is of the topic that it will be delivered to.
 
     What it has delivered is known by the message in its topic, where no file tells it.
@@ -204,6 +206,8 @@ def test_delayed(tmp_path: Path) -> None:
     fixture = fixture_of(TRAFFIC, tmp_path)
     (fixture.store / "config" / "delayOffset.json").unlink()
     (fixture.store / "config" / "delayOffset.json.bak").unlink(missing_ok=True)
+    if not has_index:
+        shutil.rmtree(fixture.store / "index")
     copies = [one for one in fixture.records if one.topic == DELAY]
     topic = copies[0].properties["REAL_TOPIC"]
     done, raw = extract(fixture.store, selection=Selection(topics=(topic,)))
