@@ -2,68 +2,17 @@
 
 from __future__ import annotations
 
-import shutil
 from collections import Counter
 from pathlib import Path
-from typing import Final
 
-import numpy as np
 import pytest
 
 from rmqtool.relog.options import LogOptions, QueueOffsets
-from rmqtool.relog.report import LogResult
 from rmqtool.relog.work import LogRun
 from tests.plain_store import Record, records
+from tests.relog.triples import flip, replicas, triple, written
 from tests.stores import fixture_store
 from tests.tables.test_content_hash import plain_hash
-
-TRAFFIC: Final = "rocketmq-5.3.3-traffic"
-SECTOR: Final = 512
-MOST: Final = 5  # damages of a replica
-
-
-def replicas(tmp_path: Path, count: int) -> list[Path]:
-    """Give copies of a store."""
-    first = fixture_store(TRAFFIC, tmp_path)
-    found = [tmp_path / f"replica-{number}" for number in range(count)]
-    for place in found:
-        shutil.copytree(first, place)
-    return found
-
-
-def flip(store: Path, record: Record, at: int, bit: int = 0) -> None:
-    """Flip a bit of a record."""
-    path = store / "commitlog" / record.path.name
-    raw = bytearray(path.read_bytes())
-    raw[record.position + at] ^= 1 << bit
-    path.write_bytes(raw)
-
-
-def damage(store: Path, every: list[Record], random: np.random.Generator) -> None:
-    """Flip bits of some records, and lose a sector."""
-    for _ in range(random.integers(MOST)):
-        record = every[random.integers(len(every))]
-        flip(store, record, int(random.integers(record.size)), int(random.integers(8)))
-    if random.random() < 0.5:
-        record = every[random.integers(len(every))]
-        path = store / "commitlog" / record.path.name
-        raw = bytearray(path.read_bytes())
-        begin = record.position // SECTOR * SECTOR
-        raw[begin : begin + SECTOR] = bytes(SECTOR)
-        path.write_bytes(raw)
-
-
-def is_intact(store: Path, record: Record) -> bool:
-    """Say whether a replica has a record byte for byte."""
-    raw = (store / "commitlog" / record.path.name).read_bytes()
-    return raw[record.position : record.position + record.size] == record.raw
-
-
-def written(stores: list[Path], output: Path) -> tuple[LogResult, Counter[int]]:
-    """Write a new log; give the hashes of its records, without what their places change."""
-    options = LogOptions(tuple(map(str, stores)), str(output))
-    result = LogRun(options).run()
-    return result, Counter(map(plain_hash, records(output)))
 
 
 def unique_key_at(record: Record) -> int:
@@ -74,18 +23,9 @@ def unique_key_at(record: Record) -> int:
 @pytest.mark.parametrize("seed", range(5))
 def test_random_damages(seed: int, tmp_path: Path) -> None:
     """What any of three has intact is there, once; what nothing tells is named."""
-    random = np.random.default_rng(seed)
-    stores = replicas(tmp_path, 3)
-    every = records(stores[0])
-    for store in stores:
-        damage(store, every, random)
-    intact = [one for one in every if any(is_intact(store, one) for store in stores)]
-    result, found = written(stores, tmp_path / "new")
-    assert result.votes is not None
-    named = {*result.votes.untold}
-    missing = [one.integer("physical_offset") for one in intact if found[plain_hash(one)] != 1]
-    assert {*missing} <= named
-    assert len(every) - len(intact) >= found.total() - len(intact) >= 0
+    result = triple(seed, tmp_path)
+    assert result.intact
+    assert [] == result.broken
 
 
 @pytest.mark.parametrize("damaged", [0, 1])
