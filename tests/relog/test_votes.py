@@ -47,6 +47,23 @@ def test_two_replicas(damaged: int, tmp_path: Path) -> None:
     assert (damaged == 1) == (found == before)
 
 
+def test_each_of_three_is_different(tmp_path: Path) -> None:
+    """Where two of three copies have a damage of their own, the whole one is taken.
+
+    One has another queue offset, which the queues deny; the other a bit that nothing checks.
+    """
+    stores = replicas(tmp_path, 3)
+    every = [one for one in records(stores[0]) if one.topic.startswith("traffic-orders")]
+    before = Counter(map(plain_hash, records(stores[0])))
+    record = every[300]
+    flip(stores[0], record, record.places()["queue_offset"][0] + 7, 6)
+    flip(stores[2], record, record.size - 2, 6)
+    result, found = written(stores, tmp_path / "new")
+    assert result.votes is not None
+    assert [record.integer("physical_offset")] == result.votes.by_evidence
+    assert before == found
+
+
 def test_strangers_have_no_vote(tmp_path: Path) -> None:
     """A store of another broker at the same offsets is another log: all its records are written."""
     (stores := replicas(tmp_path, 2))[0].exists()
