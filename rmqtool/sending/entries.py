@@ -148,7 +148,9 @@ def _damage(found: Mapping[str, Any]) -> str:
     """Say why a message is not the one that was sent; nothing where it is."""
     if found.get("topic_b64") is not None:
         return f"topic {_NO_TEXT}"
-    what = found.get("body_error") or found.get("code")
+    what = found.get("code")
+    if found.get("body_b64") is None:  # otherwise a decoder alone failed
+        what = found.get("body_error") or what
     return "" if what is None else f"the message is damaged: {what}"
 
 

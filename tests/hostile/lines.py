@@ -88,6 +88,8 @@ MESSAGES: Final = (
     ("send", "{work}/all.rmq", "--name-server", "{servers}", "--rate", "9999", "--skip-bad",
      "--to-topic", "orders", "--system-topics", "--ledger", "{work}/ledger", "--timeout", "5",
      "--window", "3"),
+    ("dump", "--decoder", "cat"), ("query", "--at", "0", "--decoder", "cat"),
+    ("extract", "--output", "{work}/decoded.jsonl", "--decoder", "cat"),
     ("send", "{work}/all.rmq", "--dry-run", "--to-group", "g", "--delays", "keep"),
     ("send", "{work}/all.rmq", "--name-server", "{servers}", "--credentials", "{conf}", "--tls",
      "--tls-ca", "{conf}", "--tls-cert", "{conf}", "--tls-key", "{conf}"),

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Annotated, Final
 from rmqtool.cli.completion.values import broker_versions, groups, queues, topics
 from rmqtool.cli.declaration import Argument, Command, Option
 from rmqtool.cli.delivery import Delivery
-from rmqtool.cli.engines import EngineChoice
+from rmqtool.cli.engines import EngineChoice, EngineName
 from rmqtool.cli.exits import DONE, NO
 from rmqtool.cli.options import BrokerConf, Jobs, StorePath, UnpackLimit
-from rmqtool.cli.showing import TIMES, Bodies, Hex, TraceTopic
+from rmqtool.cli.showing import TIMES, Bodies, Hex, TraceTopic, refuse_on_spark
 from rmqtool.errors import UsageError
 from rmqtool.ranges import Boundary
 from rmqtool.render.look import Format
@@ -188,6 +188,8 @@ class Query(Command):
             self.bodies.options(),
             self.trace_topic,
         )
+        is_spark = self.choice.engine is EngineName.SPARK or self.choice.master is not None
+        refuse_on_spark(self.bodies.decoder, is_spark=is_spark)
         clock = self.delivery.clock
         wanted = self.wanted(clock)
         self.delivery.note(clock.note)
