@@ -88,6 +88,7 @@ MESSAGES: Final = (
     ("send", "{work}/all.rmq", "--name-server", "{servers}", "--rate", "9999", "--skip-bad",
      "--to-topic", "orders", "--system-topics", "--ledger", "{work}/ledger", "--timeout", "5",
      "--window", "3"),
+    ("query", "--grep", "order"), ("query", "--grep-regex", "order.?[0-9]+", "--topic", "{topic}"),
     ("dump", "--decoder", "cat"), ("query", "--at", "0", "--decoder", "cat"),
     ("extract", "--output", "{work}/decoded.jsonl", "--decoder", "cat"),
     ("send", "{work}/all.rmq", "--dry-run", "--to-group", "g", "--delays", "keep"),

@@ -56,7 +56,7 @@ class Query(Command):
     key: Annotated[tuple[str, ...], Option("--key", "A key; may be repeated.", "KEY")] = ()
     topic: Annotated[
         tuple[str, ...],
-        Option("--topic", "Topic of a key, a queue or a time.", "TOPIC", completes=topics),
+        Option("--topic", "Topic of a key, a text, a queue or a time.", "TOPIC", completes=topics),
     ] = ()
     at: Annotated[
         str | None, Option("--at", "Physical offset, also inside of a record.", "OFFSET")
@@ -91,6 +91,19 @@ class Query(Command):
     ] = Boundary.LOWER
     transaction: Annotated[
         str | None, Option("--transaction", "Transaction ID; implies --trace.", "ID")
+    ] = None
+    grep: Annotated[
+        str | None,
+        Option(
+            "--grep",
+            "Messages with this text in their body or properties, inflated bodies and messages of "
+            "batches too: the first 1,000. All of the log is read; --topic names topics.",
+            "TEXT",
+        ),
+    ] = None
+    grep_regex: Annotated[
+        str | None,
+        Option("--grep-regex", "The same with a regular expression of Python, on bytes.", "REGEX"),
     ] = None
     group: Annotated[
         str | None,
@@ -145,6 +158,10 @@ class Query(Command):
         if not self.scan and (self.choice.engine is not None or self.choice.master is not None):
             reason = "needs --scan; a lookup is done at once here"
             raise UsageError(option="--engine", reason=reason)
+        for option in ("grep", "grep_regex"):
+            if self.scan is False and getattr(self, option) is not None:
+                reason = f"cannot be combined with --{option.replace('_', '-')}"
+                raise UsageError(option="--no-scan", reason=reason)
 
     def describe(self) -> int:
         """Write what the rows of the answer are."""
@@ -318,6 +335,8 @@ class Query(Command):
         yield "time", self.time
         yield "around", self.around
         yield "transaction", self.transaction
+        yield "grep", self.grep
+        yield "grep-regex", self.grep_regex
 
     def _answer(self, wanted: list[Request], show: Show) -> int:
         from rmqtool.store.unread import looked_again
