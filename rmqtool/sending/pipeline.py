@@ -22,7 +22,6 @@ from typing import TYPE_CHECKING, Final
 
 from rmqtool.errors import RemotingError, RmqtoolError, WriteFailed
 from rmqtool.sending import producer
-from rmqtool.sending.options import Delays
 from rmqtool.sending.outgoing import BadLine
 from rmqtool.sending.producer import BUSY, TRIES, Refused, done_of
 
@@ -286,7 +285,7 @@ class Pipeline:
         Raises:
             RemotingError: the broker does not say how it delays.
         """
-        if message.wait is None or self._options.delays is not Delays.KEEP:
+        if message.wait is None or not self._options.keeps_delays:
             return ""
         delay, late_ms = self._brokers.delaying(queue).property_for(message.wait)
         self._outcome.late_ms = max(self._outcome.late_ms, late_ms)

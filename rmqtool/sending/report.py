@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from rmqtool.plural import counted
-from rmqtool.sending.options import Delays, shown
+from rmqtool.sending.options import shown
 from rmqtool.table import Column, Table, Type
 
 if TYPE_CHECKING:
@@ -95,7 +95,7 @@ def sentences(options: SendOptions, outcome: SendResult) -> Iterator[str]:
     if not checked.total:
         yield "nothing to send"
         return
-    if checked.waiting and options.delays is Delays.DROP:
+    if checked.waiting and not options.keeps_delays:
         what = counted(checked.waiting, "message that waits", "messages that wait")
         yield f"{what} for a time: sent without delay; --delays keep keeps what is left of it"
     if options.dry_run:
@@ -145,7 +145,7 @@ def _named(numbers: Sequence[int]) -> str:
 def _left_out(checked: SendContent) -> Iterator[str]:
     if checked.held:
         what = counted(checked.held, "half message or timer copy", "half messages and timer copies")
-        yield f"left out: {what}; --held sends them"
+        yield f"left out: {what}; --pending sends timers, --held all of them"
     if checked.system:
         what = counted(checked.system, "message")
         yield f"left out: {what} of brokers' own topics; --system-topics sends them"

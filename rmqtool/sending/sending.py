@@ -145,7 +145,7 @@ class SendRun:
         options = self.options
         if options.topics and message.own_topic not in options.topics:
             checked.others += 1
-        elif message.is_held and not options.held:
+        elif message.is_held and not (options.held or (options.pending and message.wait)):
             checked.held += 1
         elif message.is_system and not options.system_topics:
             checked.system += 1

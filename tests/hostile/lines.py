@@ -92,6 +92,7 @@ MESSAGES: Final = (
     ("dump", "--decoder", "cat"), ("query", "--at", "0", "--decoder", "cat"),
     ("extract", "--output", "{work}/decoded.jsonl", "--decoder", "cat"),
     ("send", "{work}/all.rmq", "--dry-run", "--to-group", "g", "--delays", "keep"),
+    ("send", "{work}/all.jsonl", "--dry-run", "--pending"),
     ("send", "{work}/all.rmq", "--name-server", "{servers}", "--credentials", "{conf}", "--tls",
      "--tls-ca", "{conf}", "--tls-cert", "{conf}", "--tls-key", "{conf}"),
     ("carve", IMAGE, "--output", "{work}/carved.rmq"),

@@ -27,12 +27,14 @@ from rmqtool.formats import properties
 from rmqtool.formats.message import LONGEST_PROPERTIES, Message, SysFlag, encode, sealed
 from rmqtool.sending import producer
 from rmqtool.sending.access import access_of
+from rmqtool.sending.entries import entries
 from rmqtool.sending.options import SendOptions, addresses
 from rmqtool.sending.outgoing import OLD_ID, Outgoing
 from rmqtool.sending.remoting import json_of
 from rmqtool.sending.report import SendContent, SendResult, Turns
 from rmqtool.sending.routes import Master, Route
 from rmqtool.sending.sending import SendRun
+from rmqtool.store.address import place_of
 from rmqtool.writing.ledger import SentLedger
 from tests.sending.cluster import SILENCE, Cluster, frame, running_cluster
 from tests.store import faults
@@ -480,6 +482,34 @@ def test_credentials(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         SendOptions("f", dry_run=True, tls=True, tls_key="x")
     with pytest.raises(UsageError, match=r"--tls-ca: .*key: no certificate"):
         access_of(SendOptions("f", dry_run=True, tls=True, tls_ca=str(file), credentials=str(file)))
+
+
+@pytest.mark.parametrize(
+    ("texts", "due"),
+    [
+        ({"TIMER_OUT_MS": "5000"}, 6000),
+        ({"TIMER_OUT_MS": "5000", "TIMER_DELIVER_MS": "5840"}, 5840),
+        ({"TIMER_OUT_MS": "5000", "TIMER_DELIVER_MS": "6000"}, 6000),
+        ({"TIMER_OUT_MS": "5000", "TIMER_DELIVER_MS": "5000"}, 6000),
+        ({"TIMER_OUT_MS": "x"}, None),
+    ],
+)
+def test_due(texts: dict[str, str], due: int | None, cluster: Cluster, tmp_path: Path) -> None:
+    """A timer is due when a broker delivers it: up to a second after TIMER_OUT_MS.
+
+    It needs `pending`, and half messages are not sent with it.
+    """
+    where = {"REAL_TOPIC": "orders"}
+    half = {"stored_topic": "RMQ_SYS_TRANS_HALF_TOPIC", "properties": where}
+    lines = [line(1, stored_topic="rmq_sys_wheel_timer", properties=texts | where), line(2, **half)]
+    file = written(tmp_path / "f.jsonl", lines)
+    (timer, _) = entries(place_of(str(file)).open())
+    assert isinstance(timer, Outgoing)
+    assert due == (timer.wait and timer.wait.due_ms)
+    cluster.answers[26] = 0, {}, b"timerWheelEnable=true\n"
+    assert 0 == send(cluster, file).sent.total()
+    (tmp_path / "f.jsonl.sent").unlink(missing_ok=True)
+    assert (due is not None) == send(cluster, file, pending=True).sent.total()
 
 
 @pytest.mark.parametrize("text", ["", "host", "host:0", "host:65536", ":9876", "a:1;b", "a:²"])

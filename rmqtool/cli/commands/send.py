@@ -97,14 +97,23 @@ class Send(Command):
     dry_run: Annotated[
         bool, Option("--dry-run", "Count what would go to each queue; send nothing.")
     ] = False
+    pending: Annotated[
+        bool,
+        Option(
+            "--pending",
+            "Waiting timers of a file of 'extract --pending', too. What is left of all delays is "
+            "kept, unless --delays says otherwise. Half messages are left out.",
+        ),
+    ] = False
     delays: Annotated[
-        Delays,
+        Delays | None,
         Option(
             "--delays",
-            "The delay of messages that wait: 'drop' it, or 'keep' the rest of it. Brokers with "
-            "timers (5.x) deliver them on time; others by the next longer delay level.",
+            "The delay of messages that wait: 'drop' it (default), or 'keep' the rest of it. "
+            "Brokers with timers (5.x) deliver them on time; others by the next longer delay "
+            "level.",
         ),
-    ] = Delays.DROP
+    ] = None
     skip_bad: Annotated[
         bool, Option("--skip-bad", "Send the others if some messages cannot be sent.")
     ] = False
