@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from rmqtool.findings.catalogue import Severity
+from rmqtool.findings.catalogue import Owner, Severity
 from rmqtool.findings.registry_rocksdb import (
     RD_BLOCK,
     RD_BOTH,
@@ -111,7 +111,8 @@ def is_answered(one: Finding, writer: EditWriter) -> bool:
 def _is_of_queues(one: Finding, paths: list[str]) -> bool:
     if one.code.name.startswith("RQ-"):
         return True
-    return one.code in OF_DATABASE and any(is_below(one.path, path) for path in paths)
+    is_of_units = one.code in OF_DATABASE or one.code.owner is Owner.QUEUES
+    return is_of_units and any(is_below(one.path, path) for path in paths)
 
 
 def is_below(path: str, directory: str) -> bool:

@@ -135,7 +135,7 @@ PROGRAM = """
 import sys
 from rmqtool.formats.consume_queue_ext import EXT_UNIT
 EXT_UNIT.positions["tags_code"] = int(sys.argv[1])
-from rmqtool.check.queues.kernels_ext import walk
+from rmqtool.ledger.kernels_extension import walk
 print(walk.key.stamp.hex())
 """
 

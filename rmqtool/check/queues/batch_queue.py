@@ -18,6 +18,7 @@ from rmqtool.findings.finding import At, finding
 from rmqtool.findings.registry_commitlog import CL_QOFF_DUP, CL_QOFF_GAP
 from rmqtool.findings.registry_consume_queue import BQ_UNIT, CQ_LAG, CQ_RANGE
 from rmqtool.formats.batch_queue import BATCH_CQ_UNIT
+from rmqtool.ledger.differences import by_fields, differing_fields
 from rmqtool.queues.kinds import as_units
 from rmqtool.queues.units import KnownQueue
 
@@ -179,7 +180,7 @@ class BatchComparer:
     def _wrong(self, state: BatchState, place: int, unit: bytes) -> Iterator[Finding]:
         """Say which fields of a unit are not as its record wants them."""
         want, have = as_units(unit, BATCH_CQ_UNIT)[0], state.units.read(place, 1)[0]
-        fields = [name for name in BATCH_CQ_UNIT.positions if want[name] != have[name]]
+        fields = list(differing_fields(want, have))
         if want["store_timestamp"] <= 0 and fields == ["store_timestamp"]:
             return  # then the record's time is to blame, and its finding says so
         if "msg_base_offset" in fields and _follows(state, place, have):
@@ -187,7 +188,7 @@ class BatchComparer:
             fields = [name for name in fields if name not in {"msg_base_offset", "store_timestamp"}]
         if fields:
             yield finding(
-                BQ_UNIT,
+                by_fields(fields).batch_code,
                 state.at(place, 1, want),
                 f"the unit does not match its record: {', '.join(fields)}",
                 expected=", ".join(_word(want[name]) for name in fields),

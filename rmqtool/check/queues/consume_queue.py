@@ -15,12 +15,10 @@ import numpy as np
 
 from rmqtool.broker.names import topic_text
 from rmqtool.check.observer import NONE_PROVEN
-from rmqtool.check.queues.consume_queue_ext import ExtUnits
 from rmqtool.check.queues.grouping import grouped
 from rmqtool.check.queues.queue_state import UNIT, Break, Outlier, QueueState, at_unit
 from rmqtool.check.queues.queue_tails import Tails
 from rmqtool.check.queues.queue_units import UnitJudge
-from rmqtool.derive.delays import tags_fit
 from rmqtool.derive.run_pool import RunPool
 from rmqtool.errors import UnreadablePath
 from rmqtool.findings.catalogue import Severity
@@ -31,10 +29,11 @@ from rmqtool.findings.registry_consume_queue import (
     CQ_EXTADDR,
     CQ_EXTRA,
     CQ_SHIFT,
-    CQ_TAG,
 )
-from rmqtool.formats.consume_queue import CQ_UNIT, first_offset
+from rmqtool.formats.consume_queue import first_offset
 from rmqtool.formats.consume_queue_ext import LARGEST_ADDRESS
+from rmqtool.ledger.differences import ADDRESS, by_fields, point_alike, tags_right
+from rmqtool.ledger.extensions import ExtUnits
 from rmqtool.ledger.sound import SoundQueues
 from rmqtool.plural import counted
 from rmqtool.queues.kinds import as_units
@@ -58,7 +57,6 @@ if TYPE_CHECKING:
     Numbers = npt.NDArray[np.int64]
 
 
-TAGS_CODE: Final = CQ_UNIT.positions["tags_code"]
 MOST_STRETCHES: Final = 1000  # of one queue that are judged; more is one stretch to its end
 NO_OFFSET: Final = -1
 EVERYTHING: Final = 1 << 62
@@ -329,17 +327,15 @@ class QueueComparer:
         self, state: QueueState, start: int, wanted: bytes, found: bytes
     ) -> Iterator[Finding]:
         """Note which units are not as wanted; tags codes can be judged at once."""
-        want, have = _rows(wanted), _rows(found)
-        is_same = (want == have).all(axis=1)
-        only_tags = ~is_same & (want[:, :TAGS_CODE] == have[:, :TAGS_CODE]).all(axis=1)
+        want, have = as_units(wanted), as_units(found)
+        is_same = want == have
+        only_tags = ~is_same & point_alike(want, have)
         if only_tags.any():
-            rows = np.flatnonzero(only_tags)
-            units = (rows, as_units(wanted), as_units(found))
-            yield from self._tags.judge(state, start, units)
+            yield from self._tags.judge(state, start, (np.flatnonzero(only_tags), want, have))
         other = np.flatnonzero(~is_same & ~only_tags)
-        offsets = as_units(wanted)["physical_offset"]
+        offsets = want["physical_offset"]
         if self._facts.moved and other.size:
-            other = self._without_moved(other, offsets, as_units(found)["physical_offset"])
+            other = self._without_moved(other, offsets, have["physical_offset"])
         good = np.flatnonzero(is_same | only_tags)
         if good.size:
             self._queue_facts.note_newest(int(offsets[good[-1]]))
@@ -480,10 +476,6 @@ class QueueComparer:
         return any(map(self._facts.is_moved, units["physical_offset"].tolist()))
 
 
-def _rows(raw: bytes) -> npt.NDArray[np.uint8]:
-    return np.frombuffer(raw, np.uint8).reshape(-1, UNIT)
-
-
 def _records(count: int) -> str:
     return "a record" if count == 1 else f"{count:,} records"
 
@@ -525,43 +517,41 @@ class TagJudge:
         computed = want["tags_code"][rows].astype(np.int64)
         offsets = want["physical_offset"][rows].astype(np.int64)
         is_address = stored <= LARGEST_ADDRESS
-        wrong = ~is_address & ~tags_fit(state.topic, computed, stored)
-        if is_address.any():
-            wrong |= is_address & (yield from self._wrong_addresses(state, stored, computed))
+        extension = (yield from self._extension(state)) if is_address.any() else None
+        wrong = ~tags_right(state.topic, computed, stored, extension)
+        if self._is_unread(state):
+            wrong &= ~is_address
         lost = self._lost.mask(offsets)
         self._lost.count_units(offsets[lost])
         for number in np.flatnonzero(wrong & ~lost).tolist():
             place = start + int(rows[number])
             at = at_unit(state.units, place, UNIT, int(offsets[number]))
             expected, actual = int(computed[number]), int(stored[number])
-            code = CQ_EXTADDR if is_address[number] else CQ_TAG
-            yield finding(code, at, expected=expected, actual=actual)
+            difference = ADDRESS if is_address[number] else by_fields(["tags_code"])
+            yield finding(difference.code, at, expected=expected, actual=actual)
         if self._inspection.options.level.is_deep:
             right = np.flatnonzero(~wrong & ~lost)
             numbers = start + rows[right]
             yield from self._times(state, numbers, stored[right], offsets[right])
 
-    def _wrong_addresses(
-        self, state: QueueState, stored: Numbers, computed: Numbers
-    ) -> Generator[Finding, None, npt.NDArray[np.bool_]]:
-        """Tell which addresses lead to no unit with the wanted tags code."""
+    def _extension(self, state: QueueState) -> Generator[Finding, None, ExtUnits | None]:
+        """Give the extension of a queue; None where it has none, or it cannot be read."""
         try:
-            ext = self._ext_units(state)
+            return self._ext_units(state)
         except UnreadablePath as error:
             path = self._inspection.path_of(error.path)
             if not self._inspection.is_known_unread(path):
                 yield self._inspection.unread(path, error, (state.topic, state.queue_id))
             self._ext[state.topic, state.queue_id] = None
             self._unread.add((state.topic, state.queue_id))
-            return np.zeros(len(stored), bool)
-        if ext is None:
-            path = f"consumequeue_ext/{state.topic}/{state.queue_id}"
-            return np.full(len(stored), not self._is_unread(state, path))
-        return ~ext.match(state.topic, stored, computed)
+            return None
 
-    def _is_unread(self, state: QueueState, path: str) -> bool:
-        name = (state.topic, state.queue_id)
-        return name in self._unread or self._inspection.is_below_unread(path)
+    def _is_unread(self, state: QueueState) -> bool:
+        """Tell whether nothing can be said of the addresses of a queue."""
+        path = f"consumequeue_ext/{state.topic}/{state.queue_id}"
+        return (state.topic, state.queue_id) in self._unread or self._inspection.is_below_unread(
+            path
+        )
 
     def _ext_units(self, state: QueueState) -> ExtUnits | None:
         """Give the extension of a queue; None when it has none."""

@@ -18,7 +18,6 @@ from rmqtool.findings.registry_consume_queue import (
     CQ_GAP,
     CQ_HOLE,
     CQ_LMQ,
-    CQ_MISMATCH,
     CQ_NOREC,
     CQ_ORDER,
     CQ_PREBLANK,
@@ -27,6 +26,7 @@ from rmqtool.findings.registry_consume_queue import (
 )
 from rmqtool.formats.sys_flag import SysFlag
 from rmqtool.judge.bridge import BRIDGE_TOPIC
+from rmqtool.ledger.differences import by_fields
 from rmqtool.ledger.sound import pass_over
 from rmqtool.queues.kinds import UnitKind, kinds_of
 
@@ -254,8 +254,9 @@ class UnitJudge:
 
     def _mismatch(self, state: QueueState, found: PointedRecord, head: RecordHead) -> Finding:
         name = f"{state.topic} queue {state.queue_id}"
+        is_own = self._is_of(state, found) and head.queue_offset == found.number
         return finding(
-            CQ_MISMATCH,
+            by_fields(["size"] if is_own else []).code,
             self._at(state, found.number, 1, found.physical_offset),
             expected=f"{name} offset {found.number}, {found.size:,} bytes",
             actual=f"{found.topic} queue {head.queue_id} offset {head.queue_offset}, "
