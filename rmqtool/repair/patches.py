@@ -83,7 +83,7 @@ class RepairedQueue(KnownQueue):
         after a crash counts a unit. Source: ConsumeQueue#truncateDirtyLogicFiles, 4.9.3 to 5.5.0.
         """
         end = max((patch.end * UNIT for patch in self.patches if any(patch.raw)), default=0)
-        found: list[int] = []
+        starts: list[int] = []
         for segment in reversed(self.files.segments):
             first = -(-segment.start // UNIT)
             is_kept = bool(segment.size) and not (
@@ -91,5 +91,5 @@ class RepairedQueue(KnownQueue):
             )
             if segment.start < end or is_kept:
                 break
-            found.append(segment.start)
-        return found
+            starts.append(segment.start)
+        return starts

@@ -72,9 +72,9 @@ def edit(writer: EditWriter, store: Store, found: list[Finding]) -> None:
         edit_both = Edit(Action.REBUILD, paths[0], 0, 0, 0, "", "", RQ_PAIR, MISSING_FILES)
         writer.edits.append(edit_both)
         return
-    answered = [one for one in found if _is_of_queues(one, paths)]
+    answered = [finding for finding in found if _is_of_queues(finding, paths)]
     is_log_edited = _is_log_edited(writer, store)
-    if not paths or any(one.code == RD_BOTH for one in found):
+    if not paths or any(finding.code == RD_BOTH for finding in found):
         return
     if not is_log_edited and not any(_needs_it(one) for one in answered):
         return

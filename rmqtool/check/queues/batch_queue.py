@@ -122,9 +122,9 @@ class BatchComparer:
             start = state.units.files.start // UNIT
             first = _find(state.units, start, int(units["physical_offset"][0]))
             state.next = start if first is None else first
-        found = state.units.packed(state.next, len(units))
+        on_disk = state.units.packed(state.next, len(units))
         newest = int(units["physical_offset"][-1])
-        if found == wanted:
+        if on_disk == wanted:
             self._queue_facts.note_newest(newest)
             state.next += len(units)
         else:
@@ -141,8 +141,8 @@ class BatchComparer:
             is_mended = bool(self._facts.bridges)
             while _stands_for_lost(state, units[number], is_mended=is_mended):
                 state.next += 1
-            found = state.units.packed(state.next, 1)
-            if found != unit:
+            on_disk = state.units.packed(state.next, 1)
+            if on_disk != unit:
                 following = units["physical_offset"][number + 1 : number + 2]
                 place = self._place(state, int(units["physical_offset"][number]), following)
                 if place is None:
@@ -269,19 +269,19 @@ def _stands_for_lost(state: BatchState, wanted: np.void, *, is_mended: bool) -> 
             record is whole and has another topic, the unit after it has to name the same record,
             and to follow on.
     """
-    found, after = state.units.read(state.next, 2)
-    is_its = found["size"] > 0 and found["physical_offset"] == wanted["physical_offset"]
-    end = found["msg_base_offset"] + found["batch_size"]
+    unit, after = state.units.read(state.next, 2)
+    is_its = unit["size"] > 0 and unit["physical_offset"] == wanted["physical_offset"]
+    end = unit["msg_base_offset"] + unit["batch_size"]
     is_first = after["physical_offset"] == wanted["physical_offset"]
-    follows = found["batch_size"] > 0 and is_first and after["msg_base_offset"] == end
-    is_before = found["msg_base_offset"] < wanted["msg_base_offset"]
+    follows = unit["batch_size"] > 0 and is_first and after["msg_base_offset"] == end
+    is_before = unit["msg_base_offset"] < wanted["msg_base_offset"]
     return bool(is_its and is_before and (is_mended or follows))
 
 
 def _find(units: QueueUnits, first: int, physical_offset: int) -> int | None:
     """Find the unit of a record from a number on."""
-    for number, found in units.used(first):
-        rows = np.flatnonzero((found["physical_offset"] == physical_offset) & (found["size"] > 0))
+    for number, used in units.used(first):
+        rows = np.flatnonzero((used["physical_offset"] == physical_offset) & (used["size"] > 0))
         if rows.size:
             return number + int(rows[0])
     return None

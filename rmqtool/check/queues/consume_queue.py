@@ -102,8 +102,8 @@ class QueueComparer:
         self._proven_units = sound.units
         if sound.newest:
             self._queue_facts.note_newest(sound.newest)
-        for one in self._pool.add(left):
-            yield from self._compare(one, proven)
+        for ready in self._pool.add(left):
+            yield from self._compare(ready, proven)
 
     def _is_explained(self, offsets: Numbers) -> npt.NDArray[np.bool_]:
         """Tell which records are lost, or lie elsewhere than they say: bool, shape (n,)."""
@@ -184,11 +184,11 @@ class QueueComparer:
         if state.unread and state.assume(start, wanted, b"\0" * len(wanted)) == wanted:
             return wanted
         try:
-            found = state.units.packed(start, count)
+            on_disk = state.units.packed(start, count)
         except UnreadablePath as error:
             yield from self._unread(state, error)
             return wanted
-        return state.assume(start, wanted, found) if state.unread else found
+        return state.assume(start, wanted, on_disk) if state.unread else on_disk
 
     def _wanted(self, state: QueueState, run: QueueRun) -> Generator[Finding, None, bytes]:
         """Give the units of a run, from the queue where an executor has left them out."""
@@ -213,17 +213,17 @@ class QueueComparer:
         elif state.outlier is not None:
             yield from self._resumed(state)
         start = state.expected
-        wanted = found = b""
+        wanted = on_disk = b""
         if run.ends is None or start != run.queue_offset:
             wanted = yield from self._wanted(state, run)
             is_proven = (run.topic, run.queue_id, start, run.count) in proven
-            found = wanted if is_proven else (yield from self._found(state, start, wanted))
+            on_disk = wanted if is_proven else (yield from self._found(state, start, wanted))
         state.expected += run.count
         state.last_physical_offset = run.last_physical_offset
-        if found == wanted:
+        if on_disk == wanted:
             self._queue_facts.note_newest(state.last_physical_offset)
         else:
-            yield from self._differ(state, start, wanted, found)
+            yield from self._differ(state, start, wanted, on_disk)
         self._inspection.account.units += run.count
         self._inspection.account.bytes += run.count * UNIT
 
@@ -264,7 +264,7 @@ class QueueComparer:
     def _come_back(self, state: QueueState) -> Iterator[Finding]:
         """Blame the one record that jumped, and has no unit: the next goes on where it began."""
         jump = state.breaks.pop()
-        state.wrong = [one for one in state.wrong if one[0] < jump.end]
+        state.wrong = [span for span in state.wrong if span[0] < jump.end]
         state.outlier = Outlier(jump.start, jump.end, 1, jump.after)
         yield from self._resumed(state)
         state.mark_wrong(jump.start, jump.start + 1, jump.after)
@@ -295,7 +295,7 @@ class QueueComparer:
         )
 
     def _of_shifted(self, state: QueueState, outlier: Outlier, delta: int) -> Finding:
-        found = finding(
+        shifted = finding(
             CQ_SHIFT,
             at_unit(state.units, outlier.number, None, outlier.physical_offset),
             f"from here on units are {abs(delta)} {'before' if delta > 0 else 'behind'} "
@@ -304,7 +304,7 @@ class QueueComparer:
             actual=f"queue offset {outlier.number}",
         )
         hidden = min(outlier.number - outlier.queue_offset, outlier.number - state.first)
-        return rebuild_hides(found, hidden) if hidden > 0 else found
+        return rebuild_hides(shifted, hidden) if hidden > 0 else shifted
 
     def _of_restart(self, state: QueueState, number: int, physical_offset: int) -> Finding:
         return finding(
@@ -324,10 +324,10 @@ class QueueComparer:
         return At(segment.path, place - segment.start, None, place, *queue)
 
     def _differ(
-        self, state: QueueState, start: int, wanted: bytes, found: bytes
+        self, state: QueueState, start: int, wanted: bytes, on_disk: bytes
     ) -> Iterator[Finding]:
         """Note which units are not as wanted; tags codes can be judged at once."""
-        want, have = as_units(wanted), as_units(found)
+        want, have = as_units(wanted), as_units(on_disk)
         is_same = want == have
         only_tags = ~is_same & point_alike(want, have)
         if only_tags.any():
@@ -352,26 +352,26 @@ class QueueComparer:
         self,
         rows: npt.NDArray[np.int64],
         wanted: npt.NDArray[np.int64],
-        found: npt.NDArray[np.int64],
+        on_disk: npt.NDArray[np.int64],
     ) -> npt.NDArray[np.int64]:
         """Leave out units of records that say they lie elsewhere: the log's finding says so."""
         moved = self._facts.moved
         kept = [
             row
             for row in rows.tolist()
-            if moved.get(int(wanted[row]), NO_OFFSET) != int(found[row])
+            if moved.get(int(wanted[row]), NO_OFFSET) != int(on_disk[row])
         ]
         return np.array(kept, np.int64)
 
     @grouped
     def finish(self, log: LogReader) -> Iterator[Finding]:
         """Judge what the log did not ask for, and what it asked for in vain."""
-        for one in self._pool.rest():
-            yield from self._compare(one)
+        for runs in self._pool.rest():
+            yield from self._compare(runs)
         judge = UnitJudge(self._inspection, self._facts, log)
         tails = Tails(self._inspection, self._queue_facts, log)
         self._finish_sound(judge)
-        for state in sorted(self._states.values(), key=lambda one: (one.topic, one.queue_id)):
+        for state in sorted(self._states.values(), key=lambda state: (state.topic, state.queue_id)):
             topic = self._inspection.options.topic
             if topic is not None and state.topic != topic:
                 continue
@@ -403,9 +403,9 @@ class QueueComparer:
 
         def is_other(units: Units) -> npt.NDArray[np.bool_]:
             places = units["physical_offset"].astype(np.int64)
-            found = judge.pass_over(units) | self._facts.lost.mask(places)
-            found |= places + units["size"] > self._facts.end
-            return found
+            mask = judge.pass_over(units) | self._facts.lost.mask(places)
+            mask |= places + units["size"] > self._facts.end
+            return mask
 
         remains = self._sound.rest(self._facts.start, is_other)
         self._queue_facts.whole.update(remains.whole)
@@ -438,9 +438,9 @@ class QueueComparer:
 
     def _of_break(self, state: QueueState, gap: Break, judge: UnitJudge) -> Iterator[Finding]:
         """Explain queue offsets that no record has: lost, or never to be dispatched, or missing."""
-        found = judge.uncovered(state, gap.start, gap.end)
+        findings = judge.uncovered(state, gap.start, gap.end)
         # By the unit of the record after a gap, repair passes over the messages that are lost.
-        others = [one for one in found if one.physical_offset != gap.after]
+        others = [finding for finding in findings if finding.physical_offset != gap.after]
         yield from others
         is_lost = self._facts.lost.between(gap.before, gap.after)
         if is_lost or any(other.code == CQ_EXTRA for other in others):
@@ -510,7 +510,7 @@ class TagJudge:
         Args:
             state: of the queue.
             start: number of the first unit of the run.
-            units: rows to be judged; units as wanted; units as found.
+            units: rows to be judged; units as wanted; units as they are.
         """
         rows, want, have = units
         stored = have["tags_code"][rows].astype(np.int64)

@@ -37,8 +37,8 @@ def check(inspection: Inspection) -> Iterator[Finding]:
         files = inspection.files_of(queue)
         for segment in files.segments if files else ():
             try:
-                found = _segment(inspection, segment, bit_map_bytes)
-                yield from of_queue(found, queue.topic, queue.queue_id)
+                units = _segment(inspection, segment, bit_map_bytes)
+                yield from of_queue(units, queue.topic, queue.queue_id)
             except UnreadablePath as error:
                 yield inspection.unread(segment.path, error, (queue.topic, queue.queue_id))
     yield from inspection.pending()
@@ -87,14 +87,14 @@ def _judge_end(segment: Segment, position: int) -> Iterator[Finding]:
             return
         if size in {END_BLANK, 0}:
             start = position + EXT_UNIT["size"].end
-            while (found := file.next_data(start)) is not None and found < file.size:
-                rest = file.read_at(found, CHUNK)
+            while (data_at := file.next_data(start)) is not None and data_at < file.size:
+                rest = file.read_at(data_at, CHUNK)
                 if not rest or has_data(rest):
                     break
-                start = found + len(rest)
+                start = data_at + len(rest)
             else:
                 return
-            if size == END_BLANK or found is None:
+            if size == END_BLANK or data_at is None:
                 return  # what lies past the end mark is never read
     bit_map = EXT_UNIT["bit_map_size"].of(raw)
     yield finding(

@@ -152,6 +152,6 @@ def _in_log(store: Store, units: QueueUnits) -> Iterator[int]:
     """Yield the places in the log that the units of a queue name, the older first."""
     start, end = store.commitlog.start, store.commitlog.end
     first = units.span(start).first
-    for _, found in units.used(first.number) if first is not None else ():
-        offsets = found["physical_offset"].astype(np.int64)
-        yield from offsets[(offsets >= start) & (offsets < end) & (found["size"] > 0)].tolist()
+    for _, used in units.used(first.number) if first is not None else ():
+        offsets = used["physical_offset"].astype(np.int64)
+        yield from offsets[(offsets >= start) & (offsets < end) & (used["size"] > 0)].tolist()

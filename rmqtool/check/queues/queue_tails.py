@@ -141,7 +141,7 @@ class Tails:
             severity = None if crashed else Severity.WARNING
             yield finding(CQ_LAG, at, message, severity=severity)
         # The queue that has lost most is the first that a reader sees.
-        self._lost.sort(key=lambda one: one[1] - one[0].expected)
+        self._lost.sort(key=lambda lost: lost[1] - lost[0].expected)
         for state, start in self._lost:
             count = state.expected - start
             code = CQ_LMQ if state.topic.startswith(LMQ_PREFIX) else CQ_GAP

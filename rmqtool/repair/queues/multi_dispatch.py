@@ -97,8 +97,8 @@ def read(log: LogReader, place: tuple[int, int], rules: DispatchRules) -> WrongL
         message = decode(log.read_at(*place))
     except DecodeError:
         return None
-    found = {item.name: item for item in items(message.properties_bytes) if item.is_kept}
-    names, numbers = found.get(INNER_MULTI_DISPATCH.encode()), found.get(FURTHER)
+    properties = {item.name: item for item in items(message.properties_bytes) if item.is_kept}
+    names, numbers = properties.get(INNER_MULTI_DISPATCH.encode()), properties.get(FURTHER)
     if names is None or numbers is None:
         return None
     # Java drops empty texts at the end of both; the bytes of those stay as they are.
@@ -148,28 +148,30 @@ class FurtherNumbers:
         rules = rules_of(self._inspection.store, self._inspection.scope.version)
         read_ones = (read(log, place, rules) for place in sorted(self.places))
         self.records = [
-            one for one in read_ones if one and not judge.damaged_at(one.physical_offset, 0)
+            record
+            for record in read_ones
+            if record and not judge.damaged_at(record.physical_offset, 0)
         ]
         missing: dict[Queue, list[tuple[WrongLightNumber, int]]] = {}
-        for one in self.records:
-            for number, queue in enumerate(one.queues):
-                if one.found[number] is None:
-                    missing.setdefault(queue, []).append((one, number))
+        for record in self.records:
+            for number, queue in enumerate(record.queues):
+                if record.found[number] is None:
+                    missing.setdefault(queue, []).append((record, number))
         for queue, places in missing.items():
             numbers = self._told(queue, queues.get(queue), places)
-            for (one, number), offset in zip(places, numbers, strict=True):
-                one.found[number] = offset
-        for one in self.records:
-            for queue, offset in zip(one.queues, one.found, strict=True):
-                if one.is_known and offset is not None:
-                    yield queue, offset, one
+            for (record, number), offset in zip(places, numbers, strict=True):
+                record.found[number] = offset
+        for record in self.records:
+            for queue, offset in zip(record.queues, record.found, strict=True):
+                if record.is_known and offset is not None:
+                    yield queue, offset, record
 
     def _told(
         self, queue: Queue, known: RepairedQueue | None, places: list[tuple[WrongLightNumber, int]]
     ) -> list[int | None]:
         """Give the number of each record in one queue: by its unit, else by its neighbours."""
-        offsets = [one.physical_offset for one, _ in places]
-        numbers = [self._by_unit(queue, one) for one, _ in places]
+        offsets = [record.physical_offset for record, _ in places]
+        numbers = [self._by_unit(queue, record) for record, _ in places]
         if known is None or None not in numbers:
             return numbers
         for hole in known.placement.holes:
@@ -177,24 +179,24 @@ class FurtherNumbers:
             if len(rows) == hole.length:
                 for step, row in enumerate(rows):
                     numbers[row] = hole.start + step
-        behind = [row for row, at in enumerate(offsets) if at > known.placement.newest]
-        if behind and known.placement.next >= 0:
-            for step, row in enumerate(behind):
+        later = [row for row, at in enumerate(offsets) if at > known.placement.newest]
+        if later and known.placement.next >= 0:
+            for step, row in enumerate(later):
                 numbers[row] = known.placement.next + step
         return numbers
 
-    def _by_unit(self, queue: Queue, one: WrongLightNumber) -> int | None:
+    def _by_unit(self, queue: Queue, record: WrongLightNumber) -> int | None:
         """Give the number of the only unit that names a record; None without, or with several."""
         topic = topic_text(queue[0])
-        found: list[int] = []
+        matches: list[int] = []
         try:
             for number, units in self._inspection.queue("queues", (topic, queue[1])).used():
-                is_its = units["physical_offset"] == one.physical_offset
-                is_its &= units["size"] == one.message.size
-                found += (number + np.flatnonzero(is_its)).tolist()
+                is_its = units["physical_offset"] == record.physical_offset
+                is_its &= units["size"] == record.message.size
+                matches += (number + np.flatnonzero(is_its)).tolist()
         except UnreadablePath:
             return None
-        return found[0] if len(found) == 1 else None
+        return matches[0] if len(matches) == 1 else None
 
     def edit(self, writer: EditWriter, segment_at: Callable[[int], Segment | None]) -> None:
         """Write the numbers.

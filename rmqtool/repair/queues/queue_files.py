@@ -39,7 +39,9 @@ def edit_queues(
 ) -> None:
     """Write what differs of the consume queues; topics that are put back count as configured."""
     counts = _counts(inspection)
-    for queue in sorted(repair.queues.values(), key=lambda one: (one.topic, one.queue_id)):
+    for queue in sorted(
+        repair.queues.values(), key=lambda repaired: (repaired.topic, repaired.queue_id)
+    ):
         if queue.is_unread:
             continue
         if not _is_wanted(queue, inspection, "queues", put_back):
@@ -120,14 +122,14 @@ def _without_units(writer: EditWriter, queue: RepairedQueue, *, is_crashed: bool
     cuts += queue.starts_without_units(is_crashed=is_crashed)
     if not cuts:
         return set()
-    behind = [segment for segment in queue.files.segments if segment.start >= min(cuts)]
-    if len(behind) == len(queue.files.segments) and queue.files.places:
+    later = [segment for segment in queue.files.segments if segment.start >= min(cuts)]
+    if len(later) == len(queue.files.segments) and queue.files.places:
         writer.remove(queue.files.places[0].location, CQ_RANGE, f"{NO_UNIT}: the whole queue")
     else:
-        for segment in behind:
+        for segment in later:
             code = CQ_RANGE if segment.size else FS_LEN
             writer.remove(segment.place.location, code, NO_UNIT)
-    return {segment.start for segment in behind}
+    return {segment.start for segment in later}
 
 
 def _lengths(
@@ -194,7 +196,7 @@ def _segment(files: MappedFiles, start: int) -> Segment | None:
 
 def by_file(patches: Iterable[Patch], file_length: int) -> Iterator[tuple[int, int, Patch]]:
     """Cut patches where files end: (file start, position, patch), in order."""
-    for patch in sorted(patches, key=lambda one: one.number):
+    for patch in sorted(patches, key=lambda patch: patch.number):
         start, raw = patch.number * UNIT, patch.raw
         while raw:
             file_start = start - start % file_length
@@ -206,23 +208,23 @@ def by_file(patches: Iterable[Patch], file_length: int) -> Iterator[tuple[int, i
 
 def joined(patches: list[tuple[int, Patch]]) -> list[tuple[int, Patch]]:
     """Join what follows each other and says the same; the later of two for one place counts."""
-    found: list[tuple[int, Patch]] = []
+    merged: list[tuple[int, Patch]] = []
     for position, patch in patches:
-        if found and found[-1][0] + len(found[-1][1].raw) > position:
-            before_at, before = found.pop()
+        if merged and merged[-1][0] + len(merged[-1][1].raw) > position:
+            before_at, before = merged.pop()
             kept = before.raw[: position - before_at]
             if kept:
-                found.append((before_at, replace(before, raw=kept)))
-        same = found and (found[-1][1].code, found[-1][1].lost) == (patch.code, "") == (
+                merged.append((before_at, replace(before, raw=kept)))
+        same = merged and (merged[-1][1].code, merged[-1][1].lost) == (patch.code, "") == (
             patch.code,
             patch.lost,
         )
-        if same and found[-1][0] + len(found[-1][1].raw) == position:
-            before_at, before = found.pop()
-            found.append((before_at, replace(before, raw=before.raw + patch.raw)))
+        if same and merged[-1][0] + len(merged[-1][1].raw) == position:
+            before_at, before = merged.pop()
+            merged.append((before_at, replace(before, raw=before.raw + patch.raw)))
         else:
-            found.append((position, patch))
-    return found
+            merged.append((position, patch))
+    return merged
 
 
 def edit_batch_queues(
@@ -234,7 +236,9 @@ def edit_batch_queues(
             units = inspection.queue("batch_queues", (topic, queue_id))
             _lengths(writer, units.files, repair.file_length)
     counts = _counts(inspection)
-    for queue in sorted(repair.queues.values(), key=lambda one: (one.topic, one.queue_id)):
+    for queue in sorted(
+        repair.queues.values(), key=lambda repaired: (repaired.topic, repaired.queue_id)
+    ):
         is_wanted = _is_wanted(queue, inspection, "batch_queues", put_back)
         if name_problem(queue.topic) or not is_wanted:
             continue

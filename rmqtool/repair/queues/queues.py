@@ -194,9 +194,9 @@ class QueueRepair:
         log_start, length = self._log
 
         def is_other(units: Units) -> npt.NDArray[np.bool_]:
-            found = pass_over(units, log_start, length) | self.judge.are_lost(units)
-            found |= units["physical_offset"] + units["size"].astype(np.int64) > self._facts.end
-            return found
+            mask = pass_over(units, log_start, length) | self.judge.are_lost(units)
+            mask |= units["physical_offset"] + units["size"].astype(np.int64) > self._facts.end
+            return mask
 
         remains = self._sound.rest(log_start, is_other)
         self._whole = remains.whole
@@ -336,10 +336,10 @@ class QueueRepair:
         if self._file_length:
             last = (units.queue_offset + count) * UNIT - 1
             queue.times[last // self._file_length] = units.store_timestamp
-        found = queue.units.packed(units.queue_offset, count)
-        if found == wanted:
+        on_disk = queue.units.packed(units.queue_offset, count)
+        if on_disk == wanted:
             return True
-        want, have = as_units(wanted), as_units(found)
+        want, have = as_units(wanted), as_units(on_disk)
         differs = self._differ(queue, units.queue_offset, want, have)
         rows = np.flatnonzero(differs)
         is_filler = queue.placement.is_filled(units.queue_offset)
@@ -438,9 +438,9 @@ class TornProperties:
         except (DecodeError, UnreadablePath):
             return False
 
-    def is_said(self, one: Finding) -> bool:
+    def is_said(self, finding: Finding) -> bool:
         """Tell whether a finding is about such a unit."""
-        return one.code == CQ_TAG and (one.path, one.position) in self._left
+        return finding.code == CQ_TAG and (finding.path, finding.position) in self._left
 
     def edit(self, writer: EditWriter) -> None:
         """Take note of them in a plan."""

@@ -81,7 +81,7 @@ def edit(
         obstacle: why nothing can be judged by the log; empty when it can.
         resets: what is missing is written.
     """
-    defects = [one for one in found if one.severity is not Severity.NOTE]
+    defects = [finding for finding in found if finding.severity is not Severity.NOTE]
     missing = [defect for defect in defects if defect.code in MISSING]
     databases = {path: defect for defect in defects if (path := _unreadable(defect))}
     if not missing and not databases:

@@ -71,7 +71,7 @@ def edit(
         UsageError: offsets cannot be set as asked.
     """
     resets = options.reset_config
-    defects = [one for one in found if one.severity is not Severity.NOTE]
+    defects = [finding for finding in found if finding.severity is not Severity.NOTE]
     broken = sorted({defect.path for defect in defects if defect.code == CF_JSON})
     for path in broken:
         _restore(writer, survey, path, CF_JSON, is_json, resets=resets)

@@ -35,7 +35,7 @@ def edit(writer: EditWriter, survey: LogSurvey, found: list[Finding]) -> None:
     """
     inspection = survey.inspection
     store = inspection.store
-    codes = [one.code for one in found if is_handed_over(one, survey)]
+    codes = [finding.code for finding in found if is_handed_over(finding, survey)]
     if not codes or inspection.scope.has_rocksdb_queues:
         return
     count = len(store.commitlog.segments)

@@ -58,7 +58,9 @@ def edit(writer: EditWriter, survey: LogSurvey, found: list[Finding], jobs: int 
     """Rewrite what differs from the index that the log gives, where findings ask for it."""
     store = survey.inspection.store
     defects = [
-        one for one in found if one.code.owner is Owner.INDEX and one.severity is not Severity.NOTE
+        finding
+        for finding in found
+        if finding.code.owner is Owner.INDEX and finding.severity is not Severity.NOTE
     ]
     places = store.branches_of(ArtefactKind.INDEX)
     if not places or not survey.facts.is_known:

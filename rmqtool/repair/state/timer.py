@@ -38,7 +38,7 @@ WHEEL: Final = "the broker rebuilds the wheel from the timer log"
 
 def edit(writer: EditWriter, survey: LogSurvey, found: list[Finding]) -> None:
     """Cut a damaged timer log, take a wrong wheel out, lower `timercheck`."""
-    defects = [one for one in found if one.severity is not Severity.NOTE]
+    defects = [finding for finding in found if finding.severity is not Severity.NOTE]
     store = survey.inspection.store
     short = _lengths(writer, store, {defect.path for defect in defects if defect.code == FS_LEN})
     end = _cut_log(writer, survey, [defect for defect in defects if defect.code == TL_REC], short)
