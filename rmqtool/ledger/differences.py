@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Difference:
+class UnitDifference:
     """A way in which units differ from what the log wants."""
 
     code: Code  # of queues in files
@@ -50,17 +50,17 @@ class Difference:
 
 
 # The fields that alone differ. A kind that is added here is found, and repaired, in every queue.
-BY_FIELDS: Final[dict[tuple[str, ...], Difference]] = {
-    ("tags_code",): Difference(CQ_TAG, "tags code of {units} of these records"),
+BY_FIELDS: Final[dict[tuple[str, ...], UnitDifference]] = {
+    ("tags_code",): UnitDifference(CQ_TAG, "tags code of {units} of these records"),
 }
-ADDRESS: Final = Difference(CQ_EXTADDR, BY_FIELDS["tags_code",].fixed)
-MISSING: Final = Difference(CQ_GAP, "{units} of these records, missing until now")
-PRE_BLANK: Final = Difference(CQ_PREBLANK, "{units} of these records, in place of pre-blank")
-INVALID: Final = Difference(CQ_HOLE, "{units} of these records, invalid until now")
-OTHER: Final = Difference(CQ_MISMATCH, "{units} of these records, in place of others")
+ADDRESS: Final = UnitDifference(CQ_EXTADDR, BY_FIELDS["tags_code",].fixed)
+MISSING: Final = UnitDifference(CQ_GAP, "{units} of these records, missing until now")
+PRE_BLANK: Final = UnitDifference(CQ_PREBLANK, "{units} of these records, in place of pre-blank")
+INVALID: Final = UnitDifference(CQ_HOLE, "{units} of these records, invalid until now")
+OTHER: Final = UnitDifference(CQ_MISMATCH, "{units} of these records, in place of others")
 
 
-def by_fields(names: Iterable[str]) -> Difference:
+def by_fields(names: Iterable[str]) -> UnitDifference:
     """Name what is wrong where some fields of a unit differ, and all others are right."""
     return BY_FIELDS.get(tuple(names), OTHER)
 
@@ -75,7 +75,7 @@ def differing_fields(want: Units, have: Units) -> tuple[str, ...]:
     return tuple(name for name in want.dtype.names or () if (want[name] != have[name]).any())
 
 
-def difference_of(want: Units, have: Units) -> Difference:
+def difference_of(want: Units, have: Units) -> UnitDifference:
     """Name what is wrong with a stretch of units, of which each differs.
 
     Args:
