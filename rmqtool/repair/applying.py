@@ -169,8 +169,8 @@ class _Copy:
             if place in self._elsewhere:
                 with spot_of(place).directory as above:
                     spot = Spot(above, place.rpartition("/")[2])
-                    if (behind := spot.facts()) is not None:
-                        self._entry(spot, behind, (name,))
+                    if (copied := spot.facts()) is not None:
+                        self._entry(spot, copied, (name,))
             elif is_known(name):
                 reason = f"is a link to {place}, and no --broker-conf names that place"
                 raise PlanMismatch(path=root.shown(name), reason=reason, trouble=Trouble.TOLD)

@@ -81,7 +81,13 @@ class StretchSet(Generic[AnyStretch]):
         if not self._starts:
             return np.zeros(len(physical_offsets), bool)
         if self._arrays is None and len(physical_offsets) * ONE_BY_ONE < len(self._starts):
-            return np.array([self.at(one) is not None for one in physical_offsets.tolist()], bool)
+            return np.array(
+                [
+                    self.at(physical_offset) is not None
+                    for physical_offset in physical_offsets.tolist()
+                ],
+                bool,
+            )
         if self._arrays is None:
             ends = np.array([stretch.end for stretch in self._stretches], np.int64)
             self._arrays = np.array(self._starts, np.int64), ends

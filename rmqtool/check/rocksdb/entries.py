@@ -351,7 +351,9 @@ def _collect(wanted: ImpliedRows, record: Record, indexed: int | None) -> None:
         real = values.get(REAL_TOPIC, "")
         wanted.halves[offset] = (record["unique_key"] or "", real, record["size"])
     elif topic in OP_TOPICS and TRANS_OFFSET in values:
-        wanted.ended |= {int(one) for one in values[TRANS_OFFSET].split(",") if one.isdecimal()}
+        wanted.ended |= {
+            int(number) for number in values[TRANS_OFFSET].split(",") if number.isdecimal()
+        }
     elif topic == CHECK_MAX_TIME_TOPIC:
         wanted.given_up.add(record["unique_key"] or "")
 

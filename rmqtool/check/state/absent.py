@@ -127,7 +127,7 @@ def groups_of(presence: ConfigPresence, queue_topics: Iterable[str]) -> frozense
     configured = {group.group for group in subscription_groups(presence.document(GROUPS))}
     names = {*queue_topics, *_names(presence)}
     retried = {name.removeprefix(RETRY_PREFIX) for name in names if name.startswith(RETRY_PREFIX)}
-    return frozenset(one for one in configured | retried if not is_system_group(one))
+    return frozenset(group for group in configured | retried if not is_system_group(group))
 
 
 def _names(presence: ConfigPresence) -> set[str]:
@@ -159,7 +159,11 @@ def _needed(inspection: Inspection, ranges: QueueRanges) -> Needed | None:
     queue_topics = {topic for family in UNIT_FAMILIES for topic in inspection.queue_topics(family)}
     return Needed(
         presence,
-        {one: count for one, count in counts.items() if count and not is_made_by_brokers(one)},
+        {
+            group: count
+            for group, count in counts.items()
+            if count and not is_made_by_brokers(group)
+        },
         counts.get(SCHEDULE_TOPIC, 0),
         counts.get(TIMER_TOPIC, 0),
         groups_of(presence, queue_topics),

@@ -87,11 +87,11 @@ def read_early(store: Store) -> Early:
     Returns:
         Length and first bytes by path; nothing of a store that no broker runs on.
     """
-    found: Early = {}
+    early: Early = {}
     for branch in store.branches_of(ArtefactKind.CHECKPOINT) if store.lock_held() else ():
         with suppress(UnreadablePath):  # said when it is judged
-            found[branch.path] = _read(branch)
-    return found
+            early[branch.path] = _read(branch)
+    return early
 
 
 def _read(branch: Artefact) -> tuple[int, bytes]:

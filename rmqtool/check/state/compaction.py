@@ -58,7 +58,7 @@ def check(inspection: Inspection, queue_facts: QueueFacts) -> Iterator[Finding]:
         queue_files = inspection.files_of(queue) if queue else None
         if log_files:
             odd = of_queue(mapped_files(inspection, log_files), *name)
-            yield from (one for one in odd if one.code != FS_GAP)
+            yield from (finding for finding in odd if finding.code != FS_GAP)
         in_log = {file.start: file for file in log_files or ()}
         in_queue = {file.start: file for file in queue_files or ()}
         for start in sorted(in_log.keys() - in_queue.keys()):
@@ -105,7 +105,7 @@ def _pair(
         number = int(differs[0])
         at = At(queue.path, number * BATCH_CQ_UNIT.size, BATCH_CQ_UNIT.size, None, topic, queue_id)
         message = f"{len(differs):,} units are not those of the records in the log file"
-        expected, actual = (_worded(one[number]) for one in (wanted, units))
+        expected, actual = (_worded(rows[number]) for rows in (wanted, units))
         yield finding(CC_UNIT, at, message, expected=expected, actual=actual)
     elif len(wanted) != len(units):
         position = both * BATCH_CQ_UNIT.size
@@ -183,7 +183,7 @@ def _records(log: Segment, name: Queue) -> tuple[npt.NDArray[np.void], list[tupl
     """
     from rmqtool.tables.messages import MessageOptions, batches_of  # few have any
 
-    found: list[tuple[Any, ...]] = []
+    units: list[tuple[Any, ...]] = []
     odd: list[tuple[int, str]] = []
     for batch in batches_of(SegmentPart(log, 0, log.size), MessageOptions(), start=None):
         if batch.kind is Extent.GAP:
@@ -195,7 +195,7 @@ def _records(log: Segment, name: Queue) -> tuple[npt.NDArray[np.void], list[tupl
             facts[row_of.BODY_LENGTH] > 0
         )
         wrong = facts[row_of.POSITION][differs].tolist()
-        odd += [(one, "a record's body has not the CRC that was stored") for one in wrong]
+        odd += [(record, "a record's body has not the CRC that was stored") for record in wrong]
         for row in records_of(batch, MessageOptions(), WANTED):
             if (row["topic"], row["queue_id"]) != name:
                 at = row["physical_offset"] - log.start
@@ -203,13 +203,13 @@ def _records(log: Segment, name: Queue) -> tuple[npt.NDArray[np.void], list[tupl
             time = row["store_timestamp"]
             tags_code = tags_hash(row["tags"])
             place = (row["physical_offset"], row["size"], tags_code, time, row["queue_offset"])
-            found.append((*place, 1, INVALID_POS, 0))
-    return np.array(found, BATCH_CQ_UNIT.dtype), odd
+            units.append((*place, 1, INVALID_POS, 0))
+    return np.array(units, BATCH_CQ_UNIT.dtype), odd
 
 
 def _units(queue: Segment) -> npt.NDArray[np.void]:
     """Give the real units of a file. Raises UnreadablePath: the file may not be read."""
-    found = [np.zeros(0, BATCH_CQ_UNIT.dtype)]
+    parts = [np.zeros(0, BATCH_CQ_UNIT.dtype)]
     position, chunk = 0, UNITS_READ * BATCH_CQ_UNIT.size
     with queue.open() as file:
         # A hole of zeros holds no real unit.
@@ -220,9 +220,9 @@ def _units(queue: Segment) -> npt.NDArray[np.void]:
             if not raw:
                 break
             units = np.frombuffer(raw, BATCH_CQ_UNIT.dtype)
-            found.append(units[kinds_of(units) == UnitKind.REAL])
+            parts.append(units[kinds_of(units) == UnitKind.REAL])
             position += len(raw)
-    return np.concatenate(found)
+    return np.concatenate(parts)
 
 
 def queue_offsets(queue: Segment) -> npt.NDArray[np.int64]:

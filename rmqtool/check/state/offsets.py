@@ -41,10 +41,10 @@ def check(inspection: Inspection, facts: LogFacts, ranges: QueueRanges) -> Itera
 
 
 def _consumer_offsets(inspection: Inspection, ranges: QueueRanges) -> Iterator[Finding]:
-    found = inspection.document_with_path("consumerOffset.json")
-    if found is None:
+    offsets_json = inspection.document_with_path("consumerOffset.json")
+    if offsets_json is None:
         return
-    document, path = found
+    document, path = offsets_json
     topics = _known(inspection, "topics.json")
     groups = _known(inspection, "subscriptionGroup.json")
     unknown: set[tuple[str, str]] = set()
@@ -90,16 +90,16 @@ def _judge(
 ) -> Iterator[Finding]:
     if offset.queue_offset is None:
         return
-    found = _range_of(inspection, ranges, offset.topic, offset.queue_id)
-    if found is None or found[0] <= offset.queue_offset <= found[1]:
+    span = _range_of(inspection, ranges, offset.topic, offset.queue_id)
+    if span is None or span[0] <= offset.queue_offset <= span[1]:
         return
-    is_ahead = offset.queue_offset > found[1]
+    is_ahead = offset.queue_offset > span[1]
     where = "ahead of the queue's end" if is_ahead else "before the queue's first message"
     yield finding(
         CO_RANGE,
         At(path, None, None, None, offset.topic, offset.queue_id, offset.queue_offset),
         f"{_words(offset)}: the offset lies {where}",
-        expected="{} to {}".format(*found),
+        expected="{} to {}".format(*span),
         actual=offset.queue_offset,
         # A slow consumer is overtaken by expiry every day; only an offset ahead tells of a loss.
         severity=None if is_ahead else Severity.NOTE,
@@ -120,10 +120,10 @@ def _range_of(
 
 
 def _delay_offsets(inspection: Inspection, ranges: QueueRanges) -> Iterator[Finding]:
-    found = inspection.document_with_path("delayOffset.json")
-    if found is None:
+    offsets_json = inspection.document_with_path("delayOffset.json")
+    if offsets_json is None:
         return
-    document, path = found
+    document, path = offsets_json
     for level, offset in sorted(config_shapes.delay_offsets(document).items()):
         found_range = _range_of(inspection, ranges, SCHEDULE_TOPIC, level - 1)
         if found_range is None or offset is None or offset <= found_range[1]:

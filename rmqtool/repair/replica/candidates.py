@@ -87,7 +87,7 @@ def borrow(options: RepairOptions, replica: str) -> Lent:
             step = f"rmqtool diff {store.root} {other.root}"
             raise UsageError(option=OPTION, reason=reason, step=step)
         writer = EditWriter(store.root)
-        for segment, some in groupby(loans, key=lambda one: one.segment):
+        for segment, some in groupby(loans, key=lambda loan: loan.segment):
             _edit(writer, store, other, segment, list(some))
         lend_queues(writer, store, other, queues)
     lend_files(writer, store, other)
@@ -103,7 +103,7 @@ def _refuse(store: Store, other: Store) -> None:
         if one.is_dledger:
             reason = "is a node of DLedger: start it without this log, and its group brings it"
             raise UnsupportedStore(path=str(one.root), reason=reason)
-    lengths = [one.commitlog.file_length for one in (store, other)]
+    lengths = [store.commitlog.file_length for store in (store, other)]
     if not other.commitlog:
         reason, step = f"{other.root} has no commitlog to lend", f"rmqtool repair {store.root}"
         raise UsageError(option=OPTION, reason=reason, step=f"{step} --dry-run")
@@ -120,7 +120,7 @@ def _edit(
     """Bring what one file of the replica lends."""
     own = store.commitlog.well_named()
     length = own.file_length or other.commitlog.file_length
-    target = next((one for one in reversed(own.segments) if one.start == segment.start), None)
+    target = next((other for other in reversed(own.segments) if other.start == segment.start), None)
     contents = [
         (
             loan.start - segment.start,
@@ -139,8 +139,8 @@ def _edit(
         return
     if target.size < max(position + content.size for position, content in contents):
         writer.length(target, length, FS_LEN, "the length that brokers load")
-    for one, (position, content) in zip(loans, contents, strict=True):
-        writer.write(target, position, content, one.code, source(other, one))
+    for loan, (position, content) in zip(loans, contents, strict=True):
+        writer.write(target, position, content, loan.code, source(other, loan))
 
 
 def _bytes(other: Store, loan: Loan) -> LentBytes:
@@ -158,7 +158,7 @@ def source(other: Store, loan: Loan) -> str:
 
 def _notes(other: Store, borrower: Borrower) -> list[str]:
     refused = borrower.refused
-    notes = [f"{other.root}: {one}" for one in refused[:MOST_SAID]]
+    notes = [f"{other.root}: {reason}" for reason in refused[:MOST_SAID]]
     if more := len(refused) - len(notes):
         notes.append(f"{other.root}: not used for {more:,} further stretches")
     if places := borrower.undecided:
@@ -263,10 +263,10 @@ def lend_files(writer: EditWriter, store: Store, other: Store) -> None:
         is_missing = there is None and target.child(name + BACKUP).stat() is None
         if is_missing and store.config_in_rocksdb:
             continue
-        found = _sound(theirs, name)
-        if found is None:
+        sound = _sound(theirs, name)
+        if sound is None:
             continue
-        path, raw = found
+        path, raw = sound
         reason = f"from {other.root}: {DIRECTORY}/{path}, bytes 0 to {len(raw)}"
         place = target.child(name)
         if there is None:
@@ -316,7 +316,7 @@ def lend_queues(
         queues: of both, in this order.
     """
     own, theirs = queues
-    logs = [one.commitlog for one in (store, other) if one.commitlog]
+    logs = [store.commitlog for store in (store, other) if store.commitlog]
     start, end = (
         min((log.start for log in logs), default=0),
         max((log.end for log in logs), default=0),

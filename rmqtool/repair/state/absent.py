@@ -70,18 +70,18 @@ MOST_NAMED: Final = 20  # topics in a remedy
 
 
 def edit(
-    writer: EditWriter, survey: LogSurvey, found: list[Finding], obstacle: str, *, resets: bool
+    writer: EditWriter, survey: LogSurvey, findings: list[Finding], obstacle: str, *, resets: bool
 ) -> None:
     """Write configuration that is missing if that is asked for; else say what helps.
 
     Args:
         writer: takes the edits.
         survey: of the store.
-        found: what is wrong.
+        findings: what is wrong.
         obstacle: why nothing can be judged by the log; empty when it can.
         resets: what is missing is written.
     """
-    defects = [finding for finding in found if finding.severity is not Severity.NOTE]
+    defects = [finding for finding in findings if finding.severity is not Severity.NOTE]
     missing = [defect for defect in defects if defect.code in MISSING]
     databases = {path: defect for defect in defects if (path := _unreadable(defect))}
     if not missing and not databases:
@@ -91,24 +91,24 @@ def edit(
     except UnreadablePath:  # the validation says so
         return
     rewrite = _Rewrite(writer, survey, presence)
-    for one in missing:
-        names = ALL if one.path == CONFIG else MISSING[one.code]
-        if one.code == CF_GONE and one.path != CONFIG:
+    for finding in missing:
+        names = ALL if finding.path == CONFIG else MISSING[finding.code]
+        if finding.code == CF_GONE and finding.path != CONFIG:
             names = (GROUPS,)
         if why := rewrite.obstacle(names, obstacle, resets=resets):
-            writer.leave(one.code, one.path, one.message, why)
+            writer.leave(finding.code, finding.path, finding.message, why)
         else:
-            rewrite.create(names, one.code)
-    for path, one in sorted(databases.items()):
+            rewrite.create(names, finding.code)
+    for path, finding in sorted(databases.items()):
         names = managers_in(path)
         if why := rewrite.obstacle(names, obstacle, resets=resets):
-            writer.leave(one.code, one.path, one.message, why)
+            writer.leave(finding.code, finding.path, finding.message, why)
             continue
         place = survey.inspection.child(path)
         writer.remove(
-            place.location, one.code, NEW_DATABASE, lost="rows that the log does not tell"
+            place.location, finding.code, NEW_DATABASE, lost="rows that the log does not tell"
         )
-        rewrite.create([name for name in names if not presence.has_file(name)], one.code)
+        rewrite.create([name for name in names if not presence.has_file(name)], finding.code)
 
 
 class _Rewrite:
@@ -159,9 +159,9 @@ class _Rewrite:
         return written and (written[0].encode("utf-8", "surrogateescape"), written[1])
 
 
-def _unreadable(one: Finding) -> str:
+def _unreadable(finding: Finding) -> str:
     """Give the database of metadata that a finding says no broker reads whole; empty for others."""
-    if one.code not in UNREADABLE or one.severity is not Severity.DAMAGE:
+    if finding.code not in UNREADABLE or finding.severity is not Severity.DAMAGE:
         return ""
-    found = (path for path in DATABASES if f"{one.path}/".startswith(f"{path}/"))
-    return next(found, "")
+    databases = (path for path in DATABASES if f"{finding.path}/".startswith(f"{path}/"))
+    return next(databases, "")

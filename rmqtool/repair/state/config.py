@@ -53,7 +53,7 @@ TO_BACKUP: Final = "a copy of the file that it is the backup of"
 def edit(
     writer: EditWriter,
     survey: LogSurvey,
-    found: list[Finding],
+    findings: list[Finding],
     *,
     clamp: bool,
     options: RepairOptions,
@@ -63,7 +63,7 @@ def edit(
     Args:
         writer: takes the edits.
         survey: of the store.
-        found: what is wrong.
+        findings: what is wrong.
         clamp: offsets outside of their queue are set into it.
         options: files of which no copy is sound may be written anew, and topics put back.
 
@@ -71,7 +71,7 @@ def edit(
         UsageError: offsets cannot be set as asked.
     """
     resets = options.reset_config
-    defects = [finding for finding in found if finding.severity is not Severity.NOTE]
+    defects = [finding for finding in findings if finding.severity is not Severity.NOTE]
     broken = sorted({defect.path for defect in defects if defect.code == CF_JSON})
     for path in broken:
         _restore(writer, survey, path, CF_JSON, is_json, resets=resets)
@@ -196,12 +196,12 @@ def neutral(survey: LogSurvey, name: str) -> tuple[str, str] | None:
 
 
 def _delay_queues(survey: LogSurvey) -> list[tuple[int, int, int]]:
-    found = []
+    queues = []
     for topic, queue_id in survey.ranges.names():
         if topic == SCHEDULE_TOPIC:
             first, end = survey.ranges.of(topic, queue_id) or (0, 0)
-            found.append((queue_id, first, end))
-    return found
+            queues.append((queue_id, first, end))
+    return queues
 
 
 def missing_topics(survey: LogSurvey) -> dict[str, int]:
@@ -211,10 +211,10 @@ def missing_topics(survey: LogSurvey) -> dict[str, int]:
         How many queues each should have; empty without a `topics.json` that can be parsed.
     """
     inspection = survey.inspection
-    found = inspection.document_with_path("topics.json")
-    if found is None or not found[1].startswith(TOPICS):
+    document = inspection.document_with_path("topics.json")
+    if document is None or not document[1].startswith(TOPICS):
         return {}
-    table = found[0].get("topicConfigTable")
+    table = document[0].get("topicConfigTable")
     known = table if isinstance(table, dict) else {}
     return {
         topic: count
@@ -230,10 +230,10 @@ def _configured(entry: object) -> int:
 
 def restore_topics(writer: EditWriter, survey: LogSurvey, wanted: dict[str, int]) -> None:
     """Write topics that the log has, and numbers of queues, into a valid `topics.json`."""
-    found = survey.inspection.document_with_path("topics.json")
-    if not wanted or found is None:
+    topics_json = survey.inspection.document_with_path("topics.json")
+    if not wanted or topics_json is None:
         return
-    document, path = found
+    document, path = topics_json
     table = document.setdefault("topicConfigTable", {})
     batches, release = batch_topics(survey), survey.inspection.scope.release
     for topic, count in wanted.items():

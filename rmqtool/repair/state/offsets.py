@@ -77,14 +77,18 @@ def edit(
         ("consumerOffset.json", CO_RANGE, meant.consumers, ahead.consumers, CLAMPED),
         ("delayOffset.json", DO_RANGE, meant.delays, ahead.delays, WAITING),
     ):
-        found = survey.inspection.document_with_path(name)
-        if found is None or not found[1].removesuffix(BACKUP).endswith(".json"):
+        offsets_json = survey.inspection.document_with_path(name)
+        if offsets_json is None or not offsets_json[1].removesuffix(BACKUP).endswith(".json"):
             if changes and code is CO_RANGE:
-                reason = f"{found[1]} is not a JSON file" if found else f"there is no {name}"
+                reason = (
+                    f"{offsets_json[1]} is not a JSON file"
+                    if offsets_json
+                    else f"there is no {name}"
+                )
                 raise UsageError(option=OPTION, reason=reason)
             continue  # not there, or in RocksDB
-        document, main = deepcopy(found[0]), f"config/{name}"
-        path = main if main in restored else found[1]
+        document, main = deepcopy(offsets_json[0]), f"config/{name}"
+        path = main if main in restored else offsets_json[1]
         changed, asked = change(document), list[str]()
         if changes and code is CO_RANGE:
             asked = set_offsets(document, changes, ends, with_repaired_queues(survey, writer))
@@ -144,11 +148,11 @@ class _Offsets:
     def _first_waiting(self, level: int, nearest: object) -> object:
         """Give the queue offset of the first message of a level that has no delivered copy."""
         queue_id = level - 1
-        found = self.ends.of(SCHEDULE_TOPIC, queue_id)
-        if self.store is None or found is None:
+        waiting = self.ends.of(SCHEDULE_TOPIC, queue_id)
+        if self.store is None or waiting is None:
             return nearest
         with suppress(UnreadablePath):  # then the nearest offset is as good as any
-            places = [(queue_id, found.start, found.stop)]
+            places = [(queue_id, waiting.start, waiting.stop)]
             return delay_offsets(self.store, places)[level]
         return nearest
 
@@ -159,11 +163,11 @@ class _Offsets:
         name = (topic, int(queue))
         if self.only is not None and name not in self.only:
             return offset
-        found = self.ends.of(*name)
-        if found is None:
+        waiting = self.ends.of(*name)
+        if waiting is None:
             return offset
-        first = found.start if self.lifts else offset
-        return min(max(offset, first), found.stop)
+        first = waiting.start if self.lifts else offset
+        return min(max(offset, first), waiting.stop)
 
 
 def _tables(document: dict[str, Any]) -> Iterator[tuple[str, Any]]:
@@ -250,8 +254,8 @@ def text_of(value: object, depth: int = 0) -> str:
     is_numbered = all(key.lstrip("-").isdecimal() for key in value)
     pad, end = "\t" * (depth + 1), "\n" + "\t" * depth
     lines = [
-        f"{key if is_numbered else json.dumps(key, ensure_ascii=False)}:{text_of(one, depth + 1)}"
-        for key, one in value.items()
+        f"{key if is_numbered else json.dumps(key, ensure_ascii=False)}:{text_of(item, depth + 1)}"
+        for key, item in value.items()
     ]
     if is_numbered:
         return "{" + ",".join(lines) + end + "}"
