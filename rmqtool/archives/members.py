@@ -105,9 +105,9 @@ class Members:
 
     def _directory(self, path: str) -> dict[str, Member] | None:
         """Give a directory, made where the archive only implies it; None below a file."""
-        found = self.archive.directories.get(path)
-        if found is not None:
-            return found
+        members = self.archive.directories.get(path)
+        if members is not None:
+            return members
         above, _, last = path.rpartition("/")
         parent = self._directory(above)
         if parent is None or last in parent:

@@ -168,8 +168,8 @@ def judged(image: Image, position: int, size: int, raw: bytes) -> int:
     columns = np.empty((row.ROWS, 1), np.int64)
     held = Window.holding(raw, 0)
     place = (0, len(raw), 1, len(raw), 0, 0, 0)
-    found, _, _ = kernels_walk.walk(held.bytes, place, columns)
-    if not found or columns[row.TOPIC_LENGTH, 0] <= 0:
+    records, _, _ = kernels_walk.walk(held.bytes, place, columns)
+    if not records or columns[row.TOPIC_LENGTH, 0] <= 0:
         return kernels_judge.CUT
     body_length = size - len(raw)
     body = position + int(columns[row.BODY_START, 0])
@@ -255,10 +255,10 @@ class Image:
         """Give what is to be searched, without long holes."""
         position = 0
         while position < self.size:
-            found = self._file.next_data(position)
-            if found is None:
+            data_at = self._file.next_data(position)
+            if data_at is None:
                 return
-            position = max(found, position)
+            position = max(data_at, position)
             end = self._end_of_data(position, position + part_bytes)
             yield ImagePart(self, position, end)
             position = end

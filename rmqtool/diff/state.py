@@ -105,8 +105,8 @@ def _different(a: Mapping[K, V], b: Mapping[K, V]) -> dict[K, Pair[V]]:
 
 
 def _queues(side: Side) -> dict[tuple[str, int, str], QueueReach]:
-    def key(one: QueueSpan) -> tuple[str, int, str]:
-        return one.topic, one.queue_id, str(one.kind)
+    def key(span: QueueSpan) -> tuple[str, int, str]:
+        return span.topic, span.queue_id, str(span.kind)
 
     # A queue that never had a message says nothing: its directory is made ahead of need.
     return {
@@ -117,14 +117,14 @@ def _queues(side: Side) -> dict[tuple[str, int, str], QueueReach]:
 
 
 def _offsets(side: Side) -> dict[OffsetKey, int]:
-    found = [
+    offsets = [
         *consumer_offsets(_document(side, "consumerOffset.json")),
         *lmq_consumer_offsets(_document(side, "lmqConsumerOffset.json")),
     ]
     return {
-        OffsetKey(one.group, one.topic, one.queue_id): one.queue_offset
-        for one in found
-        if one.queue_offset is not None
+        OffsetKey(offset.group, offset.topic, offset.queue_id): offset.queue_offset
+        for offset in offsets
+        if offset.queue_offset is not None
     }
 
 
@@ -143,12 +143,12 @@ def _entries(table: object) -> Iterator[tuple[str, Any]]:
 
 def _document(side: Side, name: str) -> dict[str, Any]:
     """Read a file as a broker would, and note what is wrong with it."""
-    found = side.store.config(name)
-    for problem in found.problems:
-        used = f"; {found.path} was compared instead" if found else ""
-        is_unread = not found and problem.fault is not Fault.EMPTY  # to brokers it is not there
+    document = side.store.config(name)
+    for problem in document.problems:
+        used = f"; {document.path} was compared instead" if document else ""
+        is_unread = not document and problem.fault is not Fault.EMPTY  # to brokers it is not there
         side.note(SideProblem(problem.path, problem.says + used, is_unread))
-    return found.document
+    return document.document
 
 
 def _epochs(side: Side) -> dict[int, int]:

@@ -98,12 +98,12 @@ def decode_before_4_9_1(raw: bytes) -> dict[str, str]:
     `String#split` forgets empty strings at the end but not at the beginning, so an empty name is
     kept and an empty value is not.
     """
-    found = {}
+    decoded = {}
     for stretch in raw.split(PROPERTY_SEPARATOR):
         parts = stretch.rstrip(NAME_VALUE_SEPARATOR).split(NAME_VALUE_SEPARATOR)
         if len(parts) == 2:  # noqa: PLR2004 - name and value
-            found[text(parts[0])] = text(parts[1])
-    return found
+            decoded[text(parts[0])] = text(parts[1])
+    return decoded
 
 
 def encode(properties: Mapping[str, str], *, ends_with_separator: bool = True) -> bytes:

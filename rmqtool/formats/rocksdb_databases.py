@@ -54,7 +54,9 @@ class DatabaseKind(NamedTuple):
 _UNITS: Final = {DEFAULT: "unit", "offset": "offset"}
 _JSON: Final = dict.fromkeys((DEFAULT, FORBIDDEN, "kvDataVersion"), "json")
 _OF_ALL: Final = [
-    name for one in MANAGERS.values() for name in (one.data_in(ONE), one.version_in(ONE))
+    name
+    for manager in MANAGERS.values()
+    for name in (manager.data_in(ONE), manager.version_in(ONE))
 ]
 _TOGETHER: Final = "topics, subscription groups and consumer offsets"
 DATABASES: Final = {
@@ -80,4 +82,6 @@ it."""
 
 def managers_in(path: str) -> tuple[str, ...]:
     """Give the JSON files whose content a database of metadata holds; none for other paths."""
-    return tuple(name for name, one in MANAGERS.items() if path in {one.path, ONE, VERSION_2})
+    return tuple(
+        name for name, manager in MANAGERS.items() if path in {manager.path, ONE, VERSION_2}
+    )

@@ -114,7 +114,7 @@ class FileJudge:
         is_last = oddity.path == files.segments[-1].path
         at = At(oddity.path)
         if is_last and not oddity.length and self.is_live():
-            found = finding(
+            short = finding(
                 FS_LEN,
                 at,
                 IN_THE_MAKING,
@@ -122,7 +122,7 @@ class FileJudge:
                 actual=0,
                 severity=Severity.NOTE,
             )
-            return in_passing(found)
+            return in_passing(short)
         missing = files.file_length - (oddity.length or 0)
         message = f"the file is {missing:,} bytes shorter than a broker made it"
         remedy = f"extend it with zeros to {files.file_length:,} bytes"
@@ -153,8 +153,8 @@ def no_log(store: Store, queues_with_files: Callable[[], int]) -> Iterator[Findi
     if any(oddity.start is not None for oddity in oddities):  # a file of it that cannot be read
         return
     witnesses = [
-        counted(count, one, several)
-        for count, one, several in (
+        counted(count, singular, several)
+        for count, singular, several in (
             (queues_with_files(), "queue with files", "queues with files"),
             (len(store.index_files()), "index file", ""),
         )

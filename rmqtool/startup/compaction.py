@@ -67,7 +67,7 @@ def compacted_topics(store: Store, version: Version) -> CompactedTopics | None:
     if not Rules(version).has_compaction or not COMPACTION.of(store.broker_conf, version):
         return None
     configured = config_shapes.topics(store.config("topics.json").document)
-    topics = frozenset(one.topic for one in configured if one.is_compaction)
+    topics = frozenset(topic.topic for topic in configured if topic.is_compaction)
     if not topics:
         return None
     stored = {}

@@ -38,9 +38,9 @@ def undelivered(
     """
     levels = len(model.dispatch_rules.delay_levels_ms)
     queues = [
-        one
-        for one in outcomes
-        if one.topic == SCHEDULE_TOPIC and one.queue_id >= levels and one.readable
+        outcome
+        for outcome in outcomes
+        if outcome.topic == SCHEDULE_TOPIC and outcome.queue_id >= levels and outcome.readable
     ]
     if store.broker_conf is None or not queues:
         return

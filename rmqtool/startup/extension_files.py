@@ -42,4 +42,7 @@ def _bit_map_sizes(store: Store, model: Model) -> dict[str, int]:
     if not model.settings.calculates_bit_maps:
         return {}
     filters = consumer_filters(store.config(FILTERS).document)
-    return {one.topic: -(-(one.bit_count or 0) // _BITS) for one in filters}
+    return {
+        consumer_filter.topic: -(-(consumer_filter.bit_count or 0) // _BITS)
+        for consumer_filter in filters
+    }

@@ -201,7 +201,7 @@ class Prediction:
     def messages_costed(self) -> int:
         """Messages that consumers do not get after the start, or not where they look for them."""
         losses = (self.lost, self.misdelivered, self.unrouted, self.light)
-        return sum(one.messages for one in losses) + self.unreachable + self.timers_lost
+        return sum(loss.messages for loss in losses) + self.unreachable + self.timers_lost
 
     @property
     def costs(self) -> bool:
@@ -211,7 +211,10 @@ class Prediction:
     @property
     def lacks_configuration(self) -> bool:
         """Whether a part of that, or a refusal, is for configuration that is missing or damaged."""
-        paths = [*(one.path for one in self.further), *(refusal.path for refusal in self.refusals)]
+        paths = [
+            *(step.path for step in self.further),
+            *(refusal.path for refusal in self.refusals),
+        ]
         is_config = any(path.startswith(f"{CONFIG}/") for path in paths)
         return is_config or bool(self.unrouted.messages)
 

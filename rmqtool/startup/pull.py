@@ -90,10 +90,10 @@ class LogExtent:
         if (np.diff(self._starts) >= 0).all():
             fitting = np.searchsorted(self._starts, offsets - self.file_length, side="right")
             return np.minimum(fitting, len(self._starts) - 1)
-        found = np.zeros(len(offsets), np.int64)
+        numbers = np.zeros(len(offsets), np.int64)
         for number in reversed(range(len(self._starts))):
-            found[self._named(np.full(len(offsets), number), offsets)] = number
-        return found
+            numbers[self._named(np.full(len(offsets), number), offsets)] = number
+        return numbers
 
     def _named(self, numbers: NDArray[np.int64], offsets: NDArray[np.int64]) -> NDArray[np.bool_]:
         """Tell of which offsets the files of these numbers have the place by their names."""

@@ -304,12 +304,12 @@ def _prediction(whole: Store, store: Store, model: Model, before: Before, run: _
     losses = counter.count()
     timer = timers(store if model.rules.has_timer else whole, model, run.how.now_ms)
     stays = run.recovered is None or model.is_live or bool(model.loader.refusals)
-    further = [*run.stages.further(run.recovered, fates)] if run.stages else []
+    steps = [*run.stages.further(run.recovered, fates)] if run.stages else []
     unrouted = Loss()
     if run.recovered is not None and not model.loader.refusals:
         absent = AbsentConfig(whole, store, model, fates)
         unrouted = absent.unrouted()
-        further += [*absent.steps(), *undelivered(store, model, fates)]
+        steps += [*absent.steps(), *undelivered(store, model, fates)]
     return Prediction(
         version=str(model.rules.version),
         rules_of=str(model.rules.version.rules_of),
@@ -346,7 +346,7 @@ def _prediction(whole: Store, store: Store, model: Model, before: Before, run: _
         timers_gone=timer.gone,
         retention=None if stays else retention(store, model, run.how.now_ms),
         failed_topic=model.failed_topic,
-        further=tuple(further),
+        further=tuple(steps),
         cautions=tuple(known_bugs.cautions(store, model.rules)),
         not_modelled=tuple(name for name in _NOT_MODELLED if exists(store.root.child(name))),
         ignored=tuple(map(str, complaints(store.broker_conf, model.rules.version)))
@@ -380,8 +380,8 @@ def refuse_configuration(store: Store, rules: Rules, loader: Loader) -> None:
     """Note the JSON files that stop the broker."""
     for name in NEEDED + (NEEDED_BY_5 if rules.has_further_configuration else ()):
         document = store.config(name)
-        if found := document.stops_broker(blank_stops=rules.refuses_blank_configuration):
-            loader.refuse(found.path, "cannot be parsed, and the file itself neither")
+        if problem := document.stops_broker(blank_stops=rules.refuses_blank_configuration):
+            loader.refuse(problem.path, "cannot be parsed, and the file itself neither")
 
 
 def refuse_timer(store: Store, rules: Rules, loader: Loader) -> None:
@@ -417,15 +417,15 @@ def refuse_access(store: Store, loader: Loader, as_user: str | None) -> None:
     user = holdings.usual_user() if as_user is None else user_named(as_user)
     if user is None:
         return
-    for one in holdings.chosen(lambda one: one.kind in _OPENED and not _can_open(one, user)):
-        if one.is_directory:
-            loader.refuse(one.path, f"user {user.name} cannot list it: it would count as empty")
+    for held in holdings.chosen(lambda held: held.kind in _OPENED and not _can_open(held, user)):
+        if held.is_directory:
+            loader.refuse(held.path, f"user {user.name} cannot list it: it would count as empty")
         else:
-            loader.refuse(one.path, f"user {user.name} cannot read and write it")
+            loader.refuse(held.path, f"user {user.name} cannot read and write it")
 
 
-def _can_open(one: Held, user: User) -> bool:
-    return one.can_be_listed(user) if one.is_directory else one.allows(user)
+def _can_open(held: Held, user: User) -> bool:
+    return held.can_be_listed(user) if held.is_directory else held.allows(user)
 
 
 def is_known(configured: dict[str, object], queue_topics: frozenset[str], topic: str) -> bool:
@@ -482,12 +482,12 @@ class AbsentConfig:
             if fate.topic not in known and not is_made_by_brokers(fate.topic):
                 queues = counts.setdefault(fate.topic, {})  # of two stores of queues one is read
                 queues[fate.queue_id] = max(queues.get(fate.queue_id, 0), fate.readable)
-        found = [
+        losses = [
             TopicLoss(topic, sum(queues.values()))
             for topic, queues in counts.items()
             if self._has_own(topic)
         ]
-        return Loss(tuple(sorted(found, key=lambda one: -one.messages)))
+        return Loss(tuple(sorted(losses, key=lambda loss: -loss.messages)))
 
     def _has_own(self, topic: str) -> bool:
         """Tell whether the queues of a topic are not only further queues of other messages."""

@@ -105,19 +105,19 @@ def read_config(
             are gone.
         budget: of all files of the store; None where this is the only one.
     """
-    found = _read_config(place, path, budget)
-    while found.problems and pauses:
+    document = _read_config(place, path, budget)
+    while document.problems and pauses:
         time.sleep(pauses.pop())
-        found = _read_config(place, path, budget)
-    return found
+        document = _read_config(place, path, budget)
+    return document
 
 
 def _read_config(place: Place, path: str, budget: ParseBudget | None) -> ConfigDocument:
     problems: list[Problem] = []
     for suffix in ("", BACKUP):
-        found = _read(place.parent.child(place.name + suffix), path + suffix, problems, budget)
-        if found is not None:
-            return ConfigDocument(place.name, path + suffix, found, bool(suffix), (*problems,))
+        document = _read(place.parent.child(place.name + suffix), path + suffix, problems, budget)
+        if document is not None:
+            return ConfigDocument(place.name, path + suffix, document, bool(suffix), (*problems,))
     return ConfigDocument(place.name, "", {}, False, (*problems,))
 
 

@@ -46,7 +46,9 @@ def sources_of(store: Store, version: Version) -> ConfigSources:
     broker_conf = store.broker_conf
     if broker_conf is None:
         there = DATABASES.intersection(
-            one.path for one in store.rocksdb() if Version.known(one.since) <= version
+            database.path
+            for database in store.rocksdb()
+            if Version.known(database.since) <= version
         )
         return ConfigSources(VERSION_2 not in there, there)
     if conf.CONFIG_MANAGER.of(broker_conf, version) == conf.SECOND_CONFIG_MANAGER:
@@ -75,7 +77,7 @@ class ConfigPresence:
         read = self.sources.databases
         if ONE in read:  # a start takes along what it finds in those of before
             read |= SEPARATE
-        self._databases = {one.path for one in store.rocksdb()} & read
+        self._databases = {database.path for database in store.rocksdb()} & read
         self._files = _files(store)
         self._is_light = conf.LMQ.of(store.broker_conf, version)
         self._has_timer = (
@@ -115,8 +117,8 @@ class ConfigPresence:
         """Tell whether a start finds nothing, or nothing that it can read."""
         if not self.has(name):
             return True
-        found = self._store.config(self.file_of(name))
-        return not found and bool(found.problems)
+        document = self._store.config(self.file_of(name))
+        return not document and bool(document.problems)
 
     def file_of(self, name: str) -> str:
         """Give the name of the JSON file that a start reads; with enableLmq offsets have another.

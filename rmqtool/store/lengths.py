@@ -58,11 +58,11 @@ def wrong_lengths(store: Store, version: Version) -> Iterator[WrongLength]:
         return
     expected = dict(as_told(broker_conf, version).items())
     bare = replace(store, broker_conf=None, follows_conf=False)
-    found, lengths = dict(bare.geometry.items()), bare.file_lengths()
+    on_disk, lengths = dict(bare.geometry.items()), bare.file_lengths()
     for name, switch in COMPARED.items():
         if switch is not None and not switch.of(broker_conf, version):
             continue
-        key, wanted, seen = KEYS[name], expected[name].value, found[name]
+        key, wanted, seen = KEYS[name], expected[name].value, on_disk[name]
         if seen.source is not LengthSource.FILES or seen.value == wanted:
             continue
         is_given = key.given(broker_conf, version) is not None

@@ -40,8 +40,8 @@ def written_by(
     Raises:
         UnreadablePath: a directory may not be listed.
     """
-    found = [*_files(store), *_databases(store), *_checkpoint(store), *_config_files(store)]
-    return WrittenBy.of([*found, *_record(_newest(store, unread), _is_5(found))])
+    traces = [*_files(store), *_databases(store), *_checkpoint(store), *_config_files(store)]
+    return WrittenBy.of([*traces, *_record(_newest(store, unread), _is_5(traces))])
 
 
 def _newest(store: Store, unread: Callable[[UnreadablePath], None]) -> bytes:
@@ -57,12 +57,12 @@ def _newest(store: Store, unread: Callable[[UnreadablePath], None]) -> bytes:
         return b""
 
 
-def _is_5(found: Iterable[Trace]) -> bool | None:
+def _is_5(all_traces: Iterable[Trace]) -> bool | None:
     """Tell whether some files are of the 5 line; None when they do not say."""
-    for one in found:
-        if one.at_least and one.at_least >= traces.FIRST_OF_5:
+    for trace in all_traces:
+        if trace.at_least and trace.at_least >= traces.FIRST_OF_5:
             return True
-        if one.below and one.below <= traces.FIRST_OF_5:
+        if trace.below and trace.below <= traces.FIRST_OF_5:
             return False
     return None
 

@@ -44,45 +44,47 @@ def config_documents(databases: list[RocksDb], budget: ParseBudget) -> dict[str,
         return _documents(there[VERSION_2], MANAGERS, _version_2, budget)
     if ONE in there:
         return _documents(there[ONE], MANAGERS, _version_1, budget)
-    found: dict[str, ConfigDocument] = {}
+    documents: dict[str, ConfigDocument] = {}
     for name, manager in MANAGERS.items():
         if manager.path in there:
-            found |= _documents(there[manager.path], (name,), _version_1, budget)
-    return found
+            documents |= _documents(there[manager.path], (name,), _version_1, budget)
+    return documents
 
 
-def merged(found: ConfigDocument, in_json: ConfigDocument, name: str) -> ConfigDocument:
+def merged(stored: ConfigDocument, in_json: ConfigDocument, name: str) -> ConfigDocument:
     """Merge a JSON file into what a database says, as a start of a broker does.
 
     Args:
-        found: of the database.
+        stored: of the database.
         in_json: of the file; may be empty.
         name: of the file.
     """
-    counters = [config_shapes.data_version(one.document).counter or 0 for one in (found, in_json)]
-    if not in_json or not found or found.path == VERSION_2 or counters[1] <= counters[0]:
-        return found if found or not in_json else in_json
+    counters = [
+        config_shapes.data_version(document.document).counter or 0 for document in (stored, in_json)
+    ]
+    if not in_json or not stored or stored.path == VERSION_2 or counters[1] <= counters[0]:
+        return stored if stored or not in_json else in_json
     table = config_shapes.TABLES[name]
     newer = in_json.document.get(table)
-    document = dict(found.document)
+    document = dict(stored.document)
     document[table] = {**document[table], **(newer if isinstance(newer, dict) else {})}
-    return ConfigDocument(name, found.path, document, is_backup=False, problems=found.problems)
+    return ConfigDocument(name, stored.path, document, is_backup=False, problems=stored.problems)
 
 
 def _documents(
-    one: RocksDb, names: Iterable[str], read: ManagerReader, budget: ParseBudget
+    rocks_db: RocksDb, names: Iterable[str], read: ManagerReader, budget: ParseBudget
 ) -> dict[str, ConfigDocument]:
     """Read the documents that are wanted of one database."""
-    found = {}
+    documents = {}
     try:
-        with Database(one.place, one.path) as database:
+        with Database(rocks_db.place, rocks_db.path) as database:
             for name in names:
                 document = read(database, name, budget)
-                found[name] = ConfigDocument(name, one.path, document, False, ())
+                documents[name] = ConfigDocument(name, rocks_db.path, document, False, ())
     except (UnreadablePath, EngineMissing) as error:
-        problems = (Problem(one.path, Fault.BROKEN, f"{one.path}: {error}"),)
+        problems = (Problem(rocks_db.path, Fault.BROKEN, f"{rocks_db.path}: {error}"),)
         return {name: ConfigDocument(name, "", {}, False, problems) for name in names}
-    return found
+    return documents
 
 
 def _version_1(database: Database, name: str, budget: ParseBudget) -> dict[str, Any]:

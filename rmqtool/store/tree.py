@@ -83,10 +83,10 @@ class Store:
 
         A directory without a file is not one while there is a plain log: it was made, never used.
         """
-        found = self.branches_of(ArtefactKind.DLEDGER)
-        if not found or not self.branches_of(ArtefactKind.COMMITLOG):
-            return bool(found)
-        return any(branch.level is FamilyDepth.FILE or branch.place.names() for branch in found)
+        nodes = self.branches_of(ArtefactKind.DLEDGER)
+        if not nodes or not self.branches_of(ArtefactKind.COMMITLOG):
+            return bool(nodes)
+        return any(branch.level is FamilyDepth.FILE or branch.place.names() for branch in nodes)
 
     @cached_property
     def commitlog(self) -> MappedFiles:
@@ -124,10 +124,10 @@ class Store:
     @cached_property
     def geometry(self) -> Geometry:
         """How long each kind of file is, and who says so."""
-        found = {name: usual_length(lengths) for name, lengths in self.file_lengths().items()}
+        lengths = {name: usual_length(lengths) for name, lengths in self.file_lengths().items()}
         with suppress(UnreadablePath):  # who reads it is told
-            found["commitlog"] = self.commitlog.file_length
-        return geometry_of(self._configured, found)
+            lengths["commitlog"] = self.commitlog.file_length
+        return geometry_of(self._configured, lengths)
 
     def family(self, kind: ArtefactKind, file_length: int = 0) -> QueueFamily | None:
         """Give a family of queues; None without one."""
@@ -156,13 +156,13 @@ class Store:
     @cached_property
     def _index_files(self) -> tuple[IndexFile, ...]:
         slots, entries = (self._configured.get(f"index_{name}") for name in ("slots", "entries"))
-        found: list[IndexFile] = []
+        files: list[IndexFile] = []
         for branch in self.branches_of(ArtefactKind.INDEX):
             if branch.level is FamilyDepth.FILE:
-                found.append(index_file(branch.place, branch.path, slots, entries))
+                files.append(index_file(branch.place, branch.path, slots, entries))
             else:
-                found += list_index_files(branch.place, branch.path, slots, entries)
-        return tuple(without_next(found, self.lock_held))
+                files += list_index_files(branch.place, branch.path, slots, entries)
+        return tuple(without_next(files, self.lock_held))
 
     @cached_property
     def _configured(self) -> dict[str, int]:
@@ -173,9 +173,9 @@ class Store:
         bare = replace(self, broker_conf=None)
         lengths = bare.file_lengths()
         return {
-            name: one
-            for name, one in configured.items()
-            if not refutes(lengths.get(name, []), one, bare.name_distance(name))
+            name: length
+            for name, length in configured.items()
+            if not refutes(lengths.get(name, []), length, bare.name_distance(name))
         }
 
     def name_distance(self, name: str) -> int:
@@ -191,13 +191,13 @@ class Store:
 
     def file_lengths(self) -> dict[str, list[int]]:
         """Give the length that each file has of those looked at, by the names of `Geometry`."""
-        found = {name: self._sampled(kind) for name, kind in QUEUE_LENGTHS.items()}
+        lengths = {name: self._sampled(kind) for name, kind in QUEUE_LENGTHS.items()}
         with suppress(UnreadablePath):  # who reads them is told
             for name, log in (("commitlog", self.commitlog), ("timer_log", self.timer_log)):
-                found[name] = [segment.size for segment in log.segments]
-            found["index_slots"] = [file.slots for file in self._index_files]
-            found["index_entries"] = [file.entries for file in self._index_files]
-        return found
+                lengths[name] = [segment.size for segment in log.segments]
+            lengths["index_slots"] = [file.slots for file in self._index_files]
+            lengths["index_entries"] = [file.entries for file in self._index_files]
+        return lengths
 
     def mapped(self, branch: Artefact) -> MappedFiles:
         """Give the byte space of one directory; several commitlog paths one at a time."""
@@ -259,12 +259,14 @@ class Store:
     @cached_property
     def batch_topics(self) -> frozenset[str] | None:
         """The topics that are configured to have batch queues; None where nothing tells."""
-        found = self.config("topics.json")
-        if not found:
+        topics_json = self.config("topics.json")
+        if not topics_json:
             return None
         from rmqtool.formats.config_shapes import topics
 
-        return frozenset(topic.topic for topic in topics(found.document) if topic.is_batch_queue)
+        return frozenset(
+            topic.topic for topic in topics(topics_json.document) if topic.is_batch_queue
+        )
 
     def config(self, name: str) -> ConfigDocument:
         """Read one JSON file of `config` as a broker would: the `.bak` where the file is no use.
@@ -274,17 +276,17 @@ class Store:
         Args:
             name: such as `topics.json`.
         """
-        found = ConfigDocument(name, "", {}, is_backup=False, problems=())
+        document = ConfigDocument(name, "", {}, is_backup=False, problems=())
         for branch in self.branches_of(ArtefactKind.CONFIG):
             if branch.level is not FamilyDepth.FILE:
                 place, path = branch.place.child(name), f"{branch.path}/{name}"
-                found = read_config(place, path, self.waits, self.config_budget)
+                document = read_config(place, path, self.waits, self.config_budget)
                 break
         if (in_rocksdb := self.config_in_rocksdb.get(name)) is None:
-            return found
+            return document
         from rmqtool.store.rocksdb_config import merged
 
-        return merged(in_rocksdb, found, name)
+        return merged(in_rocksdb, document, name)
 
     @cached_property
     def config_budget(self) -> ParseBudget:
@@ -316,7 +318,9 @@ class Store:
             return [rocksdb(self.asked.place, self.asked.path)]
         if self.asked.kind is not ArtefactKind.STORE:
             return []
-        return [one for one in rocksdb_stores(self.root) if one.path not in self.hidden]
+        return [
+            database for database in rocksdb_stores(self.root) if database.path not in self.hidden
+        ]
 
     def queue_database(self) -> RocksDb | None:
         """Give the database that the store's queues lie in; None without one.
@@ -328,11 +332,13 @@ class Store:
         Raises:
             UnreadablePath: a directory may not be listed.
         """
-        for one in self.rocksdb():
-            if is_queue_database(one.path):
+        for database in self.rocksdb():
+            if is_queue_database(database.path):
                 families = map(self.family, (ArtefactKind.CONSUME_QUEUE, ArtefactKind.BATCH_QUEUE))
-                is_empty = one.is_empty and any(found and found.topics() for found in families)
-                return None if is_empty else one
+                is_empty = database.is_empty and any(
+                    family and family.topics() for family in families
+                )
+                return None if is_empty else database
         return None
 
     def compaction_logs(self) -> Iterator[QueueFiles]:

@@ -52,8 +52,8 @@ class Body(NamedTuple):
 
 def show(stored: bytes, sys_flag: int, options: BodyOptions) -> Body:
     """Give the columns of one body."""
-    found = show_within(stored, sys_flag, options, options.ceiling)
-    return found or too_long(len(stored), options)
+    body = show_within(stored, sys_flag, options, options.ceiling)
+    return body or too_long(len(stored), options)
 
 
 def show_within(stored: bytes, sys_flag: int, options: BodyOptions, budget: int) -> Body | None:

@@ -175,18 +175,18 @@ def _body(batch: Batch, record: Int64s, options: BodyOptions, budget: Budget | N
     if length > options.ceiling:
         return too_long(length, options)
     most = options.ceiling if budget is None else budget.left
-    found = None
+    shown = None
     if length <= most:
         if start >= 0:
-            found = show_within(batch.text(start, length), flags, options, most)
+            shown = show_within(batch.text(start, length), flags, options, most)
         else:
             with batch.segment.open() as file:  # a record that is too long for a window
                 position = int(record[row.POSITION]) + MESSAGE_PREFIX.size + middle_of(flags).size
-                found = show_within(file.read_at(position, length), flags, options, most)
+                shown = show_within(file.read_at(position, length), flags, options, most)
     if budget is not None:
-        weight = 0 if found is None else found.weight
-        if found is None or weight > budget.left:
+        weight = 0 if shown is None else shown.weight
+        if shown is None or weight > budget.left:
             budget.is_spent = True
             return None
         budget.left -= weight
-    return found
+    return shown

@@ -66,11 +66,11 @@ def write_broker_json(path: str, broker_conf: str | None, output: str) -> Writte
         reason = "; ".join(done.unread) or "the store has no configuration"
         raise UnreadablePath(path=path, reason=reason)
     with OutputDirectory(output) as directory:
-        for found in documents:
-            text = json.dumps(found.document, indent=1, ensure_ascii=False)
+        for document in documents:
+            text = json.dumps(document.document, indent=1, ensure_ascii=False)
             raw = text.encode("utf-8", "backslashreplace")
-            directory.file(found.name, size=len(raw), pieces=[(0, raw)])
-            row = {"file": found.name, "source": found.path, "entries": _entries(found)}
+            directory.file(document.name, size=len(raw), pieces=[(0, raw)])
+            row = {"file": document.name, "source": document.path, "entries": _entries(document)}
             done.rows.append({**row, "size": len(raw)})
     return done
 
@@ -78,12 +78,12 @@ def write_broker_json(path: str, broker_conf: str | None, output: str) -> Writte
 def _documents(store: Store, done: WrittenConfig) -> Iterator[ConfigDocument]:
     """Yield each document that a start would load; what it could not is remembered."""
     for name in CONFIG_NAMES:
-        found = store.config(name)
-        done.unread += [problem.says for problem in found.problems]
+        document = store.config(name)
+        done.unread += [problem.says for problem in document.problems]
         if name == LIGHT_OFFSETS and store.config_in_rocksdb.get(OFFSETS):
-            found = _light_offsets(store.config(OFFSETS), found)
-        if found:
-            yield found
+            document = _light_offsets(store.config(OFFSETS), document)
+        if document:
+            yield document
 
 
 def _light_offsets(offsets: ConfigDocument, in_json: ConfigDocument) -> ConfigDocument:
@@ -101,8 +101,8 @@ def _light_offsets(offsets: ConfigDocument, in_json: ConfigDocument) -> ConfigDo
     return replace(offsets, name=LIGHT_OFFSETS, document=document)
 
 
-def _entries(found: ConfigDocument) -> int | None:
+def _entries(document: ConfigDocument) -> int | None:
     """Count what one of the three great tables holds."""
-    is_great = found.name in {*MANAGERS, LIGHT_OFFSETS}
-    table = found.document.get(TABLES[found.name]) if is_great else None
+    is_great = document.name in {*MANAGERS, LIGHT_OFFSETS}
+    table = document.document.get(TABLES[document.name]) if is_great else None
     return len(table) if isinstance(table, dict) else None

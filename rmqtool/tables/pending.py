@@ -104,32 +104,34 @@ def undecided_transactions(store: Store) -> Iterator[Row]:
             continue
         topic, key = record["topic"], record["unique_key"] or ""
         if topic in HALF_TOPICS:
-            one = halves.setdefault(key, HalfMessages(record, record))
-            one.last = record
-            one.places.append(_place(record))
-            keys[one.places[-1]] = key
+            half = halves.setdefault(key, HalfMessages(record, record))
+            half.last = record
+            half.places.append(_place(record))
+            keys[half.places[-1]] = key
             continue
         ended = [key] if topic == CHECK_MAX_TIME_TOPIC else map(keys.get, _ended(record))
         for end in ended:
             if end is not None and end in halves:
                 for place in halves.pop(end).places:
                     keys.pop(place, None)
-    for key, one in halves.items():
-        last_properties = dict(one.last["properties"] or ())
+    for key, half in halves.items():
+        last_properties = dict(half.last["properties"] or ())
         yield {
             "unique_key": key or None,
             "topic": last_properties.get(properties.REAL_TOPIC),
             "producer_group": last_properties.get(GROUP),
-            "half_records": len(one.places),
-            "first_store_time": one.first["store_time"],
-            "last_store_time": one.last["store_time"],
-            "last_physical_offset": one.last["physical_offset"],
+            "half_records": len(half.places),
+            "first_store_time": half.first["store_time"],
+            "last_store_time": half.last["store_time"],
+            "last_physical_offset": half.last["physical_offset"],
         }
 
 
 def open_transactions(store: Store) -> Iterator[Row]:
     """Yield the transactions of `undecided_transactions` alone, without the rows of damage."""
-    return (one for one in undecided_transactions(store) if "code" not in one)
+    return (
+        transaction for transaction in undecided_transactions(store) if "code" not in transaction
+    )
 
 
 def _damage(record: Record) -> Row:
@@ -240,15 +242,15 @@ class WaitingMessages:
             due = records["curr_write_time"].astype(np.int64) + records["delayed_time"]
             is_delete = records["magic"] & MAGIC_DELETE != 0
             for number in np.flatnonzero((due >= read_until) & (is_delete == deletes)).tolist():
-                one = records[number]
-                yield int(due[number]), int(one["physical_offset"]), int(one["record_size"])
+                fields = records[number]
+                yield int(due[number]), int(fields["physical_offset"]), int(fields["record_size"])
 
     def in_rocksdb(self) -> Iterator[Row]:
         """Yield timers of `rocksdbstore` that are due later."""
-        one = _database(self._store, MESSAGE_STORE)
-        if one is None:
+        pop_store = _database(self._store, MESSAGE_STORE)
+        if pop_store is None:
             return
-        with Database(one.place, one.path) as database:
+        with Database(pop_store.place, pop_store.path) as database:
             marks = (database.get("timer", name) for name in (TIMER_SCANNED, TIMER_DELIVERED))
             scanned, delivered = (NUMBER["number"].of(raw) if raw else None for raw in marks)
             for batch in database.rows("timer") if scanned is not None else ():
@@ -338,15 +340,15 @@ def pop_in_flight(store: Store) -> Iterator[Row]:
         DamagedDatabase: after the rows that could be read: there are more.
         EngineMissing: the library that reads it is not installed.
     """
-    one = _database(store, POP_STORE)
-    if one is None:
+    pop_store = _database(store, POP_STORE)
+    if pop_store is None:
         return
-    with Database(one.place, one.path) as database:
+    with Database(pop_store.place, pop_store.path) as database:
         for batch in database.rows("popState"):
             for key, value in batch.items():
                 try:
                     values = pop_row(key, value).values
-                    record_properties = config.parse_object(values["json"], path=one.path)
+                    record_properties = config.parse_object(values["json"], path=pop_store.path)
                 except DecodeError as error:
                     yield _odd(None, error)
                     continue
@@ -369,8 +371,10 @@ def _odd(waits: str | None, error: DecodeError) -> Row:
 
 
 def _database(store: Store, path: str) -> RocksDb | None:
-    found = (one for one in store.rocksdb() if one.path == path and not one.is_empty)
-    return next(found, None)
+    databases = (
+        database for database in store.rocksdb() if database.path == path and not database.is_empty
+    )
+    return next(databases, None)
 
 
 READERS: Final = {

@@ -140,7 +140,7 @@ class RocksModel(Model):
     def _put(self, key: QueueKey, numbers: object, offsets: object, sizes: object) -> None:
         if key not in self.keyed:
             self.keyed[key] = KeyedQueue(*key)
-        arrays = (np.asarray(one, np.int64) for one in (numbers, offsets, sizes))
+        arrays = (np.asarray(column, np.int64) for column in (numbers, offsets, sizes))
         self.keyed[key].put(*arrays)
 
     def second_maximums(self) -> Iterator[tuple[QueueKey, int, int]]:
@@ -174,9 +174,9 @@ class RocksModel(Model):
         queue.maximum_row, queue.minimum_row = (0, next_offset - 1), (0, next_offset)
 
 
-def _differing(key: QueueKey, wanted: int, found: int) -> Iterator[tuple[QueueKey, int, int]]:
-    if wanted != found and max(wanted, found) > 0:
-        yield key, wanted, found
+def _differing(key: QueueKey, wanted: int, maximum: int) -> Iterator[tuple[QueueKey, int, int]]:
+    if wanted != maximum and max(wanted, maximum) > 0:
+        yield key, wanted, maximum
 
 
 # The keys of a broker.conf that say what is in RocksDB; without one, the store's files tell.
@@ -229,7 +229,7 @@ def rocks_settings(store: Store, rules: Rules) -> RocksSettings | None:
 
 def _shown_by_files(store: Store, rules: Rules) -> RocksSettings | None:
     """Take what lies there for what is configured."""
-    there = [one.path for one in store.rocksdb() if is_queue_database(one.path)]
+    there = [database.path for database in store.rocksdb() if is_queue_database(database.path)]
     if not there:
         return None
     topics = {topic for topic, *_ in queue_directories(store.root.child(QUEUES))}

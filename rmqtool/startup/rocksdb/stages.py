@@ -69,17 +69,19 @@ class RocksStages:
     def start_file(self, model: Model, check: RecordCheck) -> RocksStartFile:
         """Make what finds the file that recovery begins with; it knows what is dispatched."""
         del model  # it is ours
-        found = RocksStartFile(self.model, check)
-        self.dispatched = found.dispatch_from
-        return found
+        start_file = RocksStartFile(self.model, check)
+        self.dispatched = start_file.dispatch_from
+        return start_file
 
     def differ(self) -> None:
         """Compare the two stores of a combined one, when both have been recovered."""
         rocksdb_settings = self.model.rocksdb_settings
-        for key, wanted, found in list(self.model.second_maximums()):
-            if found > 0 and rocksdb_settings.rocksdb_is_read != rocksdb_settings.rocksdb_leads:
+        for key, wanted, maximum in list(self.model.second_maximums()):
+            if maximum > 0 and rocksdb_settings.rocksdb_is_read != rocksdb_settings.rocksdb_leads:
                 name = f"topic {key[0]}, queue {key[1]}"
-                reason = f"{name} ends at {found} and not at {wanted}, and consumers read it there"
+                reason = (
+                    f"{name} ends at {maximum} and not at {wanted}, and consumers read it there"
+                )
                 self.model.loader.refuse(rocksdb_settings.path, reason)
                 return
             if not rocksdb_settings.rocksdb_leads:
@@ -93,17 +95,17 @@ class RocksStages:
         self, recovered: Recovered | None, fates: tuple[QueueOutcome, ...]
     ) -> list[FurtherStep]:
         """Give what happens besides. Raises UnreadablePath: a file of the log may not be read."""
-        model, found = self.model, []
+        model, steps = self.model, []
         if model.rocksdb_settings.has_files and not model.rocksdb_settings.rocksdb_is_read:
             cut = sum(fate.units_cut for fate in fates if fate.in_rocksdb)
             if cut:
                 message = f"{cut:,} units of queues in RocksDB go out of sight"
-                found.append(FurtherStep("empty", model.rocksdb_settings.path, message, cut))
+                steps.append(FurtherStep("empty", model.rocksdb_settings.path, message, cut))
         if recovered is not None:
             starts = {file.path: file.start for file in self.before.log}
             first = starts.get(recovered.first_path, 0)
-            found += further_steps(model, self.rows, self.dispatched, first)
-        return found
+            steps += further_steps(model, self.rows, self.dispatched, first)
+        return steps
 
 
 def rocks_stages(store: Store, plain: Model) -> RocksStages | None:
@@ -155,12 +157,12 @@ class RocksStartFile(StartFile):
             )
             if not model.rules.combines_queue_stores:
                 return self._leading
-            found = super().dispatched()
+            end = super().dispatched()
             if model.rocksdb_settings.path:
-                found = min(found, model.dispatched_end)
+                end = min(end, model.dispatched_end)
         else:
-            self._leading = found = model.dispatched_end
-        return min([found, *(offset for offset in model.further_offsets if offset > 0)])
+            self._leading = end = model.dispatched_end
+        return min([end, *(offset for offset in model.further_offsets if offset > 0)])
 
     def queues_agree(self, record: DispatchRequest) -> bool:
         """Tell whether the queues that lead have all before the first record of a file."""
@@ -194,7 +196,7 @@ class RocksStartFile(StartFile):
         if record is None or not model.rules.combines_queue_stores:
             return record is not None
         offset = record.physical_offset
-        agrees = all(offset <= one for one in model.further_offsets)
+        agrees = all(offset <= further_offset for further_offset in model.further_offsets)
         if not model.rocksdb_settings.path or model.rocksdb_settings.rocksdb_leads:
             return agrees
         is_skipped = model.rules.skips_unstarted_queues and self._queued <= 0
@@ -237,7 +239,7 @@ class RocksBefore(Before):
     def named(self, model: Model) -> Iterator[UnitsByQueue]:
         """See `Before`."""
         yield from Before.named(self, model)
-        for key, (numbers, units) in sorted(self.keyed.items(), key=lambda one: one[0]):
+        for key, (numbers, units) in sorted(self.keyed.items(), key=lambda item: item[0]):
             yield key, partial(_named, numbers, units)
 
 
@@ -337,11 +339,11 @@ class FurtherRows:
 
 def read_further(store: Store, model: RocksModel) -> FurtherRows:
     """Read how far index and transactions came, into the model, and what timers and halves say."""
-    found, rocksdb_settings = FurtherRows(), model.rocksdb_settings
+    rows, rocksdb_settings = FurtherRows(), model.rocksdb_settings
     place = store.root.child(MESSAGE_STORE)
     if not is_rocksdb(place):
         model.further_offsets = (0,) * (rocksdb_settings.has_index + rocksdb_settings.has_halves)
-        return found
+        return rows
     try:
         with Database(place, MESSAGE_STORE) as database:
             families = [
@@ -351,20 +353,20 @@ def read_further(store: Store, model: RocksModel) -> FurtherRows:
             model.further_offsets = tuple(
                 _number(database, family, LAST_OFFSET) for family in families
             )
-            found.scanned = _number(database, TIMER, TIMER_SCANNED)
+            rows.scanned = _number(database, TIMER, TIMER_SCANNED)
             if database.get(DEFAULT, LAST_OFFSET) is not None:
-                found.indexed = _number(database, DEFAULT, LAST_OFFSET)
+                rows.indexed = _number(database, DEFAULT, LAST_OFFSET)
             for batch in database.rows(TRANS) if rocksdb_settings.has_halves else ():
-                found.halves |= {
+                rows.halves |= {
                     HALF_OFFSET["physical_offset"].of(key)
                     for key in batch.keys
                     if key != LAST_OFFSET and len(key) > HALF_OFFSET.size
                 }
     except DamagedDatabase as error:
         # Observed, 5.5.0: a broker starts without it.
-        found.problem = error.reason
+        rows.problem = error.reason
         model.further_offsets = (0,) * (rocksdb_settings.has_index + rocksdb_settings.has_halves)
-    return found
+    return rows
 
 
 def _number(database: Database, family: str, key: bytes) -> int:
