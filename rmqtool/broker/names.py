@@ -144,9 +144,9 @@ def is_deleted_when_idle(light_queue: str, configuration: Document | None) -> bo
         return False
     from rmqtool.formats.config_shapes import topics
 
-    found = [topic for topic in topics(configuration or {}) if topic.topic == parent]
-    if not found:
+    configured = [topic for topic in topics(configuration or {}) if topic.topic == parent]
+    if not configured:
         return True
-    expiration = found[0].attributes.get(_LITE_EXPIRATION, "")
+    expiration = configured[0].attributes.get(_LITE_EXPIRATION, "")
     is_positive = expiration.isdecimal() and any(digit != "0" for digit in expiration)
-    return is_positive and found[0].is_lite
+    return is_positive and configured[0].is_lite

@@ -258,7 +258,7 @@ class Pages:
             for edit in edits
             if str(edit.get("path")).startswith(str(row["path"]))
         )
-        source.add((one["fate"], _words(one)) for one in lost if one["code"] == row["code"])
+        source.add((item["fate"], _words(item)) for item in lost if item["code"] == row["code"])
         sheet = Sheet(f"finding {row['code']}", self._diagnosis.line, source)
         sheet.bytes_of = lambda _: self._bytes_of_finding(row)
         return sheet

@@ -92,10 +92,10 @@ def answer_consumed(lookup: Lookup, requests: list[Request], name: str, delivery
         if not answer.found:
             is_found = False
             say(answer.summary)
-    found = CONSUMED.rows([rows])
+    consumed = CONSUMED.rows([rows])
     is_table = delivery.wanted_format is Format.TABLE and delivery.columns is None
     if rows:
-        delivery.emit(turned(found) if is_table and len(rows) <= FEW else found)
+        delivery.emit(turned(consumed) if is_table and len(rows) <= FEW else consumed)
     if is_found and name == EVERY_GROUP:
         delivery.note(verdict_of(rows))
     is_done = is_found and bool(rows) and all(row["consumed"] == YES for row in rows)
@@ -137,7 +137,7 @@ def _traces(lookup: Lookup, answer: Answer, show: Show) -> list[Row]:
 def _for_people(rows: Rows, answer: Answer, delivery: Delivery) -> Rows:
     """Turn a few messages round where a person looks, who wants to see all fields."""
     is_table = delivery.wanted_format is Format.TABLE
-    is_trace = any(found.stage for found in answer.found)
+    is_trace = any(hit.stage for hit in answer.found)
     from rmqtool.rows import turned
 
     if is_table and not is_trace and delivery.columns is None and len(answer.found) <= FEW:
@@ -157,10 +157,10 @@ def answer_many(lookup: Lookup, requests: list[Request], show: Show, delivery: D
 
     def answers() -> Iterator[Answer]:
         nonlocal missing
-        found: Iterable[Answer] = find_all(lookup, requests)
+        answers: Iterable[Answer] = find_all(lookup, requests)
         if lookup.store.lock_held():  # what expires meanwhile is looked for again, before any row
-            found = list(found)
-        for answer in found:
+            answers = list(answers)
+        for answer in answers:
             if show.trace and answer.found:
                 from rmqtool.query.trace import follow
                 from rmqtool.query.traced import note_traces

@@ -50,7 +50,7 @@ def warm_up(watch: Callable[[int, int], None] = lambda *_: None) -> Ready:
     begin = time.monotonic()
     place = cache.writable([installed(), *own()] if os.geteuid() == ROOT else own())
     known = _named()
-    missing = [name for name, one in known.items() if cache.find(one.key, [place]) is None]
+    missing = [name for name, kernel in known.items() if cache.find(kernel.key, [place]) is None]
     if missing:
         announce.say(announce.COMPILING)  # once, and not in each process
     for number, _ in enumerate(_all_made(missing, place), 1):
@@ -64,8 +64,8 @@ def kernels() -> Iterator[Kernel]:
     for path in sorted(PACKAGE.rglob("*.py")):
         if DECLARED in path.read_bytes():
             name = ".".join(path.relative_to(PACKAGE.parent).with_suffix("").parts)
-            found = vars(import_module(name)).values()
-            yield from (one for one in found if isinstance(one, Kernel))
+            values = vars(import_module(name)).values()
+            yield from (kernel for kernel in values if isinstance(kernel, Kernel))
 
 
 def for_level(level: str) -> None:

@@ -71,23 +71,23 @@ class Extracted:
     # files that a running broker deleted while they were read
     expired: set[str] = field(default_factory=set)
 
-    def add(self, found: PartMessages) -> None:
+    def add(self, messages: PartMessages) -> None:
         """Count what a part gave."""
-        self.messages += found.messages
-        self.records += found.records
-        self.bytes += sum(map(len, found.chunks))
-        self.damaged += found.damaged
-        self.gaps += len(found.gaps)
-        self.gap_bytes += sum(found.gaps)
-        self.delivered_copies += found.delivered
-        self.held_copies += found.held
-        self.retried_copies += found.repeated
-        self.own_records += found.own
-        self.bridges += found.bridges
-        self.without_offset |= found.without_offset
-        self.expired |= found.expired
-        if found.unread is not None and str(found.unread) not in map(str, self.unread):
-            self.unread.append(found.unread)
+        self.messages += messages.messages
+        self.records += messages.records
+        self.bytes += sum(map(len, messages.chunks))
+        self.damaged += messages.damaged
+        self.gaps += len(messages.gaps)
+        self.gap_bytes += sum(messages.gaps)
+        self.delivered_copies += messages.delivered
+        self.held_copies += messages.held
+        self.retried_copies += messages.repeated
+        self.own_records += messages.own
+        self.bridges += messages.bridges
+        self.without_offset |= messages.without_offset
+        self.expired |= messages.expired
+        if messages.unread is not None and str(messages.unread) not in map(str, self.unread):
+            self.unread.append(messages.unread)
 
 
 class ExtractRun:
@@ -135,12 +135,12 @@ class ExtractRun:
             if self.options.wanted_format is ExtractFormat.PARQUET:
                 columns = self.options.columns or SENT.names
                 table = keep.enter_context(ParquetMessages(file.binary, columns))
-            for found in self._found(done, advance):
-                done.add(found)
-                for chunk in found.chunks:
+            for messages in self._found(done, advance):
+                done.add(messages)
+                for chunk in messages.chunks:
                     file.binary.write(chunk)
                 if table is not None:
-                    table.put(found.tables)
+                    table.put(messages.tables)
             if done.gaps or done.damaged or done.bridges:
                 self._count_lost(done)
             keep.close()
@@ -155,9 +155,9 @@ class ExtractRun:
                 if store.branches_of(kind):
                     yield from self._parts(path, store, kind, wanted, advance)
                     selection = self.options.selection
-                    found, unread = log_damage(store, VIEWS[str(kind)], selection)
-                    done.damaged_files += found
-                    done.gaps += len(found)
+                    findings, unread = log_damage(store, VIEWS[str(kind)], selection)
+                    done.damaged_files += findings
+                    done.gaps += len(findings)
                     done.unread += unread
 
     def _count_lost(self, done: Extracted) -> None:
@@ -211,9 +211,9 @@ class ExtractRun:
         )
         view = VIEWS[str(kind)]
         parts = whole_parts(store, view, selection.offsets, PART_BYTES, read)
-        for part, found in run_joined(read, parts, jobs=options.jobs):
+        for part, messages in run_joined(read, parts, jobs=options.jobs):
             advance(part.length)
-            for piece in chain([found], read.rest(part, found)):
+            for piece in chain([messages], read.rest(part, messages)):
                 piece.judge_expired(store, part)
                 yield piece
 

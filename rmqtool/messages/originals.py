@@ -55,12 +55,12 @@ def repeated(
     mask: Bools = np.zeros(columns.shape[1], np.bool_)
     numbers = columns[row.TOPIC_NUMBER]
     some = [n for n in range(len(batch.topics)) if may_repeat(java.text(batch.topics[n]))]
-    found = np.flatnonzero(looked_at & np.isin(numbers, some))
-    if not found.size:
+    looked_up = np.flatnonzero(looked_at & np.isin(numbers, some))
+    if not looked_up.size:
         return mask
     stored = stretches(batch, columns, row.PROPERTIES_START)
     with LogReader(*filter(None, (store.old_commitlog, store.commitlog))) as log:
-        for number in found.tolist():
+        for number in looked_up.tolist():
             texts = properties.decode(stored.raw(number))
             topic, identifier = properties.origin(texts)
             place = recognise(identifier or "")

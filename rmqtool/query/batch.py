@@ -53,7 +53,7 @@ def _searched_later(
     finally:
         lookup.scan = asked
     for answer in answers:
-        answer.trail.searched = [one for one in answer.trail.searched if "--no-scan" not in one]
+        answer.trail.searched = [line for line in answer.trail.searched if "--no-scan" not in line]
     _search_keys(lookup, answers, stretches)
     _search_places(lookup, answers)
     yield from answers

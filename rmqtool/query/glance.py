@@ -48,5 +48,5 @@ def glance(sources: Sources) -> FirstLook:
     step = max((log.end - log.start) // SAMPLES, 1)
     heads = filter(None, (log.next_record(at) for at in range(log.start, log.end, step)))
     return FirstLook(
-        lines, size, newest, [(one.store_timestamp, one.physical_offset) for one in heads]
+        lines, size, newest, [(head.store_timestamp, head.physical_offset) for head in heads]
     )

@@ -97,9 +97,9 @@ CONSUMED: Final = Table(
 
 def known_groups(store: Store) -> list[str]:
     """Give every group that has offsets or is configured, sorted."""
-    found = {offset.group for offset in committed_offsets(store)}
+    groups = {offset.group for offset in committed_offsets(store)}
     configured = store.config(GROUPS_FILE).document
-    return sorted(found | {group.group for group in config_shapes.subscription_groups(configured)})
+    return sorted(groups | {group.group for group in config_shapes.subscription_groups(configured)})
 
 
 def committed_offsets(store: Store) -> Iterator[config_shapes.ConsumerOffset]:
@@ -110,12 +110,12 @@ def committed_offsets(store: Store) -> Iterator[config_shapes.ConsumerOffset]:
     Source: LmqConsumerOffsetManager#configFilePath, #decode, 4.9.3 to 5.5.0.
     """
     light = store.config(LIGHT_OFFSETS_FILE).document
-    found = {
+    offsets = {
         (offset.topic, offset.group, offset.queue_id): offset
         for document in (store.config(OFFSETS_FILE).document, light)
         for offset in config_shapes.consumer_offsets(document)
     }
-    yield from found.values()
+    yield from offsets.values()
     yield from config_shapes.lmq_consumer_offsets(light)
 
 
@@ -161,7 +161,7 @@ class ConsumerGroup:
 
     def pop_topic(self, topic: str) -> str | None:
         """Give the retry topic of pop consumers of a topic; None without one."""
-        names = (f"{self.retry_topic}{one}{topic}" for one in POP_SEPARATORS)
+        names = (f"{self.retry_topic}{separator}{topic}" for separator in POP_SEPARATORS)
         return next((name for name in names if name in self._sources.topics), None)
 
     def require(self) -> None:
@@ -198,11 +198,11 @@ class ConsumerGroup:
                 yield self._row(topic, queue_id, queues.get(queue_id))
 
     def _topics(self) -> list[str]:
-        found = sorted({topic for topic, _ in self.committed} - {self.retry_topic})
-        pop = [name for topic in found if (name := self.pop_topic(topic)) and name not in found]
+        topics = sorted({topic for topic, _ in self.committed} - {self.retry_topic})
+        pop = [name for topic in topics if (name := self.pop_topic(topic)) and name not in topics]
         last = [self.retry_topic, self.dead_letter_topic]
         there = {*self._sources.queue_topics, *(topic for topic, _ in self.committed)}
-        return [*found, *pop, *(name for name in last if name in there)]
+        return [*topics, *pop, *(name for name in last if name in there)]
 
     def _row(self, topic: str, queue_id: int, queue: Queue | None) -> dict[str, object]:
         committed = self.committed.get((topic, queue_id))
@@ -293,14 +293,16 @@ def read_client_offsets(path: str, broker_conf: BrokerConf | None) -> ClientOffs
         UnreadablePath: neither can be read.
         UsageError: it is not clear which broker is meant.
     """
-    found = _entries(path)
-    brokers = sorted({one.broker for one in found})
+    entries = _entries(path)
+    brokers = sorted({entry.broker for entry in entries})
     name = broker_conf.text(BROKER_NAME) if broker_conf else None
     if name is None and len(brokers) > 1:
         reason = f"{path} is about {', '.join(brokers)}; a --broker-conf with brokerName tells"
         raise UsageError(option="--group", reason=reason)
     committed = {
-        (one.topic, one.queue_id): one.queue_offset for one in found if name in {None, one.broker}
+        (entry.topic, entry.queue_id): entry.queue_offset
+        for entry in entries
+        if name in {None, entry.broker}
     }
     return ClientOffsets(PurePath(path).parent.name, committed)
 

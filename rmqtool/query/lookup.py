@@ -107,26 +107,26 @@ class Lookup(Sources):
 
     def _by_offset_id(self, kind: OffsetMessageId, text: str, answer: Answer) -> bool:
         """Read the record that an offset ID names; tell whether that settles it."""
-        found = self.log.record_at(kind.physical_offset)
+        record = self.log.record_at(kind.physical_offset)
         answer.trail.search(f"offset {kind.physical_offset} in the log")
-        if not isinstance(found, LogRecord):
+        if not isinstance(record, LogRecord):
             answer.trail.add(
                 "offset message ID",
-                found.reason,
-                found.segment.path if found.segment else "",
+                record.reason,
+                record.segment.path if record.segment else "",
                 physical_offset=kind.physical_offset,
             )
-            answer.problem = f"at {kind.physical_offset}: {found.reason}"
+            answer.problem = f"at {kind.physical_offset}: {record.reason}"
             return False
         note = ""
-        if found.message.message_id != text.upper():
-            note = f"the record was stored by {found.message.store_host}, the ID says {kind.host}"
+        if record.message.message_id != text.upper():
+            note = f"the record was stored by {record.message.store_host}, the ID says {kind.host}"
             self._from_index(RecordNeed(text), answer)
             if answer.found:  # an ID of the application that looks like an offset
                 answer.taken_for = "unique key"
                 return True
-        self.verified(found, answer, "offset message ID")
-        answer.take(Found(found, BY_OFFSET, "offset message ID", note=note))
+        self.verified(record, answer, "offset message ID")
+        answer.take(Found(record, BY_OFFSET, "offset message ID", note=note))
         return True
 
     # keys
@@ -271,16 +271,16 @@ class Lookup(Sources):
 
     def uncovered(self, doubtful: Iterable[str] = ()) -> list[LogRange]:
         """Give the stretches of the log that no trustworthy index file covers."""
-        found: list[LogRange] = []
+        ranges: list[LogRange] = []
         cursor = self.log.start
         for first, last in self.index.covered(doubtful):
             if first - cursor >= SMALLEST_RECORD:
-                found.append(LogRange(cursor, first))
+                ranges.append(LogRange(cursor, first))
             head = self.log.reader.head_at(last)
             cursor = max(cursor, head.end if head else last)
         if self.log.end - cursor >= SMALLEST_RECORD:
-            found.append(LogRange(cursor, self.log.end))
-        return found
+            ranges.append(LogRange(cursor, self.log.end))
+        return ranges
 
     # offsets
 
@@ -299,8 +299,8 @@ class Lookup(Sources):
         words = [f"at {physical_offset}: {record.reason}"]
         if before := self.log.previous_record(physical_offset):
             words.append(f"the record before it is at {before.physical_offset}")
-        if behind := self.log.next_record(physical_offset):
-            words.append(f"the next one is at {behind.physical_offset}")
+        if after := self.log.next_record(physical_offset):
+            words.append(f"the next one is at {after.physical_offset}")
         answer.problem = ", ".join(words)
 
 
@@ -334,11 +334,11 @@ def search(
         if is_long and len(wanted.text.encode("utf-8", "surrogatepass")) < SHORT:
             from rmqtool.query.scan import find_keys
 
-            found = find_keys(log, [wanted], [stretch], trail)
+            records = find_keys(log, [wanted], [stretch], trail)
         else:
-            found = find_text(log, wanted, stretch, trail)
+            records = find_text(log, wanted, stretch, trail)
         count = 0
-        for record, how in found:
+        for record, how in records:
             count += 1
             yield record, how
         trail.add("search of the log", f"{stretch}: {count:,} found")
@@ -389,9 +389,9 @@ def _places(log: Log, needle: bytes, segment: Segment, stretch: LogRange) -> Ite
             return
         at = raw.find(needle)
         while at >= 0:
-            behind = at + len(needle)
+            past = at + len(needle)
             fits = at == 0 or raw[at - 1] in _BEFORE
-            if fits and (behind >= len(raw) or raw[behind] in _BEHIND):
+            if fits and (past >= len(raw) or raw[past] in _BEHIND):
                 yield segment.start + position + at
             at = raw.find(needle, at + 1)
         position += WINDOW
@@ -422,20 +422,20 @@ def moments(log: Log, text: str) -> list[int]:
         return []
     low = first.store_timestamp - LONGEST_WAIT_MS
     high = last.store_timestamp + ZONE_MS
-    found = {
+    times = {
         moment
         for reference in range(first.store_timestamp, high + 28 * DAY_MS, 28 * DAY_MS)
         for moment in kind.time_candidates(min(reference, high))
     }
-    return sorted(moment for moment in found if low - ZONE_MS <= moment <= high)
+    return sorted(moment for moment in times if low - ZONE_MS <= moment <= high)
 
 
 def earliest(log: Log, text: str) -> int | None:
     """Give the offset before which a record with this ID cannot lie; None when nothing tells."""
-    found = moments(log, text)
-    if not found:
+    times = moments(log, text)
+    if not times:
         return None
-    head = first_record_from(log, found[0] - ZONE_MS)
+    head = first_record_from(log, times[0] - ZONE_MS)
     return log.end if head is None else head.physical_offset
 
 
@@ -474,14 +474,14 @@ def _ask_queue(sources: Sources, request: ByQueueOffset, answer: Answer) -> None
     if queue is None:
         _without_queue(sources, request, answer)
         return
-    found, span = queue.units.find(request.queue_offset), queue.span
+    unit, span = queue.units.find(request.queue_offset), queue.span
     answer.trail.search(f"queue {queue.units.path}")
-    if found is not None and _unit_agrees(sources, request, found, answer):
+    if unit is not None and _unit_agrees(sources, request, unit, answer):
         return
-    if found is not None and found.problem:
-        answer.trail.add("queue unit", found.problem, found.place.path, found.place.position)
+    if unit is not None and unit.problem:
+        answer.trail.add("queue unit", unit.problem, unit.place.path, unit.place.position)
     inside = span.first is not None and span.min_offset <= request.queue_offset < span.max_offset
-    if inside and not (found and found.unit and found.unit.physical_offset < sources.log.start):
+    if inside and not (unit and unit.unit and unit.unit.physical_offset < sources.log.start):
         low, high = queue.bounds(request.queue_offset)
         _search_place(sources, request, low, high, answer)
     if not answer.found:
@@ -493,12 +493,12 @@ def _ask_queue(sources: Sources, request: ByQueueOffset, answer: Answer) -> None
             answer.problem += f", {span.expired} before them are expired"
 
 
-def _unit_agrees(sources: Sources, request: ByQueueOffset, found: LookedUp, answer: Answer) -> bool:
+def _unit_agrees(sources: Sources, request: ByQueueOffset, unit: LookedUp, answer: Answer) -> bool:
     """Verify the record that a unit names."""
-    if found.unit is None:
+    if unit.unit is None:
         return False
-    physical_offset = found.unit.physical_offset
-    answer.trail.add("queue unit", "names a record", *found.place, physical_offset)
+    physical_offset = unit.unit.physical_offset
+    answer.trail.add("queue unit", "names a record", *unit.place, physical_offset)
     record = sources.log.record_at(physical_offset)
     if not isinstance(record, LogRecord):
         answer.trail.add("record", record.reason, physical_offset=physical_offset)

@@ -73,7 +73,7 @@ class DoubtfulPlaces:
         Raises:
             UnreadablePath: a file of the log may not be read.
         """
-        found = cls()
+        places = cls()
         for finding in findings:
             is_harmless = finding.severity is Severity.NOTE and finding.code != CL_TAIL
             if finding.physical_offset is None or is_harmless:
@@ -84,19 +84,19 @@ class DoubtfulPlaces:
             if not isinstance(log.record_at(begin), LogRecord):
                 following = log.next_record(begin)
                 end = max(end, following.physical_offset if following else end)
-            found.bounds.append((begin, end, str(finding.code)))
+            places.bounds.append((begin, end, str(finding.code)))
         for segment in log.segments:
             for start, length in segment.missing:
-                found.bounds.append((start, start + length, None))
-        found.bounds.append((log.end if log.files else 0, PAST_ALL, None))
-        return found
+                places.bounds.append((start, start + length, None))
+        places.bounds.append((log.end if log.files else 0, PAST_ALL, None))
+        return places
 
     def holds(self, offsets: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:
         """Tell which physical offsets lie in one of them."""
         begins, ends, _ = self._merged
         before = np.searchsorted(begins, offsets, side="right") - 1
-        found: npt.NDArray[np.bool_] = (before >= 0) & (offsets < ends[before])
-        return found
+        is_held: npt.NDArray[np.bool_] = (before >= 0) & (offsets < ends[before])
+        return is_held
 
     def code(self, offset: int) -> str | None:
         """Give the code of the damage at an offset; None where no file holds it."""
@@ -119,7 +119,7 @@ class DoubtfulPlaces:
         begins: list[int] = []
         ends: list[int] = []
         groups: list[list[Bound]] = []
-        for bound in sorted(self.bounds, key=lambda one: one[:2]):
+        for bound in sorted(self.bounds, key=lambda bound: bound[:2]):
             begin, end, _ = bound
             if ends and begin < ends[-1]:
                 ends[-1] = max(ends[-1], end)
@@ -163,9 +163,9 @@ def _with_numbers(rows: list[Told], numbers: Iterable[LostNumbers]) -> list[Told
             queue = listed.setdefault((row["topic"], row["queue_id"]), [])
             queue.append((row["queue_offset"], row["queue_offset"] + row["messages"]))
     added: list[Told] = []
-    for one in numbers:
-        for first, end in _rest(one, sorted(listed.get((one.topic, one.queue_id), ()))):
-            rest = LostNumbers(one.topic, one.queue_id, first, end - first)
+    for number in numbers:
+        for first, end in _rest(number, sorted(listed.get((number.topic, number.queue_id), ()))):
+            rest = LostNumbers(number.topic, number.queue_id, first, end - first)
             row = LOST_MESSAGES.row(rest, None, sources=[BESIDE])
             added.append({**row, "fate": LOST})
     if not added:
@@ -181,9 +181,9 @@ def _with_numbers(rows: list[Told], numbers: Iterable[LostNumbers]) -> list[Told
     return [*sorted([*known_rows, *added[:LISTED]], key=_place), *others]
 
 
-def _rest(one: LostNumbers, listed: list[tuple[int, int]]) -> Iterator[tuple[int, int]]:
+def _rest(number: LostNumbers, listed: list[tuple[int, int]]) -> Iterator[tuple[int, int]]:
     """Yield what of some queue offsets is in none of these stretches, which are in order."""
-    first, last = one.queue_offset, one.queue_offset + one.messages
+    first, last = number.queue_offset, number.queue_offset + number.messages
     for begin, end in listed:
         if begin > first:
             yield first, min(begin, last)
@@ -217,17 +217,17 @@ class _Listing:
             for units in self.lookup.queues.queues_of(topic):
                 self._ask_queue(units)
         self._ask_index()
-        found = [
+        listed = [
             self._completed(offset, row)
             for offset, rows in sorted(self.rows_by_offset.items())
             if (is_sound := self._soundness(offset)) is not True
             for row in _with_record(rows, is_sound)
         ]
-        found.sort(key=_place)
+        listed.sort(key=_place)
         if self.unlisted:
             source = f"consume queues; the first {LISTED:,} places are listed"
-            found.append(_no_place(UNLISTED, self.unlisted, source))
-        return found
+            listed.append(_no_place(UNLISTED, self.unlisted, source))
+        return listed
 
     def _ask_queue(self, units: QueueUnits) -> None:
         """Take what a queue says of the places in question."""
@@ -263,8 +263,8 @@ class _Listing:
         known = np.fromiter(self.rows_by_offset, np.int64, len(self.rows_by_offset))
         is_known = chosen & np.isin(offsets, known)
         is_new = chosen & ~is_known
-        found: npt.NDArray[np.bool_] = is_known | (is_new & (np.cumsum(is_new) <= room))
-        return found
+        is_listed: npt.NDArray[np.bool_] = is_known | (is_new & (np.cumsum(is_new) <= room))
+        return is_listed
 
     def _ask_index(self) -> None:
         """Take the hashes and the second that the index has for a place."""

@@ -105,26 +105,26 @@ def message_row(record: LogRecord, body: BodyOptions = NO_BODY) -> dict[str, obj
     return single.row(MESSAGES)
 
 
-def found_row(found: Found, body: BodyOptions = NO_BODY) -> dict[str, object]:
+def found_row(hit: Found, body: BodyOptions = NO_BODY) -> dict[str, object]:
     """Give the row of one record that was found."""
-    return message_row(found.record, body) | {
-        "found_by": found.found_by,
-        "matched": found.how or None,
-        "stage": found.stage or None,
-        "note": found.note or None,
+    return message_row(hit.record, body) | {
+        "found_by": hit.found_by,
+        "matched": hit.how or None,
+        "stage": hit.stage or None,
+        "note": hit.note or None,
     }
 
 
 def message_rows(answer: Answer, body: BodyOptions = NO_BODY) -> Rows:
     """Give the messages of one answer."""
-    is_trace = any(one.stage for one in answer.found)
-    found = answer.found
+    is_trace = any(hit.stage for hit in answer.found)
+    hits = answer.found
     if is_trace:
-        found = sorted(
-            found,
-            key=lambda one: (one.record.message.store_timestamp, one.record.physical_offset),
+        hits = sorted(
+            hits,
+            key=lambda hit: (hit.record.message.store_timestamp, hit.record.physical_offset),
         )
-    rows = (found_row(one, body) for one in found)
+    rows = (found_row(hit, body) for hit in hits)
     return (TRACE if is_trace else FOUND).rows(in_chunks(rows))
 
 
@@ -140,7 +140,7 @@ def _batch_chunks(answers: Iterable[Answer], body: BodyOptions) -> Iterator[Chun
             where = "; ".join(answer.trail.searched)
             yield [{"asked": asked, "problem": answer.problem or f"not found; searched: {where}"}]
             continue
-        yield from in_chunks({"asked": asked, **found_row(one, body)} for one in answer.found)
+        yield from in_chunks({"asked": asked, **found_row(hit, body)} for hit in answer.found)
 
 
 def step_table(answer: Answer) -> Rows:
@@ -161,12 +161,12 @@ def span_rows(answer: Answer) -> Rows:
     rows = [
         BYTES.row(
             span,
-            physical_offset=found.record.physical_offset + span.position,
+            physical_offset=hit.record.physical_offset + span.position,
             field=span.name,
-            hex=found.record.raw[span.position : span.position + span.length].hex(" "),
+            hex=hit.record.raw[span.position : span.position + span.length].hex(" "),
         )
-        for found in answer.found
-        for span in body_spans(found.record.message, found.record.raw)
+        for hit in answer.found
+        for span in body_spans(hit.record.message, hit.record.raw)
     ]
     return BYTES.rows([rows])
 

@@ -80,8 +80,8 @@ class Sources:
         """
         numbers = {queue.queue_id for queue in self.queues.queues_of(topic)}
         numbers |= {number for name, number in self.late_queues if name == topic}
-        found = (self.queue(topic, number) for number in sorted(numbers))
-        return [queue for queue in found if queue is not None]
+        queues = (self.queue(topic, number) for number in sorted(numbers))
+        return [queue for queue in queues if queue is not None]
 
     @cached_property
     def queue_topics(self) -> list[str]:

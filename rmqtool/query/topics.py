@@ -31,12 +31,12 @@ MOST_LISTED: Final = 5
 
 def known_topics(store: Store) -> list[str]:
     """Give every topic that a record of this store is likely to have, without duplicates."""
-    found = dict.fromkeys(_listed(store))
-    found |= dict.fromkeys(_named(store.config(TOPICS_FILE).document, "topicConfigTable"))
+    by_name = dict.fromkeys(_listed(store))
+    by_name |= dict.fromkeys(_named(store.config(TOPICS_FILE).document, "topicConfigTable"))
     for group in _named(store.config(GROUPS_FILE).document, "subscriptionGroupTable"):
-        found |= {names.RETRY_PREFIX + group: None, names.DLQ_PREFIX + group: None}
-    found |= dict.fromkeys(SYSTEM_TOPICS)
-    return list(found)
+        by_name |= {names.RETRY_PREFIX + group: None, names.DLQ_PREFIX + group: None}
+    by_name |= dict.fromkeys(SYSTEM_TOPICS)
+    return list(by_name)
 
 
 def nearest(topic: str, known: list[str]) -> list[str]:

@@ -57,23 +57,23 @@ def follow(lookup: Lookup, answer: Answer, trace_topics: tuple[str, ...] = ()) -
     """
     asked: set[str] = set()
     done: set[int] = set()
-    if any(not is_trace(found, trace_topics) for found in answer.found):
-        set_aside_traces(answer, {one.record.physical_offset for one in answer.found}, trace_topics)
-    while todo := [one for one in answer.found if one.record.physical_offset not in done]:
+    if any(not is_trace(hit, trace_topics) for hit in answer.found):
+        set_aside_traces(answer, {hit.record.physical_offset for hit in answer.found}, trace_topics)
+    while todo := [hit for hit in answer.found if hit.record.physical_offset not in done]:
         if len(answer.found) > MOST_RECORDS:
             answer.problem = f"more than {MOST_RECORDS:,} records belong together; the rest is left"
             break
-        for found in todo:
-            done.add(found.record.physical_offset)
-            before = {one.record.physical_offset for one in answer.found}
-            _copies(lookup, found.record.message, asked, answer)
+        for hit in todo:
+            done.add(hit.record.physical_offset)
+            before = {hit.record.physical_offset for hit in answer.found}
+            _copies(lookup, hit.record.message, asked, answer)
             set_aside_traces(answer, before, trace_topics)
-            _origins(lookup, found.record.message, answer)
-            _later(lookup, found.record.message, answer)
-    for found in answer.found:
-        found.stage = stage(found.record.message)
-        if found.stage == "half" and not found.note:
-            found.note = _outcome(found.record.message, answer)
+            _origins(lookup, hit.record.message, answer)
+            _later(lookup, hit.record.message, answer)
+    for hit in answer.found:
+        hit.stage = stage(hit.record.message)
+        if hit.stage == "half" and not hit.note:
+            hit.note = _outcome(hit.record.message, answer)
 
 
 def stage(message: Message) -> str:
@@ -193,7 +193,7 @@ def _since_in_log(
 
 def _outcome(half: Message, answer: Answer) -> str:
     """Say how a transaction ended, as far as the records tell."""
-    others = [one.record.message for one in answer.found]
+    others = [hit.record.message for hit in answer.found]
     if any(
         other.transaction == "commit" and other.prepared_transaction_offset == half.physical_offset
         for other in others

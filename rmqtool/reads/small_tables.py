@@ -72,11 +72,11 @@ def _section(name: str) -> SmallTable:
     table = section_table(name)
 
     def rows(store: Store) -> Iterator[Row]:
-        for section, found in overview(store, [name, "problems"]):
+        for section, section_rows in overview(store, [name, "problems"]):
             if section == name:
-                yield from map(table.row, found)
+                yield from map(table.row, section_rows)
             else:
-                yield from (unread_row(one.path, one.reason) for one in found)
+                yield from (unread_row(problem.path, problem.reason) for problem in section_rows)
 
     return SmallTable(_with_damage(table), rows)
 

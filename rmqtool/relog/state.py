@@ -92,10 +92,10 @@ def _merged(stores: Sequence[Store], name: str, table: str) -> Document:
     """Join what the stores have under one name; of equal entries the first one stays."""
     document: Document = {}
     for store in stores:
-        found = store.config(name).document
-        entries = found.get(table)
+        own = store.config(name).document
+        entries = own.get(table)
         if not document:
-            document = dict(found)
+            document = dict(own)
         elif isinstance(entries, dict) and isinstance(document.get(table), dict):
             document[table] = {**entries, **document[table]}
     return document
@@ -179,9 +179,9 @@ def _ends_of(ends: QueueEnds, topic: str) -> dict[str, int]:
     return {str(queue_id): end for (name, queue_id), end in ends.items() if name == topic}
 
 
-def _lower(known: dict[str, int], found: Document, ends: Mapping[str, int | None]) -> None:
+def _lower(known: dict[str, int], document: Document, ends: Mapping[str, int | None]) -> None:
     """Take offsets that are lower than those that are known, and not past the end."""
-    for name, value in found.items():
+    for name, value in document.items():
         offset = parse_long(value) if isinstance(value, str) else value
         end = ends.get(name)
         if end is not None and isinstance(offset, int):

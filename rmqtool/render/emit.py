@@ -73,10 +73,10 @@ def emit_all(kinds: Iterable[Rows], look: Look, sink: Sink, empty: str = "") -> 
         elif look.format is Format.JSON:
             sink.write((b"{" if is_first else b",\n") + dump_json(rows.name) + b": ")
         is_first = False
-        found = _emit_kind(rows, look, sink, kind=rows.name)
-        if look.format is Format.TABLE and empty and not found:
+        shown = _emit_kind(rows, look, sink, kind=rows.name)
+        if look.format is Format.TABLE and empty and not shown:
             sink.write_lines([empty])
-        count += found
+        count += shown
     if look.format is Format.JSON:
         sink.write(b"{}\n" if is_first else b"}\n")
         sink.flush()

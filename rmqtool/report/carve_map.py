@@ -157,8 +157,8 @@ class CarveMap:
             made_ms=made_ms,
             version=version,
             images=[
-                {"facts": one, "bar": bar.draw("records by their place in the image")}
-                for one, bar in self._images[:MOST_IMAGES]
+                {"facts": image, "bar": bar.draw("records by their place in the image")}
+                for image, bar in self._images[:MOST_IMAGES]
             ],
             more_images=max(len(self._images) - MOST_IMAGES, 0),
             stores=[{"facts": store, "bar": self._log(store)} for store in done.stores],

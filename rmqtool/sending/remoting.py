@@ -151,21 +151,21 @@ class Connection:
 
     def _bytes(self, count: int, deadline: float) -> bytes:
         """Read so many bytes; memory grows with what comes, not with what was announced."""
-        found = bytearray()
-        while len(found) < count:
+        received = bytearray()
+        while len(received) < count:
             left = deadline - time.monotonic()
             if left <= 0:
                 raise TimeoutError
             self._socket.settimeout(left)
-            some = self._socket.recv(min(_STEP, count - len(found)))
+            some = self._socket.recv(min(_STEP, count - len(received)))
             if not some:
                 reason = "the connection was closed before the answer"
                 is_plain = self.access.tls is None and not self._is_answered
                 if is_plain and takes_tls_only(self.address):
                     reason = "takes TLS only: --tls"
                 raise self._lost(reason)
-            found += some
-        return bytes(found)
+            received += some
+        return bytes(received)
 
     def _parsed(self, raw: bytes) -> tuple[dict[str, Any], RemotingAnswer]:
         (word,) = _LENGTH.unpack_from(raw)
@@ -215,7 +215,7 @@ def json_of(raw: bytes) -> object:
     try:
         return orjson.loads(raw)
     except ValueError:
-        quoted = _BARE_NAME.sub(lambda one: b'"%b":' % one[1] if one[1] else one[0], raw)
+        quoted = _BARE_NAME.sub(lambda match: b'"%b":' % match[1] if match[1] else match[0], raw)
         try:
             return orjson.loads(quoted)
         except ValueError:

@@ -399,12 +399,14 @@ class Brokers:
 
     def _to(self, address: tuple[str, int]) -> Connection:
         """Give an open connection; brokers close those that were idle for two minutes."""
-        found = self._connections.get(address)
-        if found is None or not found.is_open:
-            if found is not None:
-                found.close()
-            found = self._connections[address] = Connection(address, self._timeout, self._access)
-        return found
+        connection = self._connections.get(address)
+        if connection is None or not connection.is_open:
+            if connection is not None:
+                connection.close()
+            connection = self._connections[address] = Connection(
+                address, self._timeout, self._access
+            )
+        return connection
 
 
 def _header(message: Outgoing, queue: TargetQueue, delay: str) -> dict[str, str]:

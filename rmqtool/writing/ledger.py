@@ -173,7 +173,7 @@ class SentLedger:
         if "sending" in line:
             first, last = line["sending"]
             self._stretch = _Stretch(self._checked(first), self._checked(last), str(line["boot"]))
-            self._refused = {one for one in self._refused if not first <= one <= last}
+            self._refused = {number for number in self._refused if not first <= number <= last}
         elif "unsure" in line:
             self._unsure.add(self._checked(line["unsure"]))
         elif "refused" in line:

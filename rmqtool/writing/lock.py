@@ -185,15 +185,15 @@ class StoreLock:
 
     def _others(self) -> list[int]:
         """Find processes that have `lock` open for writing; empty where that cannot be asked."""
-        found: list[int] = []
+        processes: list[int] = []
         with contextlib.suppress(OSError):
             target = os.fstat(self._handle)
             for process in os.listdir("/proc"):  # noqa: PTH208 - a Path for each costs 20 ms here
                 if process.isdecimal() and int(process) != os.getpid():
                     with contextlib.suppress(OSError):
                         if _writes(f"/proc/{process}", target):
-                            found.append(int(process))
-        return sorted(found)
+                            processes.append(int(process))
+        return sorted(processes)
 
 
 def _writes(process: str, target: os.stat_result) -> bool:

@@ -84,12 +84,12 @@ def resume(lock: StoreLock) -> list[Resumed]:
     """
     sync = DiskSync()
     remove_leftovers(lock, sync)
-    found: list[Resumed] = []
+    resumed: list[Resumed] = []
     for edit in undo_directories(lock.directory):
         outcome = _resume_one(lock, edit, sync)
         if outcome is not None:
-            found.append(Resumed(edit.name, edit.command, outcome))
-    return found
+            resumed.append(Resumed(edit.name, edit.command, outcome))
+    return resumed
 
 
 def undo(lock: StoreLock, which: str | None = None) -> UndoDirectory:
@@ -268,8 +268,8 @@ def remove_leftovers(lock: StoreLock, sync: DiskSync) -> None:
     """
     with write_errors(lock.root):
         sync.handle(lock.directory.handle)
-        found = [name for name in lock.directory.names() if name.startswith(DISCARD_PREFIX)]
-        for name in found:
+        leftovers = [name for name in lock.directory.names() if name.startswith(DISCARD_PREFIX)]
+        for name in leftovers:
             facts = lock.directory.facts(name)
             if facts is not None and stat.S_ISDIR(facts.st_mode):
                 _remove_discarded(lock, name, sync)
@@ -313,6 +313,6 @@ def _remove_outside(
                 spot.directory.remove(spot.name)
 
 
-def as_json(found: tuple[int, int] | None) -> list[int] | None:
+def as_json(pair: tuple[int, int] | None) -> list[int] | None:
     """Give the state of the lock file as it is read back from a journal."""
-    return None if found is None else list(found)
+    return None if pair is None else list(pair)

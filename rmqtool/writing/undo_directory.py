@@ -78,8 +78,8 @@ def undo_directories(root: Directory) -> list[UndoDirectory]:
         PlanMismatch: a journal is not one that this version can read, or is not believed and does
             not end as one of an edit that is done.
     """
-    found = [_read(root, name) for name in undo_names(root)]
-    return [edit for edit in found if edit is not None]
+    directories = [_read(root, name) for name in undo_names(root)]
+    return [edit for edit in directories if edit is not None]
 
 
 def undo_names(root: Directory) -> list[str]:

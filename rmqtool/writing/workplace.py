@@ -101,14 +101,16 @@ class Workplace(NamedTuple):
     def beside(self, path: str) -> str:
         """Give the directory above what the configuration places elsewhere; empty for nothing."""
         real = self.real(path)
-        inside = (one for one in self.elsewhere if f"{real}/".startswith(f"{one}/"))
+        inside = (place for place in self.elsewhere if f"{real}/".startswith(f"{place}/"))
         return next(inside, "").rpartition("/")[0]
 
     @contextmanager
     def _top(self, path: str) -> Iterator[tuple[Directory, tuple[str, ...]]]:
         """Open what a path begins in; give the components below that."""
         if path.startswith("/"):
-            place = next((one for one in self.elsewhere if f"{path}/".startswith(f"{one}/")), None)
+            place = next(
+                (above for above in self.elsewhere if f"{path}/".startswith(f"{above}/")), None
+            )
             if place is None or self.is_confined:
                 raise self._leads_out(path)
             rest = tuple(path.removeprefix(place).split("/"))[1:]

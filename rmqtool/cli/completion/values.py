@@ -24,11 +24,11 @@ def topics(line: Line) -> Iterator[Word]:
     from rmqtool.queues.discovery import Queues
 
     for store in _stores(line):
-        found = Queues(store).topics()
-        if not found:
+        names = Queues(store).topics()
+        if not names:
             table = store.config(TOPICS_FILE).document.get("topicConfigTable")
-            found = [str(name) for name in table] if isinstance(table, dict) else []
-        yield from ((topic, "topic") for topic in found)
+            names = [str(name) for name in table] if isinstance(table, dict) else []
+        yield from ((topic, "topic") for topic in names)
 
 
 def groups(line: Line) -> Iterator[Word]:
@@ -43,13 +43,13 @@ def queues(line: Line) -> Iterator[Word]:
     """Give the numbers of the queues of the topics on the line, or of all."""
     from rmqtool.queues.discovery import Queues
 
-    found: set[int] = set()
+    numbers: set[int] = set()
     for store in _stores(line):
         with Queues(store) as known:
             for source in known.sources:
                 names = line.values.get("topic") or source.topics()
-                found.update(queue.queue_id for name in names for queue in source.queues_of(name))
-    yield from ((str(number), "queue") for number in sorted(found))
+                numbers.update(queue.queue_id for name in names for queue in source.queues_of(name))
+    yield from ((str(number), "queue") for number in sorted(numbers))
 
 
 def _stores(line: Line) -> Iterator[Store]:

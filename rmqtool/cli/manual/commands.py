@@ -92,9 +92,9 @@ def command_page(name: str) -> Page:
         summary,
         *more,
         Section("ARGUMENTS"),
-        *_items(one for one in known if one.is_argument),
+        *_items(parameter for parameter in known if parameter.is_argument),
         Section("OPTIONS"),
-        *_items([*(one for one in known if not one.is_argument), HELP]),
+        *_items([*(parameter for parameter in known if not parameter.is_argument), HELP]),
     ]
     lists = {"views": _views(), "functions": _functions()} if name == "sql" else {}
     blocks += prose(name, **lists)
@@ -113,10 +113,10 @@ def spark_page() -> Page:
     return Page(SPARK, MISCELLANEOUS, "stores as Spark tables, and bulk work on a cluster", blocks)
 
 
-def _items(found: Iterable[Parameter]) -> Iterator[Term]:
-    for one in found:
-        term = one.declaration.metavar if one.is_argument else one.term
-        yield Term(term, (" ".join(one.text.split()),), is_option=True)
+def _items(parameters: Iterable[Parameter]) -> Iterator[Term]:
+    for parameter in parameters:
+        term = parameter.declaration.metavar if parameter.is_argument else parameter.term
+        yield Term(term, (" ".join(parameter.text.split()),), is_option=True)
 
 
 def _views() -> Iterator[Term]:
