@@ -151,10 +151,10 @@ class Pages:
         words = ("--hex", "--fillers", "--offsets", f"{at}:{at + max(_number(row, 'size'), 1)}")
         return self._rows(f"bytes from {at}", IN_BYTES, "dump", *words)
 
-    def found(self, request: Request, answer: Answer) -> Sheet:
+    def hits(self, request: Request, answer: Answer) -> Sheet:
         """Messages that were found."""
         line = self._line("query", *str(request).split(" "))
-        source = ListRows(FOUND.shown, map(found_row, answer.found))
+        source = ListRows(FOUND.shown, map(found_row, answer.hits))
         return self._messages(Sheet(str(request), line, source))
 
     def row(self, row: Row) -> Sheet:

@@ -133,9 +133,9 @@ class Findings:
     def __iter__(self) -> Generator[Finding, None, None]:
         """Validate, and yield each finding when it is found."""
         with listed_once(self._store.root):
-            yield from self._found()
+            yield from self._checked()
 
-    def _found(self) -> Iterator[Finding]:
+    def _checked(self) -> Iterator[Finding]:
         begin, compiling = time.monotonic(), announce.seconds()
         bounded = Bounded()
         self.summary.codes = bounded.counts  # while it grows: an interrupted run has counted, too

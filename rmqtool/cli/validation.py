@@ -70,7 +70,7 @@ class Validation:
     """The validations of one command line.
 
     Attributes:
-        found: the findings so far, for each store.
+        findings: the findings so far, for each store.
     """
 
     def __init__(self, options: Sequence[ValidateOptions]) -> None:
@@ -79,7 +79,7 @@ class Validation:
         self._options = options
         self._advance: Callable[[int], None] = _ignore
         self._runs: list[Findings] = [validate(option, self._watch) for option in options]
-        self.found: list[list[Finding]] = [[] for _ in options]
+        self.findings: list[list[Finding]] = [[] for _ in options]
         self._is_shown = False
 
     def _watch(self, done: int) -> None:
@@ -107,7 +107,7 @@ class Validation:
         self._is_shown = True
         everything = (
             self._row(defect, number)
-            for number, findings in enumerate(self.found)
+            for number, findings in enumerate(self.findings)
             for defect in sorted(findings, key=lambda defect: -defect.severity.rank)
         )
         delivery.emit(FINDINGS.rows([list(everything)]))
@@ -116,7 +116,7 @@ class Validation:
         for number, run in enumerate(self._runs):
             with closing(iter(run)) as findings:  # an interrupted one knows how long it took
                 for finding in findings:
-                    self.found[number].append(finding)
+                    self.findings[number].append(finding)
                     yield self._row(finding, number)
 
     def _rows(self, rows: Iterator[dict[str, object]]) -> Rows:
@@ -190,7 +190,7 @@ class Validation:
                     left_out=run.summary.account.left_out,
                     is_finished=run.summary.is_finished,
                 )
-                for run, findings in zip(self._runs, self.found, strict=True)
+                for run, findings in zip(self._runs, self.findings, strict=True)
             ],
             __version__,
         )
@@ -213,7 +213,7 @@ class Validation:
                     is_finished=run.summary.is_finished,
                 )
                 for options, run, findings in zip(
-                    self._options, self._runs, self.found, strict=True
+                    self._options, self._runs, self.findings, strict=True
                 )
             ]
         )

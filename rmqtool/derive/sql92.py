@@ -151,9 +151,9 @@ class _Parser:
             if word is None:
                 self._at = start
                 return node
-            node = self._further(node, word, is_not=is_not)
+            node = self._condition_by_word(node, word, is_not=is_not)
 
-    def _further(self, node: Node, word: str, *, is_not: bool) -> Node:
+    def _condition_by_word(self, node: Node, word: str, *, is_not: bool) -> Node:
         if word == "BETWEEN":
             low = self._unary()
             self._expect("AND")

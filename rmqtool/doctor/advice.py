@@ -152,7 +152,7 @@ def _lengths(seen: Examination) -> Iterator[AdviceStep]:
     conf = seen.options.broker_conf or ""
     first, *more = seen.lengths
     also = f"; and {counted(len(more), 'length')} more" if more else ""
-    lines = " ".join(f"-e '$a {length.key}={length.found}'" for length in seen.lengths)
+    lines = " ".join(f"-e '$a {length.key}={length.on_disk}'" for length in seen.lengths)
     yield AdviceStep(
         f"{conf}: {first}{also}",
         "the broker refuses to start, or reads records and units at wrong places",
@@ -281,7 +281,7 @@ def _left(seen: Examination) -> Iterator[AdviceStep]:
         if _damage(seen):
             yield AdviceStep(_worst(seen), _consequence(seen), advice=_damage(seen)[0].repair)
         return
-    steps = seen.prediction.further if seen.prediction is not None else ()
+    steps = seen.prediction.later_steps if seen.prediction is not None else ()
     for left in plan.left:
         is_said = left.code in {FS_GAP, FS_OWNER} or left.why == RESET
         if is_said or left.why.startswith(FIRST):
@@ -359,7 +359,7 @@ def _costs(seen: Examination, left: Container[str] = ()) -> list[str]:
         (len(prediction.segments_deleted) if lost else 0, "commitlog file", "deleted"),
     ]
     costs = [f"{counted(count, what)} {how}" for count, what, how in parts if count]
-    costs += [step.message for step in prediction.further if step.path not in left]
+    costs += [step.message for step in prediction.later_steps if step.path not in left]
     return costs + not_read(prediction)
 
 

@@ -268,7 +268,7 @@ def _cost(prediction: Prediction) -> str:
         parts.append(f"{counted(count, 'message')} missing in light queues")
     if count := prediction.timers_lost:
         parts.append(f"{counted(count, 'timer message')} never delivered")
-    parts += [step.message for step in prediction.further] + not_read(prediction)
+    parts += [step.message for step in prediction.later_steps] + not_read(prediction)
     return "; ".join(parts) or "nothing"
 
 

@@ -393,8 +393,8 @@ def database_rows(survey: Survey) -> list[rows.DatabaseRow]:
     try:
         return [
             rows.DatabaseRow(
-                database.path, database.holds, database.since, database.is_empty, database.table_files, database.size,
-                database.allocated,
+                database.path, database.holds, database.since, database.is_empty,
+                database.table_files, database.size, database.allocated,
             )
             for database in survey.store.rocksdb()
         ]  # fmt: skip

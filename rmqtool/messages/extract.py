@@ -135,7 +135,7 @@ class ExtractRun:
             if self.options.wanted_format is ExtractFormat.PARQUET:
                 columns = self.options.columns or SENT.names
                 table = keep.enter_context(ParquetMessages(file.binary, columns))
-            for messages in self._found(done, advance):
+            for messages in self._messages(done, advance):
                 done.add(messages)
                 for chunk in messages.chunks:
                     file.binary.write(chunk)
@@ -147,7 +147,7 @@ class ExtractRun:
             done.bytes += 0 if table is None else table.length
         return done
 
-    def _found(self, done: Extracted, advance: Callable[[int], None]) -> Iterator[PartMessages]:
+    def _messages(self, done: Extracted, advance: Callable[[int], None]) -> Iterator[PartMessages]:
         """Read all logs of all stores."""
         choices = self._choices(done, advance)
         for (path, store), wanted in zip(self._stores, choices, strict=True):

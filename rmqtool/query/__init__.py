@@ -17,7 +17,7 @@
 Nothing here loads numpy, numba or pyarrow unless the log itself has to be searched by kernels.
 """
 
-from rmqtool.query.answer import Answer, Found
+from rmqtool.query.answer import Answer, Hit
 from rmqtool.query.lookup import Lookup
 from rmqtool.query.requests import (
     ById,
@@ -42,7 +42,7 @@ __all__ = [
     "ByQueueOffset",
     "ByTime",
     "ByTransaction",
-    "Found",
+    "Hit",
     "Lookup",
     "Request",
     "message_row",

@@ -45,10 +45,10 @@ def consumed_rows(lookup: Lookup, answer: Answer, group: ConsumerGroup) -> list[
     Raises:
         UnreadablePath: a file may not be read.
     """
-    asked = [hit.record.message for hit in answer.found]
+    asked = [hit.record.message for hit in answer.hits]
     asked = [message for message in asked if not message.topic.startswith(COPIES)] or asked
     follow(lookup, answer)
-    everything = [hit.record.message for hit in answer.found]
+    everything = [hit.record.message for hit in answer.hits]
     rows = []
     for message in asked:
         topic, queue_id, queue_offset, _ = places_of(message)[0]
@@ -76,7 +76,7 @@ def groups_of(lookup: Lookup, answer: Answer) -> list[ConsumerGroup]:
         lookup: the store.
         answer: with the messages.
     """
-    topics = {places_of(hit.record.message)[0][0] for hit in answer.found}
+    topics = {places_of(hit.record.message)[0][0] for hit in answer.hits}
     topics -= {topic for topic in topics if topic.startswith(COPIES)}
     names_found = {
         offset.group for offset in committed_offsets(lookup.store) if offset.topic in topics

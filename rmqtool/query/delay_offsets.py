@@ -66,7 +66,7 @@ def delay_offsets(store: Store, queues: Iterable[tuple[int, int, int]]) -> dict[
 def _waits(lookup: Lookup, queue_id: int, number: int) -> bool:
     """Tell whether a delayed message has no copy yet."""
     answer = lookup.find(ByQueueOffset(SCHEDULE_TOPIC, queue_id, number))
-    return not any(_is_delivered(lookup, hit.record) for hit in answer.found)
+    return not any(_is_delivered(lookup, hit.record) for hit in answer.hits)
 
 
 def _is_delivered(lookup: Lookup, record: LogRecord) -> bool:
@@ -74,7 +74,7 @@ def _is_delivered(lookup: Lookup, record: LogRecord) -> bool:
     key, topic = properties.get(UNIQ_KEY), properties.get(REAL_TOPIC)
     if key is None or topic is None:
         return False
-    copies = lookup.find(ById(key)).found
+    copies = lookup.find(ById(key)).hits
     return any(
         copy.record.message.topic == topic and copy.record.physical_offset > record.physical_offset
         for copy in copies

@@ -23,7 +23,7 @@ from rmqtool.query.answer import (
     BY_QUEUE,
     BY_SEARCH,
     Answer,
-    Found,
+    Hit,
 )
 from rmqtool.query.log import NO_LOG, LogRange, LogRecord
 from rmqtool.query.match import RecordNeed, at_place, hash_collision
@@ -99,7 +99,7 @@ class Lookup(Sources):
         names = list(dict.fromkeys((text, text.upper())))
         for name in names:
             self._from_index(RecordNeed(name), answer)
-            if answer.found:
+            if answer.hits:
                 answer.taken_for = "unique key" if name == text else f"unique key {name}"
         is_opaque = kind is None and self.scan is None and bool(self.index)
         for name in names[-1:] if is_opaque else names:
@@ -122,11 +122,11 @@ class Lookup(Sources):
         if record.message.message_id != text.upper():
             note = f"the record was stored by {record.message.store_host}, the ID says {kind.host}"
             self._from_index(RecordNeed(text), answer)
-            if answer.found:  # an ID of the application that looks like an offset
+            if answer.hits:  # an ID of the application that looks like an offset
                 answer.taken_for = "unique key"
                 return True
         self.verified(record, answer, "offset message ID")
-        answer.take(Found(record, BY_OFFSET, "offset message ID", note=note))
+        answer.take(Hit(record, BY_OFFSET, "offset message ID", note=note))
         return True
 
     # keys
@@ -138,7 +138,7 @@ class Lookup(Sources):
             answer.problem = "an empty key is never indexed"
             return
         self.find_text(wanted, answer)
-        if answer.found:
+        if answer.hits:
             return
         unknown = [topic for topic in request.topics if topic not in self.topics]
         problems = [topics.hint(topic, self.topics) for topic in unknown]
@@ -209,7 +209,7 @@ class Lookup(Sources):
         how = wanted.match(record.message)
         if how:
             self.verified(record, answer, how)
-            answer.take(Found(record, BY_INDEX, how))
+            answer.take(Hit(record, BY_INDEX, how))
             return
         other = hash_collision(record.message, key_hash)
         reason = f"hash collision with {other}" if other else "the record has no such key"
@@ -237,12 +237,12 @@ class Lookup(Sources):
                 if stretch.end > bound
             ]
         self._search(wanted, stretches, answer)
-        if answer.found or not may_search_all:
+        if answer.hits or not may_search_all:
             return
         self._prove_index(wanted, answer)
-        if not answer.found and (near := around(self.log, wanted.text)):
+        if not answer.hits and (near := around(self.log, wanted.text)):
             self._search(wanted, near, answer)
-        if not answer.found and not wanted.topics and not self.keeps_queues:
+        if not answer.hits and not wanted.topics and not self.keeps_queues:
             self._search(wanted, [LogRange(self.log.start, self.log.end)], answer)
 
     def _prove_index(self, wanted: RecordNeed, answer: Answer) -> None:
@@ -266,7 +266,7 @@ class Lookup(Sources):
         for stretch in todo:
             answer.trail.search(self.log.described(stretch))
         for record, how in search(self.log, wanted, todo, answer.trail):
-            if answer.take(Found(record, BY_SEARCH, how)):
+            if answer.take(Hit(record, BY_SEARCH, how)):
                 self.verified(record, answer, how)
 
     def uncovered(self, doubtful: Iterable[str] = ()) -> list[LogRange]:
@@ -293,7 +293,7 @@ class Lookup(Sources):
             how = BY_COVERING if inside else BY_OFFSET
             note = f"byte {inside} of its {record.message.total_size}" if inside else ""
             self.verified(record, answer, how)
-            answer.take(Found(record, how, how, note=note))
+            answer.take(Hit(record, how, how, note=note))
             return
         answer.trail.add("record", record.reason, physical_offset=physical_offset)
         words = [f"at {physical_offset}: {record.reason}"]
@@ -484,7 +484,7 @@ def _ask_queue(sources: Sources, request: ByQueueOffset, answer: Answer) -> None
     if inside and not (unit and unit.unit and unit.unit.physical_offset < sources.log.start):
         low, high = queue.bounds(request.queue_offset)
         _search_place(sources, request, low, high, answer)
-    if not answer.found:
+    if not answer.hits:
         answer.problem = (
             f"queue {request.topic} {request.queue_id} has offsets "
             f"[{span.min_offset}, {span.max_offset})"
@@ -512,7 +512,7 @@ def _unit_agrees(sources: Sources, request: ByQueueOffset, unit: LookedUp, answe
                          physical_offset)  # fmt: skip
         return False
     sources.verified(record, answer, how)
-    answer.take(Found(record, BY_QUEUE, how))
+    answer.take(Hit(record, BY_QUEUE, how))
     return True
 
 
@@ -533,7 +533,7 @@ def _without_queue(sources: Sources, request: ByQueueOffset, answer: Answer) -> 
         _search_place(sources, request, None, None, answer)
     else:
         answer.trail.search("the directories of queues")
-    if answer.found:
+    if answer.hits:
         answer.problem = ""
 
 
@@ -552,5 +552,5 @@ def _search_place(
     answer.trail.search(f"the log {stretch}")
     for record, _ in find_places(sources.log, [request], [stretch], answer.trail):
         how = at_place(record.message, request)
-        if answer.take(Found(record, BY_SEARCH, how)):
+        if answer.take(Hit(record, BY_SEARCH, how)):
             sources.verified(record, answer, how)

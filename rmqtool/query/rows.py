@@ -17,7 +17,7 @@ from rmqtool.tables.single_record import NO_BODY, SingleRecord
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from rmqtool.query.answer import Answer, Found
+    from rmqtool.query.answer import Answer, Hit
     from rmqtool.query.log import LogRecord
     from rmqtool.rows import Chunk, Rows
     from rmqtool.tables.bodies import BodyOptions
@@ -105,7 +105,7 @@ def message_row(record: LogRecord, body: BodyOptions = NO_BODY) -> dict[str, obj
     return single.row(MESSAGES)
 
 
-def found_row(hit: Found, body: BodyOptions = NO_BODY) -> dict[str, object]:
+def found_row(hit: Hit, body: BodyOptions = NO_BODY) -> dict[str, object]:
     """Give the row of one record that was found."""
     return message_row(hit.record, body) | {
         "found_by": hit.found_by,
@@ -117,8 +117,8 @@ def found_row(hit: Found, body: BodyOptions = NO_BODY) -> dict[str, object]:
 
 def message_rows(answer: Answer, body: BodyOptions = NO_BODY) -> Rows:
     """Give the messages of one answer."""
-    is_trace = any(hit.stage for hit in answer.found)
-    hits = answer.found
+    is_trace = any(hit.stage for hit in answer.hits)
+    hits = answer.hits
     if is_trace:
         hits = sorted(
             hits,
@@ -136,11 +136,11 @@ def batch_rows(answers: Iterable[Answer], body: BodyOptions = NO_BODY) -> Rows:
 def _batch_chunks(answers: Iterable[Answer], body: BodyOptions) -> Iterator[Chunk]:
     for answer in answers:
         asked = str(answer.request)
-        if not answer.found:
+        if not answer.hits:
             where = "; ".join(answer.trail.searched)
             yield [{"asked": asked, "problem": answer.problem or f"not found; searched: {where}"}]
             continue
-        yield from in_chunks({"asked": asked, **found_row(hit, body)} for hit in answer.found)
+        yield from in_chunks({"asked": asked, **found_row(hit, body)} for hit in answer.hits)
 
 
 def step_table(answer: Answer) -> Rows:
@@ -165,7 +165,7 @@ def span_rows(answer: Answer) -> Rows:
             field=span.name,
             hex=hit.record.raw[span.position : span.position + span.length].hex(" "),
         )
-        for hit in answer.found
+        for hit in answer.hits
         for span in body_spans(hit.record.message, hit.record.raw)
     ]
     return BYTES.rows([rows])

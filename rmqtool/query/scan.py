@@ -123,7 +123,9 @@ def _mark_places(
     count = np.where(is_batch, columns[row.INNER_NUM], 1)
     queues = columns[row.QUEUE_ID]
     for queue_id in {queue_id for queue_id, _ in places}:
-        offsets = np.array(sorted(o for one, o in places if one == queue_id), np.int64)
+        offsets = np.array(
+            sorted(offset for number, offset in places if number == queue_id), np.int64
+        )
         here = mask & (queues == queue_id)
         at = np.minimum(np.searchsorted(offsets, base), offsets.size - 1)
         marked |= here & (offsets[at] >= base) & (offsets[at] < base + count)

@@ -226,7 +226,7 @@ def _plan(options: ExportOptions, numbered: list[NumberedTask]) -> dict[str, Any
             cuts.update(repr(_cut(task, is_settled=options.is_settled)).encode())
     return {
         "rmqtool": __version__,
-        "store": _said(source),
+        "store": _store_text(source),
         "table": str(source.table),
         "format": str(options.form),
         "columns": list(options.names),
@@ -241,7 +241,7 @@ def _plan(options: ExportOptions, numbered: list[NumberedTask]) -> dict[str, Any
     }
 
 
-def _said(source: SourceOptions) -> str | list[str]:
+def _store_text(source: SourceOptions) -> str | list[str]:
     """Name the stores; a URI may hold credentials."""
     if not source.is_fleet:
         return str(place_of(source.path))

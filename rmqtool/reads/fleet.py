@@ -95,7 +95,7 @@ def batches(
         for batch in readers.batches(task.task, own, read, encoded, of_store):
             yield beside(shown, broker, batch, names)
     except RmqtoolError as error:
-        unread = UnreadTask(*_told(task.store, error))
+        unread = UnreadTask(*_path_and_reason(task.store, error))
         for batch in readers.batches(unread, own, read, encoded):
             yield beside(shown, broker, batch, names)
     if expired is not None:
@@ -120,10 +120,10 @@ def _of_store(store: FleetStore, options: SourceOptions) -> list[FleetTask]:
     except RmqtoolError as error:
         if isinstance(error, UsageError) and error.option not in ABOUT_STORES:
             raise
-        return [FleetTask(store, UnreadTask(*_told(store, error)))]
+        return [FleetTask(store, UnreadTask(*_path_and_reason(store, error)))]
 
 
-def _told(store: FleetStore, error: RmqtoolError) -> tuple[str, str]:
+def _path_and_reason(store: FleetStore, error: RmqtoolError) -> tuple[str, str]:
     """Give what of a store cannot be read, and why."""
     path, reason = getattr(error, "path", store.name), getattr(error, "reason", str(error))
     return str(path), str(reason)

@@ -93,7 +93,7 @@ def batches(
             yield _not_opened(options.table, task, names).cast(schema)
         case DefectsTask():
             schema = chosen(SCHEMAS[options.table], names, encoded)
-            some = defects(task.asked) if task.found is None else task.found
+            some = defects(task.asked) if task.findings is None else task.findings
             batch = defect_batch(some, TABLES[options.table])
             yield from [batch.select(list(names)).cast(schema)] if batch.num_rows else []
         case WholeTask() if options.table in SMALL:

@@ -120,7 +120,7 @@ def examine(
     survey, seen, summary = _look(options, store, watch)
     findings = seen
     with LogReader(store.old_commitlog, store.commitlog) as log:
-        field_edits = [] if store.is_dledger else _told_fields(survey.inspection, seen, log)
+        field_edits = [] if store.is_dledger else _field_edits(survey.inspection, seen, log)
     doubtful = seen
     if field_edits:  # all that follows is judged with the fields put back
         survey.queues.close()
@@ -172,7 +172,7 @@ def _account(
     return account_of(store, summary.codes, options.broker_version)
 
 
-def _told_fields(inspection: Inspection, findings: list[Finding], log: LogReader) -> list[Edit]:
+def _field_edits(inspection: Inspection, findings: list[Finding], log: LogReader) -> list[Edit]:
     """Give the edits of what records say wrongly, and what something else tells."""
     return [
         *batch_numbers.edits(inspection, findings, log),
@@ -250,7 +250,7 @@ def _decide(
             duplicates.edit(writer, duplicates.copies(store.commitlog) or {})
             if not store.is_dledger:
                 LogRepair(survey, writer, log, options.bridge_missing).edit()
-                survey.queues.further.edit(writer, inspection.segment_at)
+                survey.queues.light_numbers.edit(writer, inspection.segment_at)
                 edit_misplaced(writer, survey.misplaced, inspection.segment_at)
             if inspection.scope.compares_queues:
                 edit_queues(writer, survey.queues, inspection, wanted)
@@ -336,7 +336,7 @@ def _is_answered(
     finding: Finding, survey: LogSurvey, writer: EditWriter, *, rebuilds: bool
 ) -> bool:
     """Tell whether an edit answers a finding that knows nothing of it."""
-    if survey.queues.further.is_answered(finding) or survey.queues.torn.is_said(finding):
+    if survey.queues.light_numbers.is_answered(finding) or survey.queues.torn.is_said(finding):
         return True
     if handed_over.is_answered(finding, survey, writer):
         return True

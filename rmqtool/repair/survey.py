@@ -209,7 +209,7 @@ class LogSurvey:
                     continue
                 gone.append(record)
             elif finding.code == FURTHER:
-                self.queues.further.places.append(
+                self.queues.light_numbers.places.append(
                     (finding.physical_offset or 0, finding.length or 0)
                 )
             elif finding.code != PLACE:

@@ -47,9 +47,9 @@ def page(facts: Facts, made_ms: int, version: str) -> str:
         made_ms=made_ms,
         version=version,
         summary=facts.summary,
-        store=_one(facts.sections["store"]),
-        end=_one(facts.sections["end"]),
-        dispatch=_one(facts.sections["dispatch"]),
+        store=_single(facts.sections["store"]),
+        end=_single(facts.sections["end"]),
+        dispatch=_single(facts.sections["dispatch"]),
         severities=[
             (str(severity), facts.summary.counts.get(severity, 0))
             for severity in reversed(Severity)
@@ -209,7 +209,7 @@ def _about_groups(facts: Facts) -> dict[str, Any]:
     }
 
 
-def _one(rows: Sequence[Any]) -> Any:  # noqa: ANN401 - rows of several kinds
+def _single(rows: Sequence[Any]) -> Any:  # noqa: ANN401 - rows of several kinds
     return rows[0] if rows else None
 
 

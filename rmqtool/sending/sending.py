@@ -192,7 +192,7 @@ class _Sender:
                     message, queue = stretch.popleft()
                     self._wait()
                     unsure = message.number
-                    self._one(message, queue)
+                    self._send_message(message, queue)
                     unsure = None
                     advance(1)
             reason = ""
@@ -221,7 +221,7 @@ class _Sender:
             time.sleep(max(0.0, self._next - now))
             self._next = max(self._next, now) + self._pause
 
-    def _one(self, message: Outgoing, queue: TargetQueue) -> None:
+    def _send_message(self, message: Outgoing, queue: TargetQueue) -> None:
         """Send a message and note what became of it.
 
         Raises:

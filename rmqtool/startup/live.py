@@ -59,7 +59,7 @@ def _harm(prediction: Prediction) -> tuple[object, ...]:
     return (
         *(count.messages for count in counts),
         prediction.refusals,
-        prediction.further,
+        prediction.later_steps,
         prediction.timers_lost,
     )
 

@@ -172,7 +172,7 @@ class Prediction:
     # a topic that cannot be a directory name; dispatch stops being written at it
     failed_topic: str | None = None
     # what else would happen, with RocksDB, and where configuration is missing
-    further: tuple[FurtherStep, ...] = ()
+    later_steps: tuple[FurtherStep, ...] = ()
     # parts of the store that a broker also starts from and this does not look at
     not_modelled: tuple[str, ...] = ()
     unread: tuple[Unread, ...] = ()  # what it does not read of the store
@@ -206,13 +206,13 @@ class Prediction:
     @property
     def costs(self) -> bool:
         """Whether the start costs anything: messages, a route to them, or what comes twice."""
-        return self.loses or bool(self.unrouted.messages or self.further or self.unread)
+        return self.loses or bool(self.unrouted.messages or self.later_steps or self.unread)
 
     @property
     def lacks_configuration(self) -> bool:
         """Whether a part of that, or a refusal, is for configuration that is missing or damaged."""
         paths = [
-            *(step.path for step in self.further),
+            *(step.path for step in self.later_steps),
             *(refusal.path for refusal in self.refusals),
         ]
         is_config = any(path.startswith(f"{CONFIG}/") for path in paths)

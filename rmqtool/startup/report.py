@@ -208,7 +208,7 @@ def steps(prediction: Prediction) -> Iterator[Row]:
     yield from _index(prediction)
     yield from _dispatch(prediction)
     yield from _later(prediction)
-    for step in prediction.further:
+    for step in prediction.later_steps:
         yield _step(step.step, step.message, step.path, count=step.count)
     yield from _not_counted(prediction)
 
@@ -383,7 +383,7 @@ def _cost(prediction: Prediction, *, is_validated: bool) -> str:
         parts.append("no queue would be written any more")
     if prediction.has_no_log and prediction.queues:
         parts.append("there is no commitlog, so every queue would be deleted")
-    parts += [step.message for step in prediction.further]
+    parts += [step.message for step in prediction.later_steps]
     parts += not_read(prediction)
     if missing := prediction.missing.messages:
         if not parts:

@@ -304,7 +304,7 @@ def _prediction(whole: Store, store: Store, model: Model, before: Before, run: _
     losses = counter.count()
     timer = timers(store if model.rules.has_timer else whole, model, run.how.now_ms)
     stays = run.recovered is None or model.is_live or bool(model.loader.refusals)
-    steps = [*run.stages.further(run.recovered, fates)] if run.stages else []
+    steps = [*run.stages.later_steps(run.recovered, fates)] if run.stages else []
     unrouted = Loss()
     if run.recovered is not None and not model.loader.refusals:
         absent = AbsentConfig(whole, store, model, fates)
@@ -346,7 +346,7 @@ def _prediction(whole: Store, store: Store, model: Model, before: Before, run: _
         timers_gone=timer.gone,
         retention=None if stays else retention(store, model, run.how.now_ms),
         failed_topic=model.failed_topic,
-        further=tuple(steps),
+        later_steps=tuple(steps),
         cautions=tuple(known_bugs.cautions(store, model.rules)),
         not_modelled=tuple(name for name in _NOT_MODELLED if exists(store.root.child(name))),
         ignored=tuple(map(str, complaints(store.broker_conf, model.rules.version)))

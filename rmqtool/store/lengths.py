@@ -38,14 +38,16 @@ class WrongLength:
     key: str  # of the configuration
     line: int  # its number there; 0 where it is not given
     configured: int  # bytes, or items of an index file, that a broker goes by
-    found: int  # the same as the files have it
+    on_disk: int  # the same as the files have it
 
     def __str__(self) -> str:
         if self.line:
             return (
-                f"line {self.line}: {self.key}={self.configured}, and the files have {self.found}"
+                f"line {self.line}: {self.key}={self.configured}, and the files have {self.on_disk}"
             )
-        return f"{self.key} is not given: {self.configured} counts, and the files have {self.found}"
+        return (
+            f"{self.key} is not given: {self.configured} counts, and the files have {self.on_disk}"
+        )
 
 
 def wrong_lengths(store: Store, version: Version) -> Iterator[WrongLength]:

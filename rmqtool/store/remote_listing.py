@@ -26,7 +26,7 @@ class Listing:
 
     Args:
         top: path of the directory, as its file system spells it.
-        found: path and entry of all that is below it.
+        entries: path and entry of all that is below it.
     """
 
     def __init__(self, top: str, entries: Iterable[tuple[str, Entry]]) -> None:

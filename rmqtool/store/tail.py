@@ -91,7 +91,7 @@ def find_tail(log: MappedFiles, reader: LogReader, *, dispatched: int | None = N
         step = walker.walk(head, WALKED_RECORDS)
         if step.stop is not None:
             tail = _tail(walker, step, FoundBy.QUEUES, step.records - 1)
-            beyond = None if tail.data_beyond is None else _further(walker, step)
+            beyond = None if tail.data_beyond is None else _beyond(walker, step)
             return tail if beyond is None else _tail(walker, beyond, FoundBy.BISECTION, None)
     segment = _last_used(log, reader)
     start = _last_record(log, reader, segment)
@@ -160,7 +160,7 @@ class Walker:
         return self._window, position
 
 
-def _further(walker: Walker, step: WalkEnd) -> WalkEnd | None:
+def _beyond(walker: Walker, step: WalkEnd) -> WalkEnd | None:
     """Walk on after damage: where a broker's dispatch stops is not where the log ends.
 
     A truncation does not erase: records that are older than what lies in front are remains.

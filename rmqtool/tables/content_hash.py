@@ -87,7 +87,7 @@ class PartHash:
 
     first: int | None  # position at which its first extent begins; None when it has none
     end: int  # position past the last extent
-    found: ContentHash  # of its records
+    content: ContentHash  # of its records
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,7 +137,7 @@ def content_hash(
             parts = whole_parts(store, VIEWS[str(kind)], offsets, PART_BYTES, read)
             for part, part_hash in run_joined(read, parts, jobs=jobs):
                 advance(part.length)
-                hash_.add(part_hash.found)
+                hash_.add(part_hash.content)
     return hash_
 
 

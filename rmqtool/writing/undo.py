@@ -191,7 +191,7 @@ def _undo(lock: StoreLock, edit: UndoDirectory, sync: DiskSync) -> None:
             _refuse_changed(lock, work, edit, changes)
         sides = _sides(work, edit, changes)
         if edit.state is not State.UNDOING:
-            Journal(work.undo, sync).append(state_line(State.UNDOING, lock=lock.found))
+            Journal(work.undo, sync).append(state_line(State.UNDOING, lock=lock.as_left))
         with unfinished(work.undo, "the edit is taken back in part"):
             settle(work, changes, sides, OLD, sync, trusted=edit.state is State.DONE)
             restore_mtimes(work, edit.sides["directories"])
@@ -224,7 +224,7 @@ def _workplace(lock: StoreLock, edit: UndoDirectory) -> Iterator[Workplace]:
 
 
 def _refuse_after_broker(lock: StoreLock, edit: UndoDirectory, line: dict[str, Any]) -> None:
-    if line["lock"] != as_json(lock.found):
+    if line["lock"] != as_json(lock.as_left):
         reason = f"a broker ran on it since; the replaced files are kept in {edit.name}"
         raise PlanMismatch(path=str(lock.root), reason=reason)
 
@@ -293,7 +293,7 @@ def _remove_discarded(lock: StoreLock, name: str, sync: DiskSync) -> None:
         os.rmdir(name, dir_fd=root.handle)
         sync.handle(root.handle)
         head = lines[0] if lines else {}
-        if head and head["lock"] == as_json(lock.found):  # nobody else changed it meanwhile
+        if head and head["lock"] == as_json(lock.as_left):  # nobody else changed it meanwhile
             root.set_mtime(head["root_mtime_ns"])
 
 

@@ -97,12 +97,14 @@ def test_start(oracle: Oracle, variant: Absence, tmp_path: Path) -> None:
     topics = {one.topic for one in found.queues if not is_made_by_brokers(one.topic)}
     assert topics - known == {loss.topic for loss in found.unrouted.topics}
     offsets = broker.getConsumerOffsetManager().getOffsetTable().size()
-    assert (offsets == 0) == any(step.step == "start_over" for step in found.further)
+    assert (offsets == 0) == any(step.step == "start_over" for step in found.later_steps)
     owner = broker if oracle.jvm.is_five else broker.getMessageStore()
     delays = owner.getScheduleMessageService()
     table = delays.getClass().getDeclaredField("offsetTable")
     table.setAccessible(True)
-    assert (table.get(delays).size() == 0) == any(step.step == "repeat" for step in found.further)
+    assert (table.get(delays).size() == 0) == any(
+        step.step == "repeat" for step in found.later_steps
+    )
 
 
 @pytest.mark.parametrize("version", VERSIONS)
@@ -122,7 +124,7 @@ def test_counts(version: str, absence: Absence, tmp_path: Path) -> None:
     has_topics = absence.names in {(), ("topics.json",)}
     expected = dict(messages) if has_topics else {}
     assert expected == {loss.topic: loss.messages for loss in found.unrouted.topics}
-    steps = {step.step: step.count for step in found.further}
+    steps = {step.step: step.count for step in found.later_steps}
     has_offsets = absence.names == () or "delayOffset.json" in absence.names
     assert (delivered(root) if has_offsets else None) == steps.get("repeat")
     assert ("start_over" in steps) is has_offsets
@@ -161,7 +163,7 @@ def test_delivered_again(variant: Release, tmp_path: Path) -> None:
     for path in (root / "config").glob("delayOffset.json*"):
         path.unlink()
     shutil.copy(broker_conf(name), tmp_path / "broker.conf")
-    (step,) = foretell(root, variant.version).further
+    (step,) = foretell(root, variant.version).later_steps
     assert (step.step, step.count) == ("repeat", delivered(root))
     before = keys(root)
     with running_broker(variant.version, tmp_path, settings) as broker:
@@ -202,7 +204,7 @@ def test_timers_delivered_again(variant: TimerRun, tmp_path: Path) -> None:
     shutil.copy(broker_conf(name), tmp_path / "broker.conf")
     waiting = foretell(root, variant.version).timers
     (root / "config/timercheck").unlink()
-    (step,) = foretell(root, variant.version).further
+    (step,) = foretell(root, variant.version).later_steps
     before = keys(root)
     own = {topic for topic, _ in before} - {"rmq_sys_wheel_timer"}
     assert (step.step, step.count) == (
@@ -339,4 +341,4 @@ def test_part_of_a_store(tmp_path: Path) -> None:
     assert foretell(root, "5.3.3").is_whole
     (root / "config/delayOffset.json.bak").unlink()
     resize_file("config/delayOffset.json", lambda size: size - 4)(root)
-    assert ["repeat"] == [step.step for step in foretell(root, "5.3.3").further]
+    assert ["repeat"] == [step.step for step in foretell(root, "5.3.3").later_steps]

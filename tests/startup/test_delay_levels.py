@@ -57,7 +57,7 @@ def test_levels(oracle: Oracle, levels: str, tmp_path: Path) -> None:
     field.setAccessible(True)
     known = {int(level) for level in field.get(delays).keySet()}
     count = sum(number for level, number in expected.items() if level not in known)
-    steps = {step.step: step.count for step in prediction.further}
+    steps = {step.step: step.count for step in prediction.later_steps}
     assert (count or None) == steps.get("undelivered")
     assert ("never delivered" in verdict(prediction)) is bool(count)
     assert prediction.is_whole is not bool(count)

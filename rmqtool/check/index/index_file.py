@@ -248,7 +248,7 @@ class FileReader:
         yield from self._header_times()
         yield from self._links()
         yield from self._slots()
-        yield from self._behind()
+        yield from self._after_the_log()
         self._file.close()
 
     def _first_time(self) -> Iterator[Finding]:
@@ -335,7 +335,7 @@ class FileReader:
         message = f"slot {slot} names an entry that does not exist{more}"
         return finding(IX_SLOT, at, message, expected=newest, actual=value, severity=severity)
 
-    def _behind(self) -> Iterator[Finding]:
+    def _after_the_log(self) -> Iterator[Finding]:
         """Judge entry 0 and the space after the entries, which nothing was written to."""
         slots = self.opened.file.slots
         if any(self._file.read_at(entry_position(slots, 0), SIZE)):

@@ -88,7 +88,7 @@ class Prover:
 
     def __call__(self, runs: Runs) -> tuple[Runs, EntriesOnDisk | None]:
         """Give runs without what lies on disk as they say; what cannot be read is left in."""
-        entries = self._found(runs.index) if self.index else None
+        entries = self._on_disk(runs.index) if self.index else None
         if entries is not None:
             runs = replace(runs, index=NONE)
         if self.queues and runs.queues.units.nbytes >= self.short_run * max(len(runs.queues), 1):
@@ -122,7 +122,7 @@ class Prover:
                 known.append(_Known(header["begin_physical_offset"], count, file))
         return sorted(known, key=lambda known: known.begin)
 
-    def _found(self, run: IndexRun) -> EntriesOnDisk | None:
+    def _on_disk(self, run: IndexRun) -> EntriesOnDisk | None:
         """Give where all entries of a run lie, one after the other; None where they do not."""
         if not len(run):
             return None

@@ -76,7 +76,7 @@ class Ledger:
         self.taken_over: frozenset[str] = frozenset()
         self.manifest: Manifest | None = None
         self.changes: dict[Change, list[str]] = {change: [] for change in Change}
-        self._found: dict[str, tuple[Place, ManifestFile]] = {}
+        self._read: dict[str, tuple[Place, ManifestFile]] = {}
         self._records: Counter[str] = Counter()
         self._is_odd = False
 
@@ -90,16 +90,16 @@ class Ledger:
                     continue  # its broker gives it another name any moment
                 if (entry := artefact.place.stat()) is not None:
                     facts = (entry.size, entry.mtime_ns, entry.inode)
-                    self._found[artefact.path] = (
+                    self._read[artefact.path] = (
                         artefact.place,
                         ManifestFile(artefact.path, artefact.kind, *facts),
                     )
         except UnreadablePath as error:
             yield inspection.unread(inspection.path_of(error.path), error)
         segments = [*store.old_commitlog.segments, *store.commitlog.segments]
-        for path in _sealed(segments) & self._found.keys():
-            place, file = self._found[path]
-            self._found[path] = place, file._replace(sealed=True)
+        for path in _sealed(segments) & self._read.keys():
+            place, file = self._read[path]
+            self._read[path] = place, file._replace(sealed=True)
         self._take_over(inspection, segments)
 
     def _take_over(self, inspection: Inspection, segments: list[Segment]) -> None:
@@ -113,7 +113,7 @@ class Ledger:
             return
         taken: list[ManifestFile] = []
         for segment in segments:
-            now = self._found.get(segment.path)
+            now = self._read.get(segment.path)
             then = before.files.get(segment.path)
             if now is None or then is None or not (now[1].sealed and then.sealed):
                 break
@@ -148,7 +148,7 @@ class Ledger:
     def finish(self, inspection: Inspection, facts: LogFacts) -> Iterator[Finding]:
         """Hash what was read, say what changed, and make the new manifest."""
         before = self.before.files if self.before else {}
-        wanted = [name for name in self._found if name not in self.taken_over]
+        wanted = [name for name in self._read if name not in self.taken_over]
         tasks = [
             self._task(name, before.get(name), in_range=inspection.options.range_checksums)
             for name in wanted
@@ -157,7 +157,7 @@ class Ledger:
         for name, first in zip(
             wanted, engine.run(digest, tasks, jobs=inspection.options.jobs), strict=True
         ):
-            place, file = self._found[name]
+            place, file = self._read[name]
             again = _looked_again(inspection, place, first)
             if _is_being_replaced(inspection, place, again):
                 inspection.leave_out(name, BEING_WRITTEN)
@@ -177,11 +177,11 @@ class Ledger:
             yield from self._compare(before.get(name), files[name], again.until_mark)
         self.changes[Change.TAKEN_OVER] += sorted(self.taken_over)
         self.changes[Change.GONE] += sorted(before.keys() - files.keys())
-        listed = {name: files[name] for name in self._found if name in files}
+        listed = {name: files[name] for name in self._read if name in files}
         self.manifest = self._manifest(inspection, facts, listed)
 
     def _task(self, name: str, then: ManifestFile | None, *, in_range: bool) -> DigestTask:
-        place, file = self._found[name]
+        place, file = self._read[name]
         is_range = in_range and file.sealed and ArtefactKind(file.kind) is ArtefactKind.COMMITLOG
         return DigestTask(place, then.used if then else 0, is_range, is_whole=True)
 

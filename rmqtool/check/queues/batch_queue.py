@@ -223,11 +223,11 @@ class BatchComparer:
                 is_behind = self._inspection.scope.has_crashed and newest is not None
                 yield finding(CQ_LAG if is_behind else BQ_UNIT, at, message)
             try:
-                yield from self._behind(state)
+                yield from self._after_the_log(state)
             except UnreadablePath as error:
                 yield self._unread(state, error)
 
-    def _behind(self, state: BatchState) -> Iterator[Finding]:
+    def _after_the_log(self, state: BatchState) -> Iterator[Finding]:
         units = state.units.read(state.next, SEARCHED_UNITS)
         rows = np.flatnonzero((units["size"] > 0) & (units["batch_size"] > 0))
         if not rows.size:

@@ -176,7 +176,7 @@ class QueueComparer:
         if not self._inspection.is_known_unread(path):
             yield self._inspection.unread(path, error, (state.topic, state.queue_id))
 
-    def _found(
+    def _on_disk(
         self, state: QueueState, start: int, wanted: bytes
     ) -> Generator[Finding, None, bytes]:
         """Read units; those that cannot be read are taken for what they should be."""
@@ -217,7 +217,7 @@ class QueueComparer:
         if run.ends is None or start != run.queue_offset:
             wanted = yield from self._wanted(state, run)
             is_proven = (run.topic, run.queue_id, start, run.count) in proven
-            on_disk = wanted if is_proven else (yield from self._found(state, start, wanted))
+            on_disk = wanted if is_proven else (yield from self._on_disk(state, start, wanted))
         state.expected += run.count
         state.last_physical_offset = run.last_physical_offset
         if on_disk == wanted:

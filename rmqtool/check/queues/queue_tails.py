@@ -49,7 +49,7 @@ class Tails:
 
     def __init__(self, inspection: Inspection, queue_facts: QueueFacts, log: LogReader) -> None:
         self._inspection, self._queue_facts, self._log = inspection, queue_facts, log
-        self._behind: list[tuple[QueueState, int]] = []
+        self._short: list[tuple[QueueState, int]] = []
         self._lost: list[tuple[QueueState, int]] = []
         self._deleted: list[tuple[QueueState, int]] = []
 
@@ -68,7 +68,7 @@ class Tails:
             self._deleted.append((state, start))
             return False
         if self._is_behind(first, state.last_physical_offset):
-            self._behind.append((state, start))
+            self._short.append((state, start))
         else:
             self._lost.append((state, start))
         return True
@@ -130,13 +130,11 @@ class Tails:
 
     def findings(self) -> Iterator[Finding]:
         """Say which queues end too early."""
-        if self._behind:
-            count = sum(state.expected - start for state, start in self._behind)
-            state, start = self._behind[0]
+        if self._short:
+            count = sum(state.expected - start for state, start in self._short)
+            state, start = self._short[0]
             at = at_unit(state.units, start)
-            message = (
-                f"{count:,} units of {len(self._behind):,} queues are missing at the log's end"
-            )
+            message = f"{count:,} units of {len(self._short):,} queues are missing at the log's end"
             crashed = self._inspection.scope.has_crashed
             severity = None if crashed else Severity.WARNING
             yield finding(CQ_LAG, at, message, severity=severity)

@@ -203,7 +203,7 @@ class UnitJudge:
             yield self._shift(state, looked[0], count, shifts.pop())
             return
         for pointed in looked:
-            yield from self._one(state, pointed)
+            yield from self._judge_record(state, pointed)
 
     def _is_of(self, state: QueueState, pointed: PointedRecord) -> bool:
         head = pointed.head
@@ -221,7 +221,7 @@ class UnitJudge:
             actual=f"queue offset {first.number}",
         )
 
-    def _one(self, state: QueueState, pointed: PointedRecord) -> Iterator[Finding]:
+    def _judge_record(self, state: QueueState, pointed: PointedRecord) -> Iterator[Finding]:
         """Judge one unit that nobody asked for."""
         head = pointed.head
         if self._facts.bridges and self._is_repeated(state, pointed):
@@ -363,7 +363,7 @@ class UnitJudge:
 
     def _one_wrong(self, state: QueueState, pointed: PointedRecord) -> Iterator[Finding]:
         if pointed.head is None or state.topic.startswith(LMQ_PREFIX):
-            yield from self._one(state, pointed)
+            yield from self._judge_record(state, pointed)
             return
         if self._fits(state, pointed) and self._inspection.store.lock_held():
             return  # a running broker has made the unit since it was compared

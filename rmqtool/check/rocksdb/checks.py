@@ -79,12 +79,12 @@ class RocksChecks:
     """Judges the databases of a store: their files first, then what is in them."""
 
     def __init__(self, inspection: Inspection, databases: list[RocksDb]) -> None:
-        self._inspection, self._found = inspection, databases
+        self._inspection, self._stored = inspection, databases
         self._databases = Databases(inspection)
 
     def open(self) -> Iterator[Finding]:
         """Judge the files of the databases, and open them for the checks that follow."""
-        yield from self._databases.check(self._found)
+        yield from self._databases.check(self._stored)
         for path, database in self._databases.opened.items():
             if is_queue_database(path):
                 self._inspection.queues.database.adopt(database)
@@ -397,9 +397,9 @@ class EndJudge:
             message = "no dispatched record ends at CHECKPOINT"
             yield finding(RQ_CKPT, at, message, actual=dispatch.checkpoint)
         if dispatch.checkpoint < dispatch.end:
-            yield self._behind()
+            yield self._lags()
 
-    def _behind(self) -> Finding:
+    def _lags(self) -> Finding:
         dispatch, inspection = self._comparer.dispatch, self._inspection
         at = At(self._path, physical_offset=dispatch.checkpoint)
         segments = [

@@ -139,7 +139,7 @@ class ImpliedRows:
 
     # of each index entry, key and value together
     hashes: array[int] = field(default_factory=lambda: array("q"))
-    behind: int = 0  # records past the reach of the index that have keys
+    not_reached: int = 0  # records past the reach of the index that have keys
     # physical offset and size of the timer record by its key
     timers: dict[bytes, tuple[int, int]] = field(default_factory=dict)
     # queue offset of the timer record by its key
@@ -194,9 +194,9 @@ def _gone(inspection: Inspection) -> Iterator[Finding]:
         inspection.store, WANTED, lambda *_: None
     ):  # the pass over it said so
         _collect(wanted, record, NOTHING)
-    if has_index and wanted.behind:
-        message = f"the database is gone: {wanted.behind:,} records with keys are not indexed"
-        yield finding(RI_ENTRY, At(MESSAGE_STORE), message, expected=wanted.behind, actual=0)
+    if has_index and wanted.not_reached:
+        message = f"the database is gone: {wanted.not_reached:,} records with keys are not indexed"
+        yield finding(RI_ENTRY, At(MESSAGE_STORE), message, expected=wanted.not_reached, actual=0)
     if has_timers and wanted.timers:
         message = "the database is gone, and with it how far the timer's queue was read"
         yield finding(RT_SCAN, At(MESSAGE_STORE), message, expected=wanted.timer_end)
@@ -245,8 +245,8 @@ class FamilyJudge:
     def _index(self, wanted: ImpliedRows, indexed: int) -> Iterator[Finding]:
         """Compare hashes; where they differ, say which entries are wrong or missing."""
         at = At(MESSAGE_STORE, physical_offset=indexed)
-        if wanted.behind:
-            message = f"{wanted.behind:,} records with keys are not indexed yet"
+        if wanted.not_reached:
+            message = f"{wanted.not_reached:,} records with keys are not indexed yet"
             yield finding(RI_BEHIND, at, message, actual=indexed)
         there, expected = hashes(self._entries()), np.frombuffer(wanted.hashes, np.int64)
         self._inspection.account.entries += len(there)
@@ -344,7 +344,7 @@ def _collect(wanted: ImpliedRows, record: Record, indexed: int | None) -> None:
         if offset <= indexed:
             wanted.hashes.extend(map(hash, entries))
         elif entries:
-            wanted.behind += 1
+            wanted.not_reached += 1
     if topic == TIMER_TOPIC:
         _collect_timer(wanted, record, values)
     elif topic in HALF_TOPICS:

@@ -78,7 +78,7 @@ def check(inspection: Inspection, queue_facts: QueueFacts) -> Iterator[Finding]:
         return
     if logs:
         yield from _position(inspection, newest)
-    yield from _behind(inspection, queue_facts, newest)
+    yield from _not_reached(inspection, queue_facts, newest)
 
 
 def _pair(
@@ -114,7 +114,7 @@ def _pair(
         yield finding(CC_UNIT, at, message, expected=len(wanted), actual=len(units))
 
 
-def _behind(
+def _not_reached(
     inspection: Inspection, queue_facts: QueueFacts, newest: dict[Queue, int]
 ) -> Iterator[Finding]:
     """Find messages of the log that no compaction log has, though their topic is read from there.

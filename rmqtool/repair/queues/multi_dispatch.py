@@ -64,7 +64,7 @@ class WrongLightNumber:
     position: int  # of the numbers in the record
     texts: list[bytes]  # the numbers as they are
     queues: list[Queue]  # topic and queue id of each
-    found: list[int | None]  # what the numbers are, as far as that is known
+    numbers: list[int | None]  # what the numbers are, as far as that is known
     unit: bytes  # its unit in each of its queues
 
     @property
@@ -73,10 +73,10 @@ class WrongLightNumber:
         length = len(b",".join(self.texts))
         parts = [
             str(number).encode() if parse_long(text.decode("latin-1")) is None else text
-            for number, text in zip(self.found, self.texts, strict=True)
+            for number, text in zip(self.numbers, self.texts, strict=True)
         ]
         put_back = b",".join(parts)
-        is_known = None not in self.found and len(put_back) == length
+        is_known = None not in self.numbers and len(put_back) == length
         return put_back if is_known else b" " * length
 
     @property
@@ -155,18 +155,18 @@ class FurtherNumbers:
         missing: dict[Queue, list[tuple[WrongLightNumber, int]]] = {}
         for record in self.records:
             for number, queue in enumerate(record.queues):
-                if record.found[number] is None:
+                if record.numbers[number] is None:
                     missing.setdefault(queue, []).append((record, number))
         for queue, places in missing.items():
-            numbers = self._told(queue, queues.get(queue), places)
+            numbers = self._numbers_of(queue, queues.get(queue), places)
             for (record, number), offset in zip(places, numbers, strict=True):
-                record.found[number] = offset
+                record.numbers[number] = offset
         for record in self.records:
-            for queue, offset in zip(record.queues, record.found, strict=True):
+            for queue, offset in zip(record.queues, record.numbers, strict=True):
                 if record.is_known and offset is not None:
                     yield queue, offset, record
 
-    def _told(
+    def _numbers_of(
         self, queue: Queue, known: RepairedQueue | None, places: list[tuple[WrongLightNumber, int]]
     ) -> list[int | None]:
         """Give the number of each record in one queue: by its unit, else by its neighbours."""

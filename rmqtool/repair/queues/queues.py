@@ -67,7 +67,7 @@ class QueueRepair:
         bad_ext: extensions that no broker can follow; no unit names a place in them any more.
         dropped: queues that begin anew, as nothing can stand for their lost messages.
         unread: paths of files and directories that cannot be read; their queues stay as they are.
-        further: records that say of further queues what is no number.
+        light_numbers: records that say of light queues what is no number.
         torn: records whose units know better than they do.
     """
 
@@ -79,7 +79,7 @@ class QueueRepair:
         self.judge.queue_of = self.queue_of
         self.batches = BatchRepair(inspection, facts, self.judge)
         self.unread: set[str] = set()
-        self.further = FurtherNumbers(inspection)
+        self.light_numbers = FurtherNumbers(inspection)
         self.torn = TornProperties(inspection)
         self.last_start = 0
         self.dropped: set[tuple[str, int]] = set()
@@ -170,7 +170,7 @@ class QueueRepair:
                 self._inspection, self._facts, self.judge, log, self.last_start
             )
             self._finish_placements()
-            for name, number, record in self.further.find(log, self.judge, self.queues):
+            for name, number, record in self.light_numbers.find(log, self.judge, self.queues):
                 self._put_back(name, number, record)
             for queue in self.queues.values():
                 try:
@@ -202,7 +202,7 @@ class QueueRepair:
         self._whole = remains.whole
         for name in remains.others:
             self._open(*name)
-        if self.further.places:
+        if self.light_numbers.places:
             for topic, queue_id in self._whole:
                 self._open(topic_raw(topic), queue_id)
             self._whole = {}

@@ -36,7 +36,7 @@ class WrongOffset:
     field: int  # what it says
     unit: tuple[bytes, int, int]  # topic, queue id and queue offset
     size: int  # bytes of the record
-    further: tuple[bytes, ...] = ()  # topics of the further queues that it names
+    multi_dispatch: tuple[bytes, ...] = ()  # topics of the further queues that it names
     # whether it is moved to where it says, as the one there is to its place
     is_put_back: bool = False
 
@@ -84,7 +84,7 @@ def _true_places(
         )
         for row in rows.tolist():
             is_its = (run.topic, run.queue_id, run.queue_offset + row) == record.unit
-            may_be = run.topic in record.further or run.kind is QueueKind.BATCH_QUEUE
+            may_be = run.topic in record.multi_dispatch or run.kind is QueueKind.BATCH_QUEUE
             if is_its or (may_be and _lies_at(units, row, record.physical_offset)):
                 units["physical_offset"][row] = record.place
                 own[row] = True

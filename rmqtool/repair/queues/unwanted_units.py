@@ -78,7 +78,7 @@ class UnwantedUnits:
             known = [patch for patch in queue.patches if patch.number == placement.first]
             first = known[0].raw[:UNIT] if known else first
             self._in_front(queue, placement.first, first)
-        self._behind(queue, placement.next, placement.last_unit)
+        self._after_the_last(queue, placement.next, placement.last_unit)
 
     def note_tail(self, units: QueueUnits) -> None:
         """Find out how far the records at the log's end went that a queue knows."""
@@ -276,7 +276,7 @@ class UnwantedUnits:
         for row, raw in wild.items():
             queue.patches.append(Patch(number + row, raw, CQ_ORDER, reason))
 
-    def _behind(self, queue: RepairedQueue, begin: int, last: bytes) -> None:
+    def _after_the_last(self, queue: RepairedQueue, begin: int, last: bytes) -> None:
         """Keep the numbers of lost messages taken; cut what the log knows nothing of."""
         is_cut = False
         for number, units in queue.units.used(begin):

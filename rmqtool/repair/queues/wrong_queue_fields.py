@@ -64,7 +64,7 @@ class WrongQueue:
     position: int  # of the field, in the record
     raw: bytes  # the field's bytes as they were
     # topics of other queues whose queue id is that of the record
-    further: frozenset[bytes] = frozenset()
+    multi_dispatch: frozenset[bytes] = frozenset()
 
     @property
     def field(self) -> str:
@@ -77,7 +77,7 @@ class WrongQueue:
     def queues(self) -> set[tuple[bytes, int]]:
         """Topics and queue ids whose queue offsets do not follow because of it."""
         multi_dispatch = {
-            (topic, place[1]) for topic in self.further for place in (self.claimed, self.own)
+            (topic, place[1]) for topic in self.multi_dispatch for place in (self.claimed, self.own)
         }
         return {self.claimed[:2], self.own[:2], *multi_dispatch}
 
@@ -125,10 +125,10 @@ def _at(
     pointed = _pointed(unit, log)
     if pointed is None or repair.judge.damaged_at(pointed.offset, pointed.message.size):
         return
-    record = _one(pointed, own, unit)
+    record = _judged(pointed, own, unit)
     if record is not None and record.field == "queue_id":
         rules = rules_of(inspection.store, inspection.scope.version)
-        record = replace(record, further=_further(pointed.message, has_lmq=rules.lmq))
+        record = replace(record, multi_dispatch=_multi_dispatch(pointed.message, has_lmq=rules.lmq))
     if record is None or not _is_alone(units, own, log):
         return
     if not _is_claimed(repair, record) and not _has_unit(inspection, record):
@@ -186,7 +186,7 @@ def _is_alone(units: QueueUnits, own: Place, log: LogReader) -> bool:
     return True
 
 
-def _one(pointed: _Pointed, own: Place, unit: bytes) -> WrongQueue | None:
+def _judged(pointed: _Pointed, own: Place, unit: bytes) -> WrongQueue | None:
     """Give what is to be put back, if exactly one field differs, in as many bytes."""
     offset, message, claimed = pointed.offset, pointed.message, pointed.claim
     differs = [claim != own for claim, own in zip(claimed, own, strict=True)]
@@ -201,7 +201,7 @@ def _one(pointed: _Pointed, own: Place, unit: bytes) -> WrongQueue | None:
     return WrongQueue(offset, claimed, own, unit, field.position, raw)
 
 
-def _further(message: Message, *, has_lmq: bool) -> frozenset[bytes]:
+def _multi_dispatch(message: Message, *, has_lmq: bool) -> frozenset[bytes]:
     """Give the topics of further queues that are not light: these have one queue each."""
     topics, _ = light_queues(message.properties)
     return frozenset(
@@ -254,7 +254,7 @@ def put_back(runs: Iterable[QueueRun], misplaced: Sequence[WrongQueue]) -> Itera
 
 def _moved(run: QueueRun, record: WrongQueue) -> QueueRun | None:
     """Give the run of a record's unit in the queue that it belongs in; None where it stays."""
-    if run.topic in record.further and run.queue_id == record.claimed[1]:
+    if run.topic in record.multi_dispatch and run.queue_id == record.claimed[1]:
         return replace(run, queue_id=record.own[1])
     if (run.topic, run.queue_id, run.queue_offset) != record.claimed:
         return None

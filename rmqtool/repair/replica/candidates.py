@@ -97,12 +97,12 @@ def borrow(options: RepairOptions, replica: str) -> Lent:
 def _refuse(store: Store, other: Store) -> None:
     if store.root == other.root:
         raise UsageError(option=OPTION, reason="is the store that is repaired; name its replica")
-    for one in (store, other):
-        if one.asked.kind is not ArtefactKind.STORE:
-            raise NotAStore(path=str(one.root), reason="is not a whole store")
-        if one.is_dledger:
+    for side in (store, other):
+        if side.asked.kind is not ArtefactKind.STORE:
+            raise NotAStore(path=str(side.root), reason="is not a whole store")
+        if side.is_dledger:
             reason = "is a node of DLedger: start it without this log, and its group brings it"
-            raise UnsupportedStore(path=str(one.root), reason=reason)
+            raise UnsupportedStore(path=str(side.root), reason=reason)
     lengths = [store.commitlog.file_length for store in (store, other)]
     if not other.commitlog:
         reason, step = f"{other.root} has no commitlog to lend", f"rmqtool repair {store.root}"

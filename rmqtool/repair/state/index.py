@@ -272,7 +272,7 @@ class IndexEdits:
     _name: str = ""
     _last: str = ""
     _size: int = 0
-    _found: IndexFile | None = None
+    _current: IndexFile | None = None
     _seen: set[str] = field(default_factory=set)
     _pieces: list[tuple[int, bytes]] = field(default_factory=list)
 
@@ -291,12 +291,12 @@ class IndexEdits:
         """Take header and slots, and write down what differs of the file."""
         self._open(built.name, built.size)
         if built.header["end_timestamp"] < built.header["begin_timestamp"] < NO_TIME:
-            location = self._found.path if self._found is not None else f"index/{built.name}"
+            location = self._current.path if self._current is not None else f"index/{built.name}"
             self.writer.leave(IX_HEAD, location, BACKWARDS, STORE_TIME)
-        if self._found is not None and self._found.size == built.size:
+        if self._current is not None and self._current.size == built.size:
             self._take(0, built.head)
-            self._zero_behind(self._found, max(built.used, unwritten(built.slots)[1]))
-            self._write(self._found)
+            self._zero_behind(self._current, max(built.used, unwritten(built.slots)[1]))
+            self._write(self._current)
         else:
             self._pieces += [(start, bytes(part)) for start, part in stretches(built.head)]
             self.amount += len(built.head)
@@ -337,14 +337,14 @@ class IndexEdits:
         if file is None and first:  # its header is what is damaged
             later = [file for file in files if file.place.name > self._last]  # as brokers load them
             file = next((file for file in later if _first_entry(file, len(first)) == first), None)
-        self._found = file
+        self._current = file
         self._last = file.place.name if file is not None else name
         if file is not None:
             self._seen.add(file.place.name)
 
     def _take(self, position: int, wanted: Bytes) -> None:
         """Keep what differs; all of it where there is no file to compare with."""
-        current = self._found
+        current = self._current
         if current is None or current.size != self._size:
             self._keep(position, wanted)
             return
@@ -382,8 +382,8 @@ class IndexEdits:
     def _whole(self, built: BuiltIndexFile) -> None:
         """Write a file down that is missing, or has another length."""
         content = Content(built.size, tuple(sorted(self._pieces)))
-        if self._found is not None:
-            self.writer.replace(self._found.place.location, content, self.code, REASON)
+        if self._current is not None:
+            self.writer.replace(self._current.place.location, content, self.code, REASON)
             return
         location = f"{self.directory}/{built.name}"
         mtime_ms = built.header["end_timestamp"] or None

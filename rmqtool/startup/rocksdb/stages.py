@@ -91,7 +91,7 @@ class RocksStages:
         """Give what becomes of each queue. Raises UnreadablePath: a file may not be read."""
         return rocks_fates(self.model, self.before)
 
-    def further(
+    def later_steps(
         self, recovered: Recovered | None, fates: tuple[QueueOutcome, ...]
     ) -> list[FurtherStep]:
         """Give what happens besides. Raises UnreadablePath: a file of the log may not be read."""
@@ -142,7 +142,7 @@ class RocksStartFile(StartFile):
     model: RocksModel
 
     def __init__(self, model: RocksModel, check: RecordCheck) -> None:
-        self._further = model.rocksdb_settings.further_files
+        self._files_left = model.rocksdb_settings.further_files
         self._queued = model.dispatched_end
         super().__init__(model, check)
 
@@ -204,8 +204,8 @@ class RocksStartFile(StartFile):
             return agrees
         if model.rocksdb_settings.has_light_alone:
             return False
-        self._further -= 1
-        if self._further >= 0:
+        self._files_left -= 1
+        if self._files_left >= 0:
             return False
         if model.rocksdb_settings.rocksdb_is_read:
             reason = "consumers read queues in RocksDB, which lag too far"
