@@ -285,11 +285,11 @@ class RocksComparer:
         begin: int,
         wrong: Mask,
         rows: npt.NDArray[np.uint8],
-        values: npt.NDArray[np.uint8],
+        on_disk: npt.NDArray[np.uint8],
     ) -> Iterator[Finding]:
         for first, count in stretches(wrong):
             want = as_units(rows[first : first + count].tobytes())
-            have = as_units(values[first : first + count, :CQ_UNIT_SIZE].tobytes())
+            have = as_units(on_disk[first : first + count, :CQ_UNIT_SIZE].tobytes())
             wanted = CQ_UNIT.parse(rows[first].tobytes())
             message = f"{seen.name}: not as in the commitlog: {units_of(begin + first, count)}"
             yield finding(
@@ -297,7 +297,7 @@ class RocksComparer:
                 At(seen.queue.path, physical_offset=wanted["physical_offset"]),
                 message,
                 expected=_worded(wanted),
-                actual=_worded(CQ_UNIT.parse(values[first, :CQ_UNIT_SIZE].tobytes())),
+                actual=_worded(CQ_UNIT.parse(on_disk[first, :CQ_UNIT_SIZE].tobytes())),
             )
 
     def _wrong_times(
