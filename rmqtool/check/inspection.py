@@ -18,6 +18,7 @@ from rmqtool.errors import DamagedDatabase, UnreadablePath
 from rmqtool.findings.finding import At, finding
 from rmqtool.findings.registry_layout import FS_READ
 from rmqtool.formats import config_shapes
+from rmqtool.formats.config_names import TOPICS_JSON
 from rmqtool.store.artefact import ArtefactKind
 from rmqtool.store.segment import OddityKind
 from rmqtool.store.unread import error_of, has_expired
@@ -249,7 +250,7 @@ class Inspection:
     def topics(self) -> frozenset[str] | None:
         """The configured topics; None when topics.json is not there."""
         if "topics" not in self._names:
-            if (document := self.document("topics.json")) is None:
+            if (document := self.document(TOPICS_JSON)) is None:
                 return None
             self._names["topics"] = frozenset(
                 topic.topic for topic in config_shapes.topics(document)

@@ -42,6 +42,7 @@ from rmqtool.errors import EngineMissing, UnreadablePath
 from rmqtool.findings.catalogue import Severity
 from rmqtool.findings.finding import At, finding
 from rmqtool.findings.registry_layout import FS_OWNER
+from rmqtool.formats.config_names import DELAYS_JSON, OFFSETS_JSON
 from rmqtool.machine import announce
 from rmqtool.queues.discovery import Queues
 from rmqtool.store.access import Holdings, owner_name, user_named
@@ -248,7 +249,7 @@ def _refused(inspection: Inspection, findings: Iterator[Finding]) -> Iterator[Fi
 # checkpoint, timer, epochs, JSON. What one learns and another needs is handed on here.
 
 
-OFFSETS: Final = ("consumerOffset.json", "delayOffset.json")
+OFFSETS: Final = (OFFSETS_JSON, DELAYS_JSON)
 ROCKSDB_AREAS: Final = ("rocksdb", "consumequeue", "index", "timer", "config", "offsets")
 
 

@@ -14,6 +14,7 @@ from rmqtool.derive.delays import SAMPLED_UNITS, observed_delays
 from rmqtool.derive.placement import placement_of
 from rmqtool.errors import UnreadablePath
 from rmqtool.formats import config_shapes
+from rmqtool.formats.config_names import LIGHT_OFFSETS_JSON, TOPICS_JSON
 from rmqtool.formats.consume_queue import CQ_UNIT_SIZE
 from rmqtool.formats.rocksdb_queue import ROCKSDB_CQ_UNIT
 from rmqtool.queues.discovery import Queues
@@ -62,7 +63,7 @@ def _seen_batch_topics(store: Store) -> frozenset[str]:
         return frozenset()
     if not topics:
         return frozenset()
-    configured = config_shapes.topics(store.config("topics.json").document)
+    configured = config_shapes.topics(store.config(TOPICS_JSON).document)
     return frozenset(topics).difference(topic.topic for topic in configured)
 
 
@@ -133,4 +134,4 @@ def has_lmq_queues(store: Store) -> bool:
             return False
     except UnreadablePath:
         return True
-    return any(config_shapes.lmq_consumer_offsets(store.config("lmqConsumerOffset.json").document))
+    return any(config_shapes.lmq_consumer_offsets(store.config(LIGHT_OFFSETS_JSON).document))

@@ -14,6 +14,7 @@ from contextlib import ExitStack
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from rmqtool.errors import UnreadablePath
+from rmqtool.formats.config_names import OFFSETS_JSON
 from rmqtool.formats.config_shapes import consumer_offsets
 from rmqtool.queues.discovery import Queues
 from rmqtool.table import Column, Table, Type
@@ -22,7 +23,6 @@ if TYPE_CHECKING:
     from rmqtool.diff.difference import StoreDifference
     from rmqtool.store.tree import Store
 
-FILE: Final = "consumerOffset.json"
 MERGED: Final = Table(
     "merged",
     "a consumer offset of two stores in one file",
@@ -101,7 +101,7 @@ def _offsets(store: Store) -> dict[OffsetName, int]:
     Raises:
         UnreadablePath: it cannot be read; a file that is not there holds none.
     """
-    offsets_json = store.config(FILE)
+    offsets_json = store.config(OFFSETS_JSON)
     if not offsets_json and offsets_json.problems:
         raise UnreadablePath(
             path=offsets_json.problems[0].path, reason=offsets_json.problems[0].says

@@ -14,6 +14,13 @@ from rmqtool.diff.side import Part, SideProblem
 from rmqtool.errors import RmqtoolError
 from rmqtool.findings.registry_state import EP_CRC
 from rmqtool.formats import epoch
+from rmqtool.formats.config_names import (
+    DELAYS_JSON,
+    GROUPS_JSON,
+    LIGHT_OFFSETS_JSON,
+    OFFSETS_JSON,
+    TOPICS_JSON,
+)
 from rmqtool.formats.config_shapes import TABLES, consumer_offsets, lmq_consumer_offsets
 from rmqtool.store.artefact import ArtefactKind
 from rmqtool.store.config_files import Fault
@@ -28,7 +35,7 @@ V = TypeVar("V")
 Pair = tuple[V | None, V | None]
 
 LARGEST_EPOCH_FILE: Final = 16 << 20
-COMPARED: Final = ("topics.json", "subscriptionGroup.json", "delayOffset.json")
+COMPARED: Final = (TOPICS_JSON, GROUPS_JSON, DELAYS_JSON)
 
 
 class QueueReach(NamedTuple):
@@ -118,8 +125,8 @@ def _queues(side: Side) -> dict[tuple[str, int, str], QueueReach]:
 
 def _offsets(side: Side) -> dict[OffsetKey, int]:
     offsets = [
-        *consumer_offsets(_document(side, "consumerOffset.json")),
-        *lmq_consumer_offsets(_document(side, "lmqConsumerOffset.json")),
+        *consumer_offsets(_document(side, OFFSETS_JSON)),
+        *lmq_consumer_offsets(_document(side, LIGHT_OFFSETS_JSON)),
     ]
     return {
         OffsetKey(offset.group, offset.topic, offset.queue_id): offset.queue_offset

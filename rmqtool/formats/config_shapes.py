@@ -12,6 +12,17 @@ import json
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+from rmqtool.formats.config_names import (
+    DELAYS_JSON,
+    FILTERS_JSON,
+    GROUPS_JSON,
+    LIGHT_OFFSETS_JSON,
+    MAPPINGS_JSON,
+    MODES_JSON,
+    OFFSETS_JSON,
+    ORDERS_JSON,
+    TOPICS_JSON,
+)
 from rmqtool.formats.java import parse_long
 
 if TYPE_CHECKING:
@@ -23,15 +34,15 @@ if TYPE_CHECKING:
 
 # Of each JSON file the object that has an entry for each topic, group or the like.
 TABLES: Final = {
-    "topics.json": "topicConfigTable",
-    "subscriptionGroup.json": "subscriptionGroupTable",
-    "consumerOffset.json": "offsetTable",
-    "lmqConsumerOffset.json": "offsetTable",
-    "delayOffset.json": "offsetTable",
-    "consumerFilter.json": "filterDataByTopic",
-    "consumerOrderInfo.json": "table",
-    "topicQueueMapping.json": "topicQueueMappingInfoMap",
-    "messageRequestMode.json": "messageRequestModeMap",
+    TOPICS_JSON: "topicConfigTable",
+    GROUPS_JSON: "subscriptionGroupTable",
+    OFFSETS_JSON: "offsetTable",
+    LIGHT_OFFSETS_JSON: "offsetTable",
+    DELAYS_JSON: "offsetTable",
+    FILTERS_JSON: "filterDataByTopic",
+    ORDERS_JSON: "table",
+    MAPPINGS_JSON: "topicQueueMappingInfoMap",
+    MODES_JSON: "messageRequestModeMap",
 }
 TOPIC_GROUP_SEPARATOR: Final = "@"
 PERM_READ: Final = 4

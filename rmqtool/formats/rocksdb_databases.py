@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from typing import Final, NamedTuple
 
+from rmqtool.formats.config_names import GROUPS_JSON, OFFSETS_JSON, TOPICS_JSON
+
 DEFAULT: Final = "default"  # the family that each database has
 FORBIDDEN: Final = "forbidden"  # family of groups and topics, in either kind of database
 QUEUES: Final = "consumequeue"
@@ -35,9 +37,9 @@ class Manager(NamedTuple):
 
 
 MANAGERS: Final = {
-    "topics.json": Manager("config/topics", "topic"),
-    "subscriptionGroup.json": Manager("config/subscriptionGroups", "subscriptionGroup"),
-    "consumerOffset.json": Manager("config/consumerOffsets", "consumerOffset"),
+    TOPICS_JSON: Manager("config/topics", "topic"),
+    GROUPS_JSON: Manager("config/subscriptionGroups", "subscriptionGroup"),
+    OFFSETS_JSON: Manager("config/consumerOffsets", "consumerOffset"),
 }
 """By the name of the JSON file."""
 

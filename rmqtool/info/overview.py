@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from rmqtool.broker.names import DLQ_PREFIX, RETRY_PREFIX
 from rmqtool.errors import RmqtoolError, UnreadablePath
+from rmqtool.formats.config_names import LIGHT_OFFSETS_JSON, OFFSETS_JSON
 from rmqtool.formats.config_shapes import consumer_offsets, lmq_consumer_offsets
 from rmqtool.formats.index import FIRST_ENTRY, INDEX_HEADER
 from rmqtool.info import overview_rows as rows
@@ -381,7 +382,7 @@ def _actual(survey: Survey) -> Mapping[str, int | None]:
 def groups(survey: Survey) -> list[rows.GroupRow]:
     """Consumer groups with their lag and dead letters, from the JSON files."""
     store = survey.store
-    documents = [store.config(name) for name in ("consumerOffset.json", "lmqConsumerOffset.json")]
+    documents = [store.config(name) for name in (OFFSETS_JSON, LIGHT_OFFSETS_JSON)]
     for document in documents:
         for problem in document.problems:
             survey.note(document.path or document.name, problem.says)

@@ -20,6 +20,7 @@ from rmqtool.broker import names
 from rmqtool.broker.dispatch import light_queues
 from rmqtool.errors import UsageError
 from rmqtool.formats import config_shapes, java, properties
+from rmqtool.formats.config_names import DELAYS_JSON, OFFSETS_JSON
 from rmqtool.machine.arrays import is_in
 from rmqtool.plural import meant
 from rmqtool.scan import columns as row
@@ -169,7 +170,7 @@ def _expression(text: str | None) -> Subscription | None:
 
 def _delivered(store: Store) -> dict[int, int]:
     """Give where each queue of delayed messages goes on; one that is not there begins at 0."""
-    offsets = config_shapes.delay_offsets(store.config("delayOffset.json").document)
+    offsets = config_shapes.delay_offsets(store.config(DELAYS_JSON).document)
     return {level - 1: offset for level, offset in offsets.items() if offset is not None}
 
 
@@ -288,7 +289,7 @@ def unconsumed_by(store: Store, group: str, topics: frozenset[str] | None) -> Un
 
 
 def _unknown(store: Store, group: str, groups: set[str]) -> UsageError:
-    document = store.config("consumerOffset.json")
+    document = store.config(OFFSETS_JSON)
     if groups or document:
         reason = f"no offset of group {group!r}; {meant(group, sorted(groups))}"
     else:

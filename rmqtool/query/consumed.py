@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Final
 
 from rmqtool.broker import names
 from rmqtool.formats import config_shapes, properties
+from rmqtool.formats.config_names import OFFSETS_JSON, TOPICS_JSON
 from rmqtool.plural import counted
 from rmqtool.query.consume_queue import places_of
 from rmqtool.query.groups import CONSUMED, ConsumerGroup, committed_offsets
-from rmqtool.query.topics import TOPICS_FILE
 from rmqtool.query.trace import follow
 
 if TYPE_CHECKING:
@@ -139,7 +139,7 @@ def _passed(lookup: Lookup, group: ConsumerGroup, topic: str, committed: int) ->
 
 
 def _no_offset(lookup: Lookup, group: ConsumerGroup, topic: str, queue_id: int) -> str:
-    document = lookup.store.config("consumerOffset.json")
+    document = lookup.store.config(OFFSETS_JSON)
     if not document and not group.committed:
         return "there is no consumerOffset.json to tell committed offsets"
     others = [place for place in group.committed if place[0] == topic]
@@ -198,5 +198,5 @@ def given_back(
 
 
 def _is_compacted(lookup: Lookup, topic: str) -> bool:
-    topics = config_shapes.topics(lookup.store.config(TOPICS_FILE).document)
+    topics = config_shapes.topics(lookup.store.config(TOPICS_JSON).document)
     return any(config.topic == topic and config.is_compaction for config in topics)

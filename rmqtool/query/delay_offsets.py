@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING
 
 from rmqtool.broker.names import SCHEDULE_TOPIC
 from rmqtool.formats import config_shapes
+from rmqtool.formats.config_names import DELAYS_JSON
 from rmqtool.formats.properties import REAL_TOPIC, UNIQ_KEY, decode
 from rmqtool.query.lookup import Lookup
 from rmqtool.query.requests import ById, ByQueueOffset
 from rmqtool.queues.discovery import Queues
-from rmqtool.store.config_sources import DELAY_OFFSETS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -32,7 +32,7 @@ def delivered_levels(store: Store) -> dict[int, int]:
     Raises:
         UnreadablePath: what is needed cannot be read.
     """
-    document = store.config(DELAY_OFFSETS)
+    document = store.config(DELAYS_JSON)
     if document:
         levels = config_shapes.delay_offsets(document.document)
         return {level: offset for level, offset in levels.items() if offset is not None}

@@ -15,10 +15,10 @@ from rmqtool.broker.names import DLQ_PREFIX, RETRY_PREFIX
 from rmqtool.errors import DecodeError, UnreadablePath, UsageError
 from rmqtool.formats import config_shapes
 from rmqtool.formats.config import parse_object
+from rmqtool.formats.config_names import GROUPS_JSON, LIGHT_OFFSETS_JSON, OFFSETS_JSON
 from rmqtool.formats.config_shapes import ClientOffset, client_offsets
 from rmqtool.plural import counted, meant
 from rmqtool.query.log import LogRecord
-from rmqtool.query.topics import GROUPS_FILE
 from rmqtool.store.address import place_of
 from rmqtool.store.config_files import BACKUP, CLIENT_OFFSETS, LARGEST_CONFIG
 from rmqtool.table import Column, Table, Type
@@ -34,8 +34,6 @@ if TYPE_CHECKING:
     from rmqtool.store.tree import Store
 
 
-OFFSETS_FILE: Final = "consumerOffset.json"
-LIGHT_OFFSETS_FILE: Final = "lmqConsumerOffset.json"
 POP_SEPARATORS: Final = ("_", "+")  # between group and topic in the retry topics of pop consumers
 COMMITTED: Final = Column(
     "committed_offset",
@@ -98,7 +96,7 @@ CONSUMED: Final = Table(
 def known_groups(store: Store) -> list[str]:
     """Give every group that has offsets or is configured, sorted."""
     groups = {offset.group for offset in committed_offsets(store)}
-    configured = store.config(GROUPS_FILE).document
+    configured = store.config(GROUPS_JSON).document
     return sorted(groups | {group.group for group in config_shapes.subscription_groups(configured)})
 
 
@@ -109,10 +107,10 @@ def committed_offsets(store: Store) -> Iterator[config_shapes.ConsumerOffset]:
     `consumerOffset.json` is not read: where both know a queue, the former counts.
     Source: LmqConsumerOffsetManager#configFilePath, #decode, 4.9.3 to 5.5.0.
     """
-    light = store.config(LIGHT_OFFSETS_FILE).document
+    light = store.config(LIGHT_OFFSETS_JSON).document
     offsets = {
         (offset.topic, offset.group, offset.queue_id): offset
-        for document in (store.config(OFFSETS_FILE).document, light)
+        for document in (store.config(OFFSETS_JSON).document, light)
         for offset in config_shapes.consumer_offsets(document)
     }
     yield from offsets.values()
@@ -173,8 +171,8 @@ class ConsumerGroup:
         known = known_groups(store)
         if self.committed or topics or self.name in known:
             return
-        problems = [problem.says for problem in store.config(OFFSETS_FILE).problems]
-        if not store.config(OFFSETS_FILE):
+        problems = [problem.says for problem in store.config(OFFSETS_JSON).problems]
+        if not store.config(OFFSETS_JSON):
             problems.append("there is no consumerOffset.json, so no committed offset")
         hint = meant(self.name, known) if known else "no group is known"
         reason = "; ".join([f"nothing is known of group {self.name!r}", hint, *problems])

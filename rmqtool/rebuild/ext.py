@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from rmqtool.derive.sql92 import Subscription
 from rmqtool.errors import DecodeError, UnreadablePath
+from rmqtool.formats.config_names import FILTERS_JSON
 from rmqtool.formats.config_shapes import consumer_filters
 from rmqtool.formats.consume_queue import CQ_UNIT, CQ_UNIT_SIZE
 from rmqtool.formats.consume_queue_ext import (
@@ -37,7 +38,6 @@ if TYPE_CHECKING:
     from rmqtool.store.tree import Store
 
 FAMILY: Final = "consumequeue_ext"
-FILTERS_FILE: Final = "consumerFilter.json"
 _BITS: Final = 8
 
 
@@ -103,7 +103,7 @@ class ExtRules:
 
 def ext_rules(store: Store) -> ExtRules:
     """Read what is needed: the subscriptions and the length of files."""
-    document = store.config(FILTERS_FILE).document
+    document = store.config(FILTERS_JSON).document
     of_topics = list(consumer_filters(document))
     counts = {consumer_filter.bit_count for consumer_filter in of_topics}
     filters: dict[str, list[Filter]] = defaultdict(list)

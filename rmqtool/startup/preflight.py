@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Final
 from rmqtool.broker import conf
 from rmqtool.broker.names import TIMER_TOPIC, lite_parent
 from rmqtool.errors import DamagedDatabase, DecodeError, EngineMissing, StoreError
+from rmqtool.formats.config_names import GROUPS_JSON, OFFSETS_JSON, TOPICS_JSON
 from rmqtool.formats.config_shapes import TABLES, consumer_offsets, topics
 from rmqtool.formats.message import MESSAGE_MAGIC_CODE_V2, MESSAGE_PREFIX
 from rmqtool.formats.rocksdb_databases import (
@@ -39,9 +40,6 @@ from rmqtool.startup.timers import timers_delivered, waiting_timers
 from rmqtool.store.config_files import NEEDED_BY_5, is_known_config
 from rmqtool.store.config_sources import (
     CONFIG,
-    CONSUMER_OFFSETS,
-    GROUPS,
-    TOPICS,
     ConfigPresence,
 )
 from rmqtool.store.config_sources import DATABASES as METADATA
@@ -110,7 +108,9 @@ def unread_parts(
         model: of the start.
         recovered: how the log is recovered; None where it does not come to that.
     """
-    comparison = Comparison(whole, seen, model, recovered, [*topics(whole.config(TOPICS).document)])
+    comparison = Comparison(
+        whole, seen, model, recovered, [*topics(whole.config(TOPICS_JSON).document)]
+    )
     for part in PARTS:
         try:
             yield from part(comparison)
@@ -183,7 +183,7 @@ def _light_topics(comparison: Comparison) -> Iterator[Unread]:
     if topics := parents | {topic.topic for topic in comparison.topics if topic.is_lite}:
         message = f"{comparison.version} does not know lite topics: no consumer of "
         message += f"{_of_topics(topics)} gets a message"
-        yield Unread("lite topics", f"{CONFIG}/{TOPICS}", len(topics), message, DRAIN)
+        yield Unread("lite topics", f"{CONFIG}/{TOPICS_JSON}", len(topics), message, DRAIN)
 
 
 def _timers(comparison: Comparison) -> Iterator[Unread]:
@@ -271,7 +271,7 @@ def _metadata(comparison: Comparison) -> Iterator[Unread]:
     hidden = [path for path in sorted(comparison.seen.hidden) if path in METADATA]
     if not hidden and presence.sources.has_json:
         return
-    for name, what in ((TOPICS, "topic"), (GROUPS, "consumer group")):
+    for name, what in ((TOPICS_JSON, "topic"), (GROUPS_JSON, "consumer group")):
         known = comparison.whole.config(name)
         if entries := _entries(known.document, name) - _entries(presence.document(name), name):
             message = f"{comparison.version} does not know {counted(len(entries), what)}"
@@ -289,7 +289,7 @@ def _converted(path: str) -> str:
 def _offsets(comparison: Comparison, presence: ConfigPresence) -> Iterator[Unread]:
     """Count what groups would consume again: those that go back, those that start over."""
     offsets = {_key(row): row.queue_offset or 0 for row in committed_offsets(comparison.whole)}
-    rows = consumer_offsets(presence.document(CONSUMER_OFFSETS))
+    rows = consumer_offsets(presence.document(OFFSETS_JSON))
     read = {_key(row): row.queue_offset or 0 for row in rows}
     lost = {key[1] for key in offsets.keys() - read.keys()}
     again = sum(max(offset - read.get(key, offset), 0) for key, offset in offsets.items())
@@ -300,7 +300,7 @@ def _offsets(comparison: Comparison, presence: ConfigPresence) -> Iterator[Unrea
         groups = counted(len(lost), "consumer group")
         parts.append(f"{groups} without an offset, at the first or the last message")
     message = f"{comparison.version} does not read the newest consumer offsets: {', '.join(parts)}"
-    where = comparison.whole.config(CONSUMER_OFFSETS).path
+    where = comparison.whole.config(OFFSETS_JSON).path
     yield Unread("consumer offsets", where, len(lost), message, _converted(where))
 
 
@@ -363,9 +363,11 @@ def _attributes(comparison: Comparison) -> Iterator[Unread]:
         message = (
             f"{comparison.version} drops the attributes of {_of_topics(topics)} when it writes "
         )
-        message += f"{TOPICS}: a later upgrade finds them gone"
-        before = f"keep a copy of {CONFIG}/{TOPICS}"
-        yield Unread("attributes of topics", f"{CONFIG}/{TOPICS}", len(topics), message, before)
+        message += f"{TOPICS_JSON}: a later upgrade finds them gone"
+        before = f"keep a copy of {CONFIG}/{TOPICS_JSON}"
+        yield Unread(
+            "attributes of topics", f"{CONFIG}/{TOPICS_JSON}", len(topics), message, before
+        )
     for name in NEEDED_BY_5:
         if count := len(_entries(comparison.whole.config(name).document, name)):
             message = (

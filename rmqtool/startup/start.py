@@ -26,6 +26,7 @@ from rmqtool.check.queues.orphans import have_messages
 from rmqtool.check.state.absent import groups_of
 from rmqtool.derive.settings import has_lmq_queues
 from rmqtool.errors import NotAStore, UnreadablePath, UnsupportedStore
+from rmqtool.formats.config_names import DELAYS_JSON, OFFSETS_JSON, TOPICS_JSON
 from rmqtool.formats.config_shapes import topics
 from rmqtool.plural import counted
 from rmqtool.query.delay_offsets import delay_offsets
@@ -62,9 +63,6 @@ from rmqtool.store.artefact import TIMER_CHECK, ArtefactKind
 from rmqtool.store.config_files import NEEDED, NEEDED_BY_5
 from rmqtool.store.config_sources import (
     CONFIG,
-    CONSUMER_OFFSETS,
-    DELAY_OFFSETS,
-    TOPICS,
     ConfigPresence,
 )
 from rmqtool.store.read_by import as_read_by
@@ -340,7 +338,7 @@ def _prediction(whole: Store, store: Store, model: Model, before: Before, run: _
         files_unread=losses.unread,
         light=Loss()
         if run.recovered is None
-        else light.missing(model, before.coverage, store.config("topics.json").document),
+        else light.missing(model, before.coverage, store.config(TOPICS_JSON).document),
         timers=timer.waiting,
         timers_lost=timer.lost,
         timers_gone=timer.gone,
@@ -434,7 +432,7 @@ def is_known(configured: dict[str, object], queue_topics: frozenset[str], topic:
 
 
 def _configured(store: Store) -> dict[str, object]:
-    table = store.config("topics.json").document.get("topicConfigTable")
+    table = store.config(TOPICS_JSON).document.get("topicConfigTable")
     return table if isinstance(table, dict) else {}
 
 
@@ -476,7 +474,7 @@ class AbsentConfig:
         Raises:
             UnreadablePath: a directory may not be listed.
         """
-        known = {topic.topic for topic in topics(self._presence.document(TOPICS))}
+        known = {topic.topic for topic in topics(self._presence.document(TOPICS_JSON))}
         counts: dict[str, dict[int, int]] = {}
         for fate in self._fates:
             if fate.topic not in known and not is_made_by_brokers(fate.topic):
@@ -496,12 +494,12 @@ class AbsentConfig:
 
     def steps(self) -> Iterator[FurtherStep]:
         """Yield what would come for the second time, and who would start over."""
-        if self._presence.is_lost(DELAY_OFFSETS):
+        if self._presence.is_lost(DELAYS_JSON):
             yield from self._delivered_again()
         if self._presence.lacks_timer_check and self._has(TIMER_TOPIC):
             yield from self._timers_again()
         has_messages = any(not is_made_by_brokers(fate.topic) for fate in self._fates)
-        if has_messages and self._presence.is_lost(CONSUMER_OFFSETS):
+        if has_messages and self._presence.is_lost(OFFSETS_JSON):
             yield from self._starting_over()
 
     def _has(self, topic: str) -> bool:
@@ -515,7 +513,7 @@ class AbsentConfig:
         }
         if not queues:
             return
-        path = f"{CONFIG}/{DELAY_OFFSETS}"
+        path = f"{CONFIG}/{DELAYS_JSON}"
         try:
             offsets = delay_offsets(self._store, queues.values())
         except UnreadablePath:
@@ -533,9 +531,9 @@ class AbsentConfig:
 
     def _starting_over(self) -> Iterator[FurtherStep]:
         groups = groups_of(self._presence, {fate.topic for fate in self._fates})
-        if not groups and (self._presence.has(CONSUMER_OFFSETS) or self._store.abort is not None):
+        if not groups and (self._presence.has(OFFSETS_JSON) or self._store.abort is not None):
             return  # nothing tells of a consumer
-        path = f"{CONFIG}/{self._presence.file_of(CONSUMER_OFFSETS)}"
+        path = f"{CONFIG}/{self._presence.file_of(OFFSETS_JSON)}"
         who = counted(len(groups), "consumer group") if groups else "consumer groups"
         verb = "starts" if len(groups) == 1 else "start"
         message = f"{who} {verb} over, at the first or the last message"

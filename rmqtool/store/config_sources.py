@@ -14,18 +14,15 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from rmqtool.broker import conf
 from rmqtool.broker.release import Version
 from rmqtool.broker.rules import Rules
+from rmqtool.formats.config_names import LIGHT_OFFSETS_JSON, OFFSETS_JSON
 from rmqtool.formats.rocksdb_databases import MANAGERS, ONE, VERSION_2
 from rmqtool.store.artefact import TIMER_CHECK, ArtefactKind, FamilyDepth
-from rmqtool.store.config_files import BACKUP, CONFIG_NAMES, LIGHT_OFFSETS
+from rmqtool.store.config_files import BACKUP, CONFIG_NAMES
 
 if TYPE_CHECKING:
     from rmqtool.store.tree import Store
 
 CONFIG: Final = "config"
-TOPICS: Final = "topics.json"
-GROUPS: Final = "subscriptionGroup.json"
-CONSUMER_OFFSETS: Final = "consumerOffset.json"
-DELAY_OFFSETS: Final = "delayOffset.json"
 SEPARATE: Final = frozenset(manager.path for manager in MANAGERS.values())
 DATABASES: Final = SEPARATE | {VERSION_2, ONE}
 
@@ -125,11 +122,11 @@ class ConfigPresence:
 
         Source: LmqConsumerOffsetManager#configFilePath, 4.9.3 to 5.5.0.
         """
-        if name != CONSUMER_OFFSETS or self.sources.databases:
+        if name != OFFSETS_JSON or self.sources.databases:
             return name
         is_known = self._store.broker_conf is not None
-        is_light = self._is_light if is_known else self.has_file(LIGHT_OFFSETS)
-        return LIGHT_OFFSETS if is_light else name
+        is_light = self._is_light if is_known else self.has_file(LIGHT_OFFSETS_JSON)
+        return LIGHT_OFFSETS_JSON if is_light else name
 
     def document(self, name: str) -> dict[str, Any]:
         """Give what a start would load; empty where there is nothing, or nothing that is sound."""

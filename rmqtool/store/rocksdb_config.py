@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from rmqtool.budget import OverBudget
 from rmqtool.errors import DamagedDatabase, DecodeError, EngineMissing, UnreadablePath
 from rmqtool.formats import config, config_shapes, java
+from rmqtool.formats.config_names import GROUPS_JSON, OFFSETS_JSON, TOPICS_JSON
 from rmqtool.formats.rocksdb_config import json_row, v2_row
 from rmqtool.formats.rocksdb_databases import DEFAULT, FORBIDDEN, MANAGERS, ONE, VERSION_2
 from rmqtool.store.config_files import ConfigDocument, Fault, Problem
@@ -99,7 +100,7 @@ def _version_1(database: Database, name: str, budget: ParseBudget) -> dict[str, 
         for row in _rows(database, manager.version_in(path), json_row, budget):
             if row.kind == "version":
                 document["dataVersion"] = _json(row)
-    if name == "subscriptionGroup.json":
+    if name == GROUPS_JSON:
         document["forbiddenTable"] = {
             java.text(row.values["name"]): _json(row)
             for row in _rows(database, FORBIDDEN, json_row, budget)
@@ -110,14 +111,14 @@ def _version_1(database: Database, name: str, budget: ParseBudget) -> dict[str, 
 
 def _offsets_of(value: object, name: str) -> object:
     """Give the queues of a consumer offset, which lie a level deeper than in the JSON file."""
-    if name == "consumerOffset.json" and isinstance(value, dict):
+    if name == OFFSETS_JSON and isinstance(value, dict):
         return value.get("offsetTable", {})
     return value
 
 
 def _version_2(database: Database, name: str, budget: ParseBudget) -> dict[str, Any]:
     """Read the rows of one manager out of those of all."""
-    kind = {"topics.json": "topic", "subscriptionGroup.json": "group"}.get(name, "consumer_offset")
+    kind = {TOPICS_JSON: "topic", GROUPS_JSON: "group"}.get(name, "consumer_offset")
     table: dict[str, Any] = {}
     document: dict[str, Any] = {config_shapes.TABLES[name]: table}
     offsets: dict[str, dict[str, dict[str, int]]] = {"consumer_offset": table, "pull_offset": {}}

@@ -22,6 +22,7 @@ from rmqtool.errors import UnreadablePath
 from rmqtool.formats.batch_queue import BATCH_CQ_UNIT_SIZE
 from rmqtool.formats.checkpoint import CHECKPOINT
 from rmqtool.formats.config import budget_of_store
+from rmqtool.formats.config_names import TOPICS_JSON
 from rmqtool.formats.consume_queue import CQ_UNIT_SIZE
 from rmqtool.store.address import place_of
 from rmqtool.store.artefact import Artefact, ArtefactKind, FamilyDepth
@@ -259,7 +260,7 @@ class Store:
     @cached_property
     def batch_topics(self) -> frozenset[str] | None:
         """The topics that are configured to have batch queues; None where nothing tells."""
-        topics_json = self.config("topics.json")
+        topics_json = self.config(TOPICS_JSON)
         if not topics_json:
             return None
         from rmqtool.formats.config_shapes import topics

@@ -31,6 +31,7 @@ from rmqtool.findings.registry_layout import FS_READ
 from rmqtool.findings.registry_rocksdb import RD_KEY, RT_ROW
 from rmqtool.findings.registry_state import TL_REF
 from rmqtool.formats import config, java, properties
+from rmqtool.formats.config_names import DELAYS_JSON
 from rmqtool.formats.config_shapes import delay_offsets
 from rmqtool.formats.message import decode
 from rmqtool.formats.rocksdb_databases import MESSAGE_STORE, POP_STORE
@@ -280,7 +281,7 @@ class WaitingMessages:
 
     def in_delay_levels(self) -> Iterator[Row]:
         """Yield messages of delay levels past what was delivered."""
-        delivered = delay_offsets(self._store.config("delayOffset.json").document)
+        delivered = delay_offsets(self._store.config(DELAYS_JSON).document)
         for queue in self._queues.queues_of(SCHEDULE_TOPIC):
             level = queue.queue_id + 1
             first = delivered.get(level) or 0

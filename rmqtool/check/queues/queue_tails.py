@@ -13,6 +13,7 @@ from rmqtool.errors import Truncated
 from rmqtool.findings.catalogue import Severity
 from rmqtool.findings.finding import finding, of_deleted
 from rmqtool.findings.registry_consume_queue import CQ_GAP, CQ_LAG, CQ_LMQ
+from rmqtool.formats.config_names import TOPICS_JSON
 from rmqtool.plural import counted
 from rmqtool.store.record_heads import LogReader
 
@@ -122,7 +123,7 @@ class Tails:
     def _is_deleted(self, state: QueueState) -> bool:
         """Tell whether brokers have deleted the queue; of light queues, that of a lite topic."""
         if state.topic.startswith(LMQ_PREFIX):
-            return is_deleted_when_idle(state.topic, self._inspection.document("topics.json"))
+            return is_deleted_when_idle(state.topic, self._inspection.document(TOPICS_JSON))
         left = self._inspection.queue_topics("queues")
         if not is_deleted(state.topic, self._inspection.topics, left):
             return False

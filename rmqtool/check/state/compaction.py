@@ -24,6 +24,7 @@ from rmqtool.findings.registry_layout import FS_GAP
 from rmqtool.formats import config, config_shapes
 from rmqtool.formats.batch_queue import BATCH_CQ_UNIT, INVALID_POS
 from rmqtool.formats.checkpoint import CHECKPOINT
+from rmqtool.formats.config_names import TOPICS_JSON
 from rmqtool.queues.kinds import UnitKind, kinds_of
 from rmqtool.scan import columns as row_of
 from rmqtool.scan.batch import Extent
@@ -122,7 +123,7 @@ def _not_reached(
     What a running broker has not dispatched yet is not of them.
     """
     store = inspection.store
-    topics = config_shapes.topics(inspection.document("topics.json") or {})
+    topics = config_shapes.topics(inspection.document(TOPICS_JSON) or {})
     names = {topic.topic for topic in topics if topic.is_compaction}
     late = {
         name: newest.get(name, -1)

@@ -19,6 +19,7 @@ from rmqtool.findings.catalogue import Severity
 from rmqtool.findings.finding import At, finding
 from rmqtool.findings.registry_state import CO_RANGE, CO_TOPIC, DO_RANGE
 from rmqtool.formats import config_shapes
+from rmqtool.formats.config_names import DELAYS_JSON, GROUPS_JSON, OFFSETS_JSON, TOPICS_JSON
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -41,12 +42,12 @@ def check(inspection: Inspection, facts: LogFacts, ranges: QueueRanges) -> Itera
 
 
 def _consumer_offsets(inspection: Inspection, ranges: QueueRanges) -> Iterator[Finding]:
-    offsets_json = inspection.document_with_path("consumerOffset.json")
+    offsets_json = inspection.document_with_path(OFFSETS_JSON)
     if offsets_json is None:
         return
     document, path = offsets_json
-    topics = _known(inspection, "topics.json")
-    groups = _known(inspection, "subscriptionGroup.json")
+    topics = _known(inspection, TOPICS_JSON)
+    groups = _known(inspection, GROUPS_JSON)
     unknown: set[tuple[str, str]] = set()
     for offset in config_shapes.consumer_offsets(document):
         if inspection.options.topic not in {None, offset.topic}:
@@ -66,7 +67,7 @@ def _known(inspection: Inspection, name: str) -> frozenset[str] | None:
     document = inspection.document(name)
     if document is None:
         return None
-    if name == "topics.json":
+    if name == TOPICS_JSON:
         return frozenset(topic.topic for topic in config_shapes.topics(document))
     return frozenset(group.group for group in config_shapes.subscription_groups(document))
 
@@ -120,7 +121,7 @@ def _range_of(
 
 
 def _delay_offsets(inspection: Inspection, ranges: QueueRanges) -> Iterator[Finding]:
-    offsets_json = inspection.document_with_path("delayOffset.json")
+    offsets_json = inspection.document_with_path(DELAYS_JSON)
     if offsets_json is None:
         return
     document, path = offsets_json

@@ -8,6 +8,8 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, Final
 
+from rmqtool.formats.config_names import TOPICS_JSON
+
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
@@ -20,13 +22,12 @@ BROKER_VERSIONS: Final = ("4.9.3", "5.3.3", "5.5.0")
 
 def topics(line: Line) -> Iterator[Word]:
     """Give the topics that have queues; where none has, those that are configured."""
-    from rmqtool.query.topics import TOPICS_FILE
     from rmqtool.queues.discovery import Queues
 
     for store in _stores(line):
         names = Queues(store).topics()
         if not names:
-            table = store.config(TOPICS_FILE).document.get("topicConfigTable")
+            table = store.config(TOPICS_JSON).document.get("topicConfigTable")
             names = [str(name) for name in table] if isinstance(table, dict) else []
         yield from ((topic, "topic") for topic in names)
 

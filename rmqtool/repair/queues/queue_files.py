@@ -13,6 +13,7 @@ from rmqtool.check.queues.queue_tails import is_reached_by_name
 from rmqtool.findings.registry_consume_queue import BQ_UNIT, CQ_GAP, CQ_RANGE
 from rmqtool.findings.registry_layout import FS_LEN, FS_ORPHAN
 from rmqtool.formats.batch_queue import BATCH_CQ_UNIT_SIZE as BATCH_UNIT
+from rmqtool.formats.config_names import TOPICS_JSON
 from rmqtool.formats.consume_queue import PRE_BLANK
 from rmqtool.repair.log.content import Content
 from rmqtool.repair.patches import Patch, RepairedQueue
@@ -63,7 +64,7 @@ def edit_queues(
 
 
 def _counts(inspection: Inspection) -> dict[str, int]:
-    document = inspection.document("topics.json")
+    document = inspection.document(TOPICS_JSON)
     return queue_counts(document) if document else {}
 
 
@@ -87,7 +88,7 @@ def _is_wanted(
     if queue.files.places or queue.topic in put_back:
         return True
     if queue.topic.startswith(LMQ_PREFIX):
-        return not is_deleted_when_idle(queue.topic, inspection.document("topics.json"))
+        return not is_deleted_when_idle(queue.topic, inspection.document(TOPICS_JSON))
     if not is_deleted(queue.topic, inspection.topics, inspection.queue_topics(family)):
         return True
     return isinstance(queue, RepairedQueue) and _is_reached_by_name(queue, inspection)

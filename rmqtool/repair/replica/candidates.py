@@ -16,6 +16,16 @@ from rmqtool.errors import NotAStore, UnreadablePath, UnsupportedStore, UsageErr
 from rmqtool.findings.registry_consume_queue import CQ_GAP
 from rmqtool.findings.registry_layout import FS_LEN
 from rmqtool.findings.registry_state import CF_JSON
+from rmqtool.formats.config_names import (
+    DELAYS_JSON,
+    FILTERS_JSON,
+    GROUPS_JSON,
+    MAPPINGS_JSON,
+    MODES_JSON,
+    OFFSETS_JSON,
+    ORDERS_JSON,
+    TOPICS_JSON,
+)
 from rmqtool.formats.config_shapes import topics
 from rmqtool.formats.message import LONGEST_PROPERTIES
 from rmqtool.judge.message import RecordOptions
@@ -235,12 +245,11 @@ def _units(queues: Queues) -> Iterator[tuple[str, int, int, int, int]]:
 
 
 DIRECTORY: Final = "config"
-TOPICS: Final = "topics.json"
 # What a slave fetches from its master, or a broker cannot make anew.
 NAMES: Final = (
-    TOPICS, "consumerOffset.json", "delayOffset.json", "subscriptionGroup.json",
-    "consumerFilter.json", "consumerOrderInfo.json", "topicQueueMapping.json",
-    "timermetrics", "messageRequestMode.json",
+    TOPICS_JSON, OFFSETS_JSON, DELAYS_JSON, GROUPS_JSON,
+    FILTERS_JSON, ORDERS_JSON, MAPPINGS_JSON,
+    "timermetrics", MODES_JSON,
 )  # fmt: skip
 
 
@@ -287,7 +296,7 @@ def _sound(directory: Place, name: str) -> tuple[str, bytes] | None:
     for path in (name, name + BACKUP):
         with suppress(UnreadablePath):
             raw = directory.child(path).read_whole(LARGEST_CONFIG)
-            if is_json(raw) and (name != TOPICS or has_topics(raw)):
+            if is_json(raw) and (name != TOPICS_JSON or has_topics(raw)):
                 return path, raw
     return None
 
@@ -321,7 +330,7 @@ def lend_queues(
         min((log.start for log in logs), default=0),
         max((log.end for log in logs), default=0),
     )
-    known = {topic.topic for topic in topics(store.config(TOPICS).document)}
+    known = {topic.topic for topic in topics(store.config(TOPICS_JSON).document)}
     try:
         for queue in theirs.files.queues():
             if is_deleted(queue.topic, known, ()):

@@ -14,6 +14,7 @@ from rmqtool.errors import UnreadablePath
 from rmqtool.findings.catalogue import Severity
 from rmqtool.findings.registry_rocksdb import RD_BLOCK, RD_OPEN, RD_ORPHAN, RD_VERSION
 from rmqtool.findings.registry_state import CF_GONE, CF_TOPICS, CO_GONE, DO_GONE, TC_GONE
+from rmqtool.formats.config_names import DELAYS_JSON, GROUPS_JSON, OFFSETS_JSON, TOPICS_JSON
 from rmqtool.formats.rocksdb_databases import MANAGERS, VERSION_2, managers_in
 from rmqtool.repair.log.content import Content
 from rmqtool.repair.state.config import neutral
@@ -22,11 +23,7 @@ from rmqtool.repair.state.timer import timer_check
 from rmqtool.store.artefact import TIMER_CHECK
 from rmqtool.store.config_sources import (
     CONFIG,
-    CONSUMER_OFFSETS,
     DATABASES,
-    DELAY_OFFSETS,
-    GROUPS,
-    TOPICS,
     ConfigPresence,
 )
 
@@ -38,12 +35,12 @@ if TYPE_CHECKING:
     from rmqtool.repair.survey import LogSurvey
     from rmqtool.repair.writer import EditWriter
 
-ALL: Final = (TOPICS, GROUPS, CONSUMER_OFFSETS, DELAY_OFFSETS, TIMER_CHECK)
+ALL: Final = (TOPICS_JSON, GROUPS_JSON, OFFSETS_JSON, DELAYS_JSON, TIMER_CHECK)
 MISSING: Final = {
     CF_GONE: ALL,
-    CF_TOPICS: (TOPICS,),
-    CO_GONE: (CONSUMER_OFFSETS,),
-    DO_GONE: (DELAY_OFFSETS,),
+    CF_TOPICS: (TOPICS_JSON,),
+    CO_GONE: (OFFSETS_JSON,),
+    DO_GONE: (DELAYS_JSON,),
     TC_GONE: (TIMER_CHECK,),
 }
 UNREADABLE: Final = frozenset({RD_OPEN, RD_BLOCK, RD_VERSION, RD_ORPHAN})
@@ -94,7 +91,7 @@ def edit(
     for finding in missing:
         names = ALL if finding.path == CONFIG else MISSING[finding.code]
         if finding.code == CF_GONE and finding.path != CONFIG:
-            names = (GROUPS,)
+            names = (GROUPS_JSON,)
         if why := rewrite.obstacle(names, obstacle, resets=resets):
             writer.leave(finding.code, finding.path, finding.message, why)
         else:
@@ -154,7 +151,7 @@ class _Rewrite:
             raw = timer_check(self._survey) if is_needed else None
             return None if raw is None else (raw, TIMERS_LOST)
         written = neutral(self._survey, self._presence.file_of(name))
-        if name == TOPICS:
+        if name == TOPICS_JSON:
             written = topics_text(self._survey), TOPICS_LOST
         return written and (written[0].encode("utf-8", "surrogateescape"), written[1])
 

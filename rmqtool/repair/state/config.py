@@ -15,6 +15,16 @@ from rmqtool.findings.registry_layout import FS_ORPHAN
 from rmqtool.findings.registry_state import CF_JSON, EP_CRC
 from rmqtool.formats import epoch
 from rmqtool.formats.config import parse_object
+from rmqtool.formats.config_names import (
+    DELAYS_JSON,
+    FILTERS_JSON,
+    GROUPS_JSON,
+    LIGHT_OFFSETS_JSON,
+    MAPPINGS_JSON,
+    OFFSETS_JSON,
+    ORDERS_JSON,
+    TOPICS_JSON,
+)
 from rmqtool.formats.config_shapes import TABLES
 from rmqtool.repair.log.content import Content
 from rmqtool.repair.state import offsets
@@ -26,7 +36,7 @@ from rmqtool.repair.state.offsets import (
     topics_text,
 )
 from rmqtool.repair.state.set_offsets import OffsetChange
-from rmqtool.store.config_files import BACKUP, LARGEST_CONFIG, LIGHT_OFFSETS
+from rmqtool.store.config_files import BACKUP, LARGEST_CONFIG
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -158,13 +168,13 @@ CONSUMED: Final = (
     "how far groups have consumed: each begins at the first or the last message, as its clients say"
 )
 LOST: Final = {
-    "consumerOffset.json": CONSUMED,
-    LIGHT_OFFSETS: CONSUMED,
-    "subscriptionGroup.json": "settings of groups: brokers create them again with defaults",
-    "consumerFilter.json": "SQL92 subscriptions, until consumers register again",
-    "consumerOrderInfo.json": "which messages ordered pop consumers hold",
-    "topicQueueMapping.json": "static topics",
-    "delayOffset.json": "nothing: delivery goes on at the first message without a delivered copy",
+    OFFSETS_JSON: CONSUMED,
+    LIGHT_OFFSETS_JSON: CONSUMED,
+    GROUPS_JSON: "settings of groups: brokers create them again with defaults",
+    FILTERS_JSON: "SQL92 subscriptions, until consumers register again",
+    ORDERS_JSON: "which messages ordered pop consumers hold",
+    MAPPINGS_JSON: "static topics",
+    DELAYS_JSON: "nothing: delivery goes on at the first message without a delivered copy",
 }
 
 
@@ -181,7 +191,7 @@ def neutral(survey: LogSurvey, name: str) -> tuple[str, str] | None:
     if name not in LOST:
         return None
     table: dict[str, int] = {}
-    if name == "delayOffset.json":
+    if name == DELAYS_JSON:
         try:
             from rmqtool.query.delay_offsets import delay_offsets  # it looks up messages
 
@@ -190,7 +200,7 @@ def neutral(survey: LogSurvey, name: str) -> tuple[str, str] | None:
             return None
         table = {str(level): offset for level, offset in offsets.items()}
     document = {TABLES[name]: table}
-    if name == LIGHT_OFFSETS:
+    if name == LIGHT_OFFSETS_JSON:
         document["lmqOffsetTable"] = {}
     return text_of(document), LOST[name]
 
@@ -211,7 +221,7 @@ def missing_topics(survey: LogSurvey) -> dict[str, int]:
         How many queues each should have; empty without a `topics.json` that can be parsed.
     """
     inspection = survey.inspection
-    document = inspection.document_with_path("topics.json")
+    document = inspection.document_with_path(TOPICS_JSON)
     if document is None or not document[1].startswith(TOPICS):
         return {}
     table = document[0].get("topicConfigTable")
@@ -230,7 +240,7 @@ def _configured(entry: object) -> int:
 
 def restore_topics(writer: EditWriter, survey: LogSurvey, wanted: dict[str, int]) -> None:
     """Write topics that the log has, and numbers of queues, into a valid `topics.json`."""
-    topics_json = survey.inspection.document_with_path("topics.json")
+    topics_json = survey.inspection.document_with_path(TOPICS_JSON)
     if not wanted or topics_json is None:
         return
     document, path = topics_json

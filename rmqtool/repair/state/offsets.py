@@ -21,6 +21,7 @@ from rmqtool.broker.rules import Rules
 from rmqtool.check.inspection import UNIT_FAMILIES
 from rmqtool.errors import UnreadablePath, UsageError
 from rmqtool.findings.registry_state import CO_RANGE, DO_RANGE
+from rmqtool.formats.config_names import DELAYS_JSON, OFFSETS_JSON
 from rmqtool.query.delay_offsets import delay_offsets
 from rmqtool.repair.log.content import Content
 from rmqtool.repair.queues.ends_after import EndsAfter, with_repaired_queues
@@ -74,8 +75,8 @@ def edit(
     )
     ahead = _Offsets(ends, None, lifts=False)
     for name, code, change, tell, remedy in (
-        ("consumerOffset.json", CO_RANGE, meant.consumers, ahead.consumers, CLAMPED),
-        ("delayOffset.json", DO_RANGE, meant.delays, ahead.delays, WAITING),
+        (OFFSETS_JSON, CO_RANGE, meant.consumers, ahead.consumers, CLAMPED),
+        (DELAYS_JSON, DO_RANGE, meant.delays, ahead.delays, WAITING),
     ):
         offsets_json = survey.inspection.document_with_path(name)
         if offsets_json is None or not offsets_json[1].removesuffix(BACKUP).endswith(".json"):
