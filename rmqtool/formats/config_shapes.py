@@ -45,8 +45,6 @@ TABLES: Final = {
     MODES_JSON: "messageRequestModeMap",
 }
 TOPIC_GROUP_SEPARATOR: Final = "@"
-PERM_READ: Final = 4
-PERM_WRITE: Final = 2
 
 
 class DataVersion(NamedTuple):

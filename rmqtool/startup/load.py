@@ -8,9 +8,8 @@ Source: MappedFileQueue#doLoad, ConsumeQueueStore#loadConsumeQueues, StoreCheckp
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from rmqtool.errors import UnreadablePath
 from rmqtool.formats.checkpoint import CHECKPOINT
@@ -26,7 +25,6 @@ if TYPE_CHECKING:
     from rmqtool.store.place import Place
 
 _SMALLEST_INTEGER, _LARGEST_INTEGER = -(2**31), 2**31 - 1
-_NEGATIVE: Final = re.compile(r"-\d+")
 
 
 class StartFails(Exception):

@@ -55,11 +55,6 @@ class IndexFile(NamedTuple):
     mtime_ms: int = 0  # last change, ms since 1970 UTC
     allocated: int = 0  # bytes that the disk really holds
 
-    @property
-    def entries_position(self) -> int:
-        """Position of entry 0."""
-        return entry_position(self.slots, 0)
-
     def open(self) -> OpenFile:
         """Open for reading. Raises UnreadablePath: see `Place.open`."""
         return self.place.open()

@@ -56,7 +56,6 @@ NO_TIMER_LOG: Final = (
     "bring it back from a backup: without records in the timer log nothing tells how far the timer "
     "had come in its topic"
 )
-ROWS_LOST: Final = "its content, except what the log proves"
 SECOND_VERSION: Final = (
     f"by hand: {VERSION_2} (configManagerVersion=v2) is the only place that brokers read this "
     "from, and repair does not write it. Bring it back from a backup. Without one, start the "

@@ -183,7 +183,6 @@ def _tables(document: dict[str, Any]) -> Iterator[tuple[str, Any]]:
 
 FIRST: Final = min(LINES.values())
 PERMISSION: Final = 6  # read and write
-DELAY_QUEUES: Final = 18
 
 
 def queue_counts(survey: LogSurvey) -> dict[str, int]:
