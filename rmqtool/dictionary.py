@@ -63,7 +63,7 @@ def _public_tables() -> Iterator[PublicTable]:
         yield PublicTable(f"dump --as {word}", view.table)
     yield PublicTable("dump --as config --format broker-json", BROKER_JSON)
     yield PublicTable("dump --hex", LINES)
-    yield PublicTable("query", query.FOUND)
+    yield PublicTable("query", query.HITS)
     yield PublicTable("query (many requests)", query.BATCH)
     yield PublicTable("query --time", query.TIMES)
     yield PublicTable("query --group", groups.GROUP_QUEUES)

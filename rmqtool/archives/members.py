@@ -44,7 +44,7 @@ class Members:
         except OverBudget as error:
             reason = f"{error}: unpack it if you trust it"
             raise UnreadablePath(
-                path=self.archive.location, reason=reason, trouble=Trouble.TOLD
+                path=self.archive.location, reason=reason, trouble=Trouble.EXPLAINED
             ) from error
 
     def add(self, name: str, member: Member) -> None:
@@ -132,5 +132,5 @@ class Members:
             raise UnreadablePath(
                 path=self.archive.location,
                 reason=f"more than {MOST_MEMBERS:,} members: unpack it if you trust it",
-                trouble=Trouble.TOLD,
+                trouble=Trouble.EXPLAINED,
             )

@@ -93,14 +93,14 @@ class OpenArchives:
             unpacked = OpenFile(source.place, copy.handle, copy.size)
             if container_of(unpacked.read_at(0, BLOCK)) not in {TAR, None}:
                 reason = "unpacks to an archive again, which is not opened: unpack it first"
-                raise UnreadablePath(path=path, reason=reason, trouble=Trouble.TOLD)
+                raise UnreadablePath(path=path, reason=reason, trouble=Trouble.EXPLAINED)
             read_tar(unpacked, members)
         elif container is TAR or is_header(head) or not head.strip(b"\0"):
             read_tar(source, members)
         else:
             names = ", ".join(container.name for container in CONTAINERS)
             reason = f"none of {names}: it is cut at its beginning, or damaged"
-            raise UnreadablePath(path=path, reason=reason, trouble=Trouble.TOLD)
+            raise UnreadablePath(path=path, reason=reason, trouble=Trouble.EXPLAINED)
 
     def _unzip(
         self, path: str, source: OpenFile, members: Members, advance: Callable[[int], None]

@@ -120,7 +120,7 @@ class Zip:
         except DamagedZip as error:
             reason = f"its directory, which is its end, cannot be read: {error}"
             raise UnreadablePath(
-                path=members.archive.location, reason=reason, trouble=Trouble.TOLD
+                path=members.archive.location, reason=reason, trouble=Trouble.EXPLAINED
             ) from error
         self.unpacked_bytes = sum(entry.size for entry in self._entries if entry.is_packed)
 

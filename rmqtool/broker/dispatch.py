@@ -180,7 +180,7 @@ class DispatchRules(NamedTuple):
             if number is None:
                 reason = f"no queue offset: {text!r}"
                 raise DispatchThrows(reason)
-            queue_id = names.further_queue_id(topic, record.queue_id, has_lmq=self.lmq)
+            queue_id = names.light_queue_id(topic, record.queue_id, has_lmq=self.lmq)
             yield QueuePlace(topic, queue_id, number)
 
 

@@ -108,7 +108,7 @@ def is_made_by_brokers(topic: str) -> bool:
     return topic in _OWN_TOPICS or topic.startswith(_OWN_PREFIXES)
 
 
-def further_queue_id(topic: str, queue_id: int, *, has_lmq: bool) -> int:
+def light_queue_id(topic: str, queue_id: int, *, has_lmq: bool) -> int:
     """Give the number of a further queue that a record goes to, which its own queue has otherwise.
 
     Source: ConsumeQueue#multiDispatchLmqQueue, 4.9.3 to 5.5.0.

@@ -141,7 +141,7 @@ class Rules:
         "DefaultMessageStore#load",
         "a key index that cannot be loaded stops the broker, after recovery",
     )
-    has_further_configuration = _since(
+    reads_mappings_and_orders = _since(
         "5.0.0",
         "TopicQueueMappingManager, ConsumerOrderInfoManager",
         "topicQueueMapping.json and consumerOrderInfo.json are read",

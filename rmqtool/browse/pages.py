@@ -12,7 +12,7 @@ from rmqtool.browse.table import COLORS
 from rmqtool.findings.catalogue import Severity
 from rmqtool.findings.finding import LOGS
 from rmqtool.query import groups
-from rmqtool.query.rows import FOUND, TRACE, found_row
+from rmqtool.query.rows import HITS, TRACE, hit_row
 from rmqtool.query.whole_message import hex_lines, message_fields
 from rmqtool.render.picture import marks_of, segment_cells
 from rmqtool.tables.bodies import BodyMode
@@ -154,7 +154,7 @@ class Pages:
     def hits(self, request: Request, answer: Answer) -> Sheet:
         """Messages that were found."""
         line = self._line("query", *str(request).split(" "))
-        source = ListRows(FOUND.shown, map(found_row, answer.hits))
+        source = ListRows(HITS.shown, map(hit_row, answer.hits))
         return self._messages(Sheet(str(request), line, source))
 
     def row(self, row: Row) -> Sheet:

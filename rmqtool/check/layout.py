@@ -123,12 +123,12 @@ def mapped_files(
     """
     unread = UnreadStretches(files)
 
-    def is_said(oddity: Oddity) -> bool:
+    def is_reported(oddity: Oddity) -> bool:
         if not is_log:
             return False
         return any(_lost(inspection, files, unread, oddity)) or error_of(oddity) is not None
 
-    yield from _judge(inspection).files(files, is_said)
+    yield from _judge(inspection).files(files, is_reported)
 
 
 def _judge(inspection: Inspection) -> FileJudge:

@@ -34,7 +34,7 @@ _WORDS: Final = frozenset(
 _SMALLEST_DOUBLE: Final = 5e-324
 _DEEPEST: Final = 50  # levels of brackets
 _CONSTANTS: Final = {"TRUE": True, "FALSE": False, "NULL": None}
-_FURTHER: Final = ("BETWEEN", "IN", "CONTAINS", "STARTSWITH", "ENDSWITH")
+_COMPARISONS: Final = ("BETWEEN", "IN", "CONTAINS", "STARTSWITH", "ENDSWITH")
 
 
 class Subscription:
@@ -147,7 +147,7 @@ class _Parser:
                 continue
             start = self._at
             is_not = self._takes("NOT")
-            word = next((word for word in _FURTHER if self._takes(word)), None)
+            word = next((word for word in _COMPARISONS if self._takes(word)), None)
             if word is None:
                 self._at = start
                 return node

@@ -73,7 +73,7 @@ def difference(a: Store, b: Store, *, jobs: int | None = None) -> StoreDifferenc
     """
     parts = frozenset(parts_of(a) & parts_of(b))
     if not parts:
-        raise UnsupportedStore(path=str(b.asked.place), reason=NOTHING, trouble=Trouble.TOLD)
+        raise UnsupportedStore(path=str(b.asked.place), reason=NOTHING, trouble=Trouble.EXPLAINED)
     with Side("A", a) as first, Side("B", b) as second:
         sides = (first, second)
         for side in sides:

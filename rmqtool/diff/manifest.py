@@ -147,7 +147,9 @@ def compare(store: Store, manifest: Manifest, *, jobs: int | None = None) -> Man
     """
     if store.asked.kind is not ArtefactKind.STORE:
         reason = "a manifest names all files of a store: give the store root"
-        raise UnsupportedStore(path=str(store.asked.place), reason=reason, trouble=Trouble.TOLD)
+        raise UnsupportedStore(
+            path=str(store.asked.place), reason=reason, trouble=Trouble.EXPLAINED
+        )
     before = manifest.files
     files = sorted(store.artefacts(), key=lambda file: file.path)
     tasks = [

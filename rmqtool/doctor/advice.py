@@ -283,8 +283,8 @@ def _left(seen: Examination) -> Iterator[AdviceStep]:
         return
     steps = seen.prediction.later_steps if seen.prediction is not None else ()
     for left in plan.left:
-        is_said = left.code in {FS_GAP, FS_OWNER} or left.why == RESET
-        if is_said or left.why.startswith(FIRST):
+        is_reported = left.code in {FS_GAP, FS_OWNER} or left.why == RESET
+        if is_reported or left.why.startswith(FIRST):
             continue
         costs = ", ".join(step.message for step in steps if step.path == left.path)
         yield AdviceStep(

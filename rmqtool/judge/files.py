@@ -55,13 +55,13 @@ class FileJudge:
     skips_directories: Callable[[], bool] = lambda: True
 
     def files(
-        self, files: MappedFiles, is_said: Callable[[Oddity], bool] = lambda _: False
+        self, files: MappedFiles, is_reported: Callable[[Oddity], bool] = lambda _: False
     ) -> Iterator[Finding]:
         """Judge one directory of segments.
 
         Args:
             files: of the directory.
-            is_said: tells which oddities have a finding already.
+            is_reported: tells which oddities have a finding already.
         """
         misnamed, unread = set(), UnreadStretches(files)
         for segment in (*files.segments, *files.misnamed):
@@ -75,7 +75,7 @@ class FileJudge:
                     actual=segment.start,
                 )
         for oddity in files.oddities:
-            if is_said(oddity) or is_explained(unread, oddity):
+            if is_reported(oddity) or is_explained(unread, oddity):
                 continue
             if oddity.path not in misnamed or oddity.kind in LENGTHS:
                 yield from self.oddity(oddity, files)

@@ -37,7 +37,7 @@ from rmqtool.formats.java import text
 from rmqtool.formats.message import MESSAGE_MAGIC_CODE_V2
 from rmqtool.judge import kernels_message as has
 from rmqtool.judge.bridge import is_bridge
-from rmqtool.judge.message_content import UNKNOWN, check_content, check_further, timer_facts
+from rmqtool.judge.message_content import UNKNOWN, check_content, check_light_queues, timer_facts
 from rmqtool.judge.message_fields import FieldJudge
 from rmqtool.scan import columns as row
 from rmqtool.times import iso_time
@@ -246,14 +246,16 @@ class RecordJudge:
             if bits & CONTENT:
                 yield from check_content(batch, number, at)
             if bits & has.MULTI_DISPATCH:
-                yield from self._of_further_queues(batch, number, at)
+                yield from self._of_light_queues(batch, number, at)
 
-    def _of_further_queues(self, batch: Batch, number: int, at: At) -> Iterator[Finding]:
+    def _of_light_queues(self, batch: Batch, number: int, at: At) -> Iterator[Finding]:
         rules = self._options.rules
         topic = batch.topics[int(batch.matrix[row.TOPIC_NUMBER, number])]
         is_dispatched = rules is not None and rules.multi_dispatches(text(topic))
         is_deep = self._options.content
-        yield from check_further(batch, number, at, is_dispatched=is_dispatched, is_deep=is_deep)
+        yield from check_light_queues(
+            batch, number, at, is_dispatched=is_dispatched, is_deep=is_deep
+        )
 
     def _of_properties(self, batch: Batch, number: int, bits: int, at: At) -> Iterator[Finding]:
         record = batch.matrix[:, number]

@@ -47,7 +47,7 @@ def check_content(batch: Batch, number: int, at: At) -> Iterator[Finding]:
             yield from _batch(content.body, int(record[row.INNER_NUM]), at)
 
 
-def check_further(
+def check_light_queues(
     batch: Batch, number: int, at: At, *, is_dispatched: bool, is_deep: bool
 ) -> Iterator[Finding]:
     """Compare the names of a record's further queues with their offsets.

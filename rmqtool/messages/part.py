@@ -264,8 +264,8 @@ class MessagesSent:
             return
         rows: list[dict[str, Any]] = []
         path, options = batch.segment.path, self.options
-        for found_row in messages_of(raw, path, position, options, SENT):
-            fields: dict[str, Any] = dict(found_row)
+        for hit_row in messages_of(raw, path, position, options, SENT):
+            fields: dict[str, Any] = dict(hit_row)
             if fields.get("extent") is not None:
                 messages.damaged += 1
                 continue

@@ -11,8 +11,8 @@
 
     with Lookup(open_store("/data/store")) as lookup:
         answer = lookup.find(ByKey("order-17"))
-        for found in answer.found:
-            print(message_row(found.record))
+        for hit in answer.hits:
+            print(message_row(hit.record))
 
 Nothing here loads numpy, numba or pyarrow unless the log itself has to be searched by kernels.
 """

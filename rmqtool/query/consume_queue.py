@@ -9,7 +9,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Final
 
 from rmqtool.broker.dispatch import light_queues
-from rmqtool.broker.names import further_queue_id
+from rmqtool.broker.names import light_queue_id
 from rmqtool.formats.java import parse_long
 from rmqtool.formats.properties import (
     INNER_BASE,
@@ -74,7 +74,7 @@ def places_of(message: Message) -> list[tuple[str, int, int, int]]:
     for name, number in zip(*light_queues(properties), strict=True):
         # Other names keep the record's queue, but 4.9.3 without LMQ puts all of them there.
         queue_ids = {
-            further_queue_id(name, message.queue_id, has_lmq=has_lmq) for has_lmq in (False, True)
+            light_queue_id(name, message.queue_id, has_lmq=has_lmq) for has_lmq in (False, True)
         }
         offset = _number(number, -1)
         places += [(name, queue_id, offset, 1) for queue_id in sorted(queue_ids)]

@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     from rmqtool.store.tree import Store
 
 Between: TypeAlias = "tuple[RecordHead | None, RecordHead | None]"
-Told: TypeAlias = dict[str, Any]
+Fields: TypeAlias = dict[str, Any]
 Bound: TypeAlias = tuple[int, int, "str | None"]
 LOST: Final = "lost"
 DOUBTFUL: Final = "doubtful"
@@ -138,7 +138,7 @@ def _int64(offsets: list[int]) -> npt.NDArray[np.int64]:
 
 def lost_messages(
     store: Store, findings: Iterable[Finding], numbers: Iterable[LostNumbers] = ()
-) -> list[Told]:
+) -> list[Fields]:
     """List what is lost, by topic, queue and queue offset, as rows of `LOST_MESSAGES`.
 
     Args:
@@ -155,14 +155,14 @@ def lost_messages(
     return _with_numbers(rows, numbers)
 
 
-def _with_numbers(rows: list[Told], numbers: Iterable[LostNumbers]) -> list[Told]:
+def _with_numbers(rows: list[Fields], numbers: Iterable[LostNumbers]) -> list[Fields]:
     """Add the queue offsets in a row that no other row names, one row for each run of them."""
     listed: dict[tuple[str, int], list[tuple[int, int]]] = {}
     for row in rows:
         if row["queue_offset"] is not None:
             queue = listed.setdefault((row["topic"], row["queue_id"]), [])
             queue.append((row["queue_offset"], row["queue_offset"] + row["messages"]))
-    added: list[Told] = []
+    added: list[Fields] = []
     for number in numbers:
         for first, end in _rest(number, sorted(listed.get((number.topic, number.queue_id), ()))):
             rest = LostNumbers(number.topic, number.queue_id, first, end - first)
@@ -193,7 +193,7 @@ def _rest(number: LostNumbers, listed: list[tuple[int, int]]) -> Iterator[tuple[
     yield first, last
 
 
-def _no_place(fate: str, messages: int | None, source: str) -> Told:
+def _no_place(fate: str, messages: int | None, source: str) -> Fields:
     """Give a row about messages of which no place is told."""
     rows_by_offset = {"fate": fate, "messages": messages, "sources": [source]}
     return {name: rows_by_offset.get(name) for name in LOST_MESSAGES.names}
@@ -206,13 +206,13 @@ class _Listing:
     lookup: Lookup  # the store
     places: DoubtfulPlaces  # where messages may be lost
     # rows by physical offset, one for each queue that names the place
-    rows_by_offset: dict[int, list[Told]] = field(default_factory=dict)
+    rows_by_offset: dict[int, list[Fields]] = field(default_factory=dict)
     # records around a place, by the next record after it
     near: dict[int, list[LogRecord]] = field(default_factory=dict)
     between: Between = (None, None)  # the records before and after the last place
     unlisted: int = 0  # messages at further places in question
 
-    def rows(self) -> list[Told]:
+    def rows(self) -> list[Fields]:
         for topic in self.lookup.queues.topics():
             for units in self.lookup.queues.queues_of(topic):
                 self._ask_queue(units)
@@ -242,7 +242,7 @@ class _Listing:
             self.unlisted += len(rest) if counts is None else int(counts.sum())
             for row in map(int, np.flatnonzero(listed)):
                 unit = some[row]
-                rows_by_offset: Told = {
+                rows_by_offset: Fields = {
                     "topic": units.topic,
                     "queue_id": units.queue_id,
                     "queue_offset": int(unit["msg_base_offset"]) if is_batch else first + row,
@@ -290,7 +290,7 @@ class _Listing:
                         )
 
     def _indexed(self, offset: int, key_hash: int, time: str) -> None:
-        alone: Told = {"physical_offset": offset, "sources": []}
+        alone: Fields = {"physical_offset": offset, "sources": []}
         for row in self.rows_by_offset.setdefault(offset, [alone]):
             hashes = row.setdefault("key_hashes", [])
             if key_hash not in hashes and len(hashes) < HASHES:
@@ -307,7 +307,7 @@ class _Listing:
         is_damaged = offset in self.places.unvouched
         return record if is_damaged or record.crc_matches is False else True
 
-    def _completed(self, offset: int, row: Told) -> Told:
+    def _completed(self, offset: int, row: Fields) -> Fields:
         """Add code, and what neighbours tell."""
         before, after = self._between(offset)
         row["code"] = self.places.code(offset)
@@ -325,7 +325,7 @@ class _Listing:
             self.between = log.previous_record(offset), log.next_record(offset + 1)
         return self.between
 
-    def _keys_of_copies(self, offset: int, row: Told) -> None:
+    def _keys_of_copies(self, offset: int, row: Fields) -> None:
         """Try the keys of neighbours, which may be copies, against the hashes."""
         hashes, topic = set(row["key_hashes"]), row["topic"]
         keys: list[str] = []
@@ -365,7 +365,7 @@ class _Listing:
         return self.near[end]
 
 
-def _with_record(rows: list[Told], record: bool | LogRecord) -> Iterator[Told]:
+def _with_record(rows: list[Fields], record: bool | LogRecord) -> Iterator[Fields]:
     """Give the rows of a place with what a doubtful record says of itself."""
     if not isinstance(record, LogRecord):
         yield from ({**row, "fate": LOST} for row in rows)
@@ -378,7 +378,7 @@ def _with_record(rows: list[Told], record: bool | LogRecord) -> Iterator[Told]:
         yield {**row, **own, "fate": DOUBTFUL, "sources": [*row["sources"], source]}
 
 
-def _confirmed(rows_by_offset: Told, row: Told) -> Told:
+def _confirmed(rows_by_offset: Fields, row: Fields) -> Fields:
     """Give the keys of a doubtful record whose hashes the index has, if it has any."""
     hashes, topic = row.get("key_hashes"), row.get("topic")
     if not hashes or not topic:
@@ -389,7 +389,7 @@ def _confirmed(rows_by_offset: Told, row: Told) -> Told:
     return {"keys": kept or None, "unique_key": unique_key if is_known else None}
 
 
-def _place(row: Told) -> tuple[str, int, int, int]:
+def _place(row: Fields) -> tuple[str, int, int, int]:
     """Order rows by topic, queue and queue offset; those that only the index names come last."""
     topic = row["topic"]
     if topic is None:

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from rmqtool.rows import Chunk, Rows
     from rmqtool.tables.bodies import BodyOptions
 
-FOUND: Final = Table(
+HITS: Final = Table(
     "messages",
     "a message that was found",
     (
@@ -41,7 +41,7 @@ FOUND: Final = Table(
     ),
 )
 TRACE: Final = replace(
-    FOUND,
+    HITS,
     shown=(
         *("store_time", "stage", "physical_offset", "topic", "queue_id", "queue_offset", "note"),
         "code",
@@ -51,10 +51,10 @@ TRACE: Final = replace(
 _ASKED: Final = Column("asked", Type.TEXT, "the request that this row answers", is_optional=True)
 _PROBLEM: Final = Column("problem", Type.TEXT, "why nothing was found", is_optional=True)
 BATCH: Final = replace(
-    FOUND,
+    HITS,
     meaning="a message that was found, or a request without one",
-    columns=(_ASKED, *FOUND.columns, _PROBLEM),
-    shown=("asked", *FOUND.shown, "problem"),
+    columns=(_ASKED, *HITS.columns, _PROBLEM),
+    shown=("asked", *HITS.shown, "problem"),
 )
 BYTES: Final = Table(
     "bytes",
@@ -105,7 +105,7 @@ def message_row(record: LogRecord, body: BodyOptions = NO_BODY) -> dict[str, obj
     return single.row(MESSAGES)
 
 
-def found_row(hit: Hit, body: BodyOptions = NO_BODY) -> dict[str, object]:
+def hit_row(hit: Hit, body: BodyOptions = NO_BODY) -> dict[str, object]:
     """Give the row of one record that was found."""
     return message_row(hit.record, body) | {
         "found_by": hit.found_by,
@@ -124,8 +124,8 @@ def message_rows(answer: Answer, body: BodyOptions = NO_BODY) -> Rows:
             hits,
             key=lambda hit: (hit.record.message.store_timestamp, hit.record.physical_offset),
         )
-    rows = (found_row(hit, body) for hit in hits)
-    return (TRACE if is_trace else FOUND).rows(in_chunks(rows))
+    rows = (hit_row(hit, body) for hit in hits)
+    return (TRACE if is_trace else HITS).rows(in_chunks(rows))
 
 
 def batch_rows(answers: Iterable[Answer], body: BodyOptions = NO_BODY) -> Rows:
@@ -140,7 +140,7 @@ def _batch_chunks(answers: Iterable[Answer], body: BodyOptions) -> Iterator[Chun
             where = "; ".join(answer.trail.searched)
             yield [{"asked": asked, "problem": answer.problem or f"not found; searched: {where}"}]
             continue
-        yield from in_chunks({"asked": asked, **found_row(hit, body)} for hit in answer.hits)
+        yield from in_chunks({"asked": asked, **hit_row(hit, body)} for hit in answer.hits)
 
 
 def step_table(answer: Answer) -> Rows:

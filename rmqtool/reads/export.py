@@ -155,11 +155,11 @@ class ExportRun:
         there = target.read(PLAN, LARGEST_PLAN) if PLAN in names else None
         if there is None:
             reason = "exists and holds no export: choose a new directory"
-            raise OutputExists(path=str(target), reason=reason, trouble=Trouble.TOLD)
+            raise OutputExists(path=str(target), reason=reason, trouble=Trouble.EXPLAINED)
         if there != self._plan:
             differing = _difference(there, self._plan)
             reason = f"holds another export ({differing} differs): choose a new directory"
-            raise OutputExists(path=str(target), reason=reason, trouble=Trouble.TOLD)
+            raise OutputExists(path=str(target), reason=reason, trouble=Trouble.EXPLAINED)
 
     def _stores(self) -> Iterator[str]:
         """Give the stores that are read."""

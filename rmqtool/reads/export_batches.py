@@ -142,7 +142,7 @@ def _last(top: Dataset, asked: dict[str, Any]) -> ExportBatch | None:
     if not numbers:
         if set(names) - {STAGING, PLACES}:
             reason = "exists and holds no batches of an export: choose a new directory"
-            raise OutputExists(path=str(top), reason=reason, trouble=Trouble.TOLD)
+            raise OutputExists(path=str(top), reason=reason, trouble=Trouble.EXPLAINED)
         return None
     number = max(numbers)
     path = f"{top}/{_name(number)}"
@@ -157,7 +157,7 @@ def _last(top: Dataset, asked: dict[str, Any]) -> ExportBatch | None:
         raise RepairError(path=path, reason=NOT_OURS)
     if differing := next((name for name in asked if before.get(name) != asked[name]), ""):
         reason = f"holds batches of another export ({differing} differs): choose a new directory"
-        raise OutputExists(path=str(top), reason=reason, trouble=Trouble.TOLD)
+        raise OutputExists(path=str(top), reason=reason, trouble=Trouble.EXPLAINED)
     return ExportBatch(number, begin, end, before)
 
 
@@ -173,7 +173,7 @@ def _is_done(top: Dataset, batch: ExportBatch, options: ExportOptions) -> bool:
     plan = fields_of(there.read(PLAN, LARGEST_PLAN) or b"", f"{there}/{PLAN}")
     if plan.get("limits") != repr(batch.options(options).source.selection):
         reason = "has other offsets than its place says: two runs began it at once. Remove both"
-        raise OutputExists(path=str(there), reason=reason, trouble=Trouble.TOLD)
+        raise OutputExists(path=str(there), reason=reason, trouble=Trouble.EXPLAINED)
     return True
 
 

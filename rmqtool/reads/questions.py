@@ -113,7 +113,9 @@ class StoreFiles:
             for any_task in tasks(replace(self._source, table=TableName(name), columns=None)):
                 task = any_task.task if isinstance(any_task, FleetTask) else any_task
                 if isinstance(task, UnreadTask):
-                    error = UnreadablePath(path=task.path, reason=task.reason, trouble=Trouble.TOLD)
+                    error = UnreadablePath(
+                        path=task.path, reason=task.reason, trouble=Trouble.EXPLAINED
+                    )
                     unread.setdefault(str(error), error)
                 files = task.files if isinstance(task, FilesTask) else ()
                 parts = (task.part.segment,) if isinstance(task, LogTask) else ()

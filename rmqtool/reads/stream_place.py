@@ -64,7 +64,7 @@ class StreamLoss(StoreError):
     """
 
     def __init__(self, *, path: str, place: int, loss: LogLoss | None) -> None:
-        super().__init__(path=path, reason=_reason(place, loss), trouble=Trouble.TOLD)
+        super().__init__(path=path, reason=_reason(place, loss), trouble=Trouble.EXPLAINED)
         self.loss = loss
 
 

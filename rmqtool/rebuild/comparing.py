@@ -173,7 +173,7 @@ class ComparingSink:
                 self.differences.append(self._differing_entries[index_file.path])
             else:
                 end = max(built.used, unwritten(built.slots)[1])
-                self._zero_behind(index_file.path, file, end, index_file.size)
+                self._zero_after(index_file.path, file, end, index_file.size)
 
     def _entries_only(self, index_file: IndexFile) -> None:
         """Say what differs of a file that a running broker goes on with: its head is newer."""
@@ -295,7 +295,7 @@ class ComparingSink:
     def _end(self, queue: MappedUnits, segment: Segment, end: int) -> None:
         """Look for units past the last one that the log has."""
         if self.cut is None:
-            self._zero_behind(segment.path, queue.file(segment), end, segment.size)
+            self._zero_after(segment.path, queue.file(segment), end, segment.size)
             return
         raw = queue.file(segment).read_at(end, segment.size - end)
         if not self._is_later(raw, queue):
@@ -308,7 +308,7 @@ class ComparingSink:
         used = units["size"] > 0
         return self.cut is not None and bool((units["physical_offset"][used] >= self.cut).all())
 
-    def _zero_behind(self, path: str, file: OpenFile, end: int, size: int) -> None:
+    def _zero_after(self, path: str, file: OpenFile, end: int, size: int) -> None:
         """Look for bytes after the last unit or entry; holes are not read."""
         start = file.next_data(end)
         while start is not None and start < size:

@@ -194,4 +194,4 @@ def _rows_would_be_lost(path: str) -> Iterator[None]:
         yield
     except UnreadablePath as error:
         reason = f"timers and open transactions of it would be lost: {error.reason}"
-        raise UnreadablePath(path=path, reason=reason, trouble=Trouble.TOLD) from error
+        raise UnreadablePath(path=path, reason=reason, trouble=Trouble.EXPLAINED) from error

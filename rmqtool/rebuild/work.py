@@ -497,7 +497,7 @@ def refuse_unread(lost: Iterable[LostRange]) -> None:
                 "queues and index from there on would be lost; nothing was replaced: make it "
                 "readable, or use --output DIR, which takes what can be read"
             )
-            raise UnreadablePath(path=gap.path, reason=reason, trouble=Trouble.TOLD)
+            raise UnreadablePath(path=gap.path, reason=reason, trouble=Trouble.EXPLAINED)
 
 
 def account(result: RebuildResult, part: SegmentPart, runs: Runs) -> list[LostRange]:

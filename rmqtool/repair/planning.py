@@ -321,10 +321,10 @@ def _edit_database(writer: EditWriter, survey: LogSurvey, findings: list[Finding
     """Write queues, and the key index, in RocksDB anew, where they lie there and need it."""
     store = survey.inspection.store
     field_edits = store.broker_conf
-    is_told = STORE_TYPE.of(field_edits) == ROCKSDB_STORE or any(
+    is_given = STORE_TYPE.of(field_edits) == ROCKSDB_STORE or any(
         key.of(field_edits) for key in ROCKSDB_KEYS
     )
-    if not survey.facts.is_known or not (is_told or store.rocksdb()):
+    if not survey.facts.is_known or not (is_given or store.rocksdb()):
         return
     from rmqtool.repair import rocksdb  # few stores have it
 
@@ -336,7 +336,7 @@ def _is_answered(
     finding: Finding, survey: LogSurvey, writer: EditWriter, *, rebuilds: bool
 ) -> bool:
     """Tell whether an edit answers a finding that knows nothing of it."""
-    if survey.queues.light_numbers.is_answered(finding) or survey.queues.torn.is_said(finding):
+    if survey.queues.light_numbers.is_answered(finding) or survey.queues.torn.is_reported(finding):
         return True
     if handed_over.is_answered(finding, survey, writer):
         return True

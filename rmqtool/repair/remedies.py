@@ -227,10 +227,10 @@ def is_repaired(finding: Finding, writer: EditWriter, obstacle: str) -> bool:
         f"{finding.path.rpartition('/')[0]}/{finding.expected}" if code == FS_GAP else finding.path
     )
     is_filled = any(edit.action is Action.CREATE and edit.path == missing for edit in writer.edits)
-    is_said = any(
+    is_reported = any(
         left.code == code and left.path in {finding.path, missing} for left in writer.left
     )
-    return is_filled or is_said or any(edit.code == code for edit in writer.edits)
+    return is_filled or is_reported or any(edit.code == code for edit in writer.edits)
 
 
 def _touches(edit: Edit, finding: Finding) -> bool:

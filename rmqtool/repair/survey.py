@@ -31,7 +31,7 @@ from rmqtool.formats.message import BLANK, MESSAGE_PREFIX, decode, encode
 from rmqtool.formats.properties import crc_matches
 from rmqtool.repair.log.lost import lost_record, no_record
 from rmqtool.repair.log.stretches import Damaged, Stretches
-from rmqtool.repair.queues.multi_dispatch import CODE as FURTHER
+from rmqtool.repair.queues.multi_dispatch import CODE as LIGHT_NUMBER
 from rmqtool.repair.queues.queues import QueueRepair
 from rmqtool.repair.queues.runs import WrongOffset, in_order, mended
 from rmqtool.repair.queues.wrong_queue_fields import put_back
@@ -208,7 +208,7 @@ class LogSurvey:
                     moved.append(place)
                     continue
                 gone.append(record)
-            elif finding.code == FURTHER:
+            elif finding.code == LIGHT_NUMBER:
                 self.queues.light_numbers.places.append(
                     (finding.physical_offset or 0, finding.length or 0)
                 )

@@ -30,7 +30,7 @@ ZERO_DIGIT: Final = 0x30
 MINUS: Final = 0x2D
 PLUS: Final = 0x2B
 
-# What was found in properties takes rows of `found`: those that matter, each as the start of its
+# What properties hold takes rows of the scratch: those that matter, each as the start of its
 # value after the first byte of the properties, and the length of it.
 TAGS, KEYS, UNIQUE_KEY, DELAY, INNER_NUM, INNER_BASE, CRC, DISPATCH, DISPATCH_OFFSET = range(9)
 WANTED: Final = 9
@@ -46,8 +46,8 @@ LARGEST_SHAPE: Final = 512  # bytes
 SHAPE_ROWS: Final = BLOCKS + LARGEST_SHAPE // MASK_BYTES
 SHAPES: Final = 16  # by the length of the properties; a power of two
 FIRST_SHAPE: Final = ITEMS  # rows in front of it: what was found in properties of no known shape
-STATE: Final = FIRST_SHAPE + SHAPES * SHAPE_ROWS  # found[STATE, 0]: keys collected so far
-SCRATCH: Final = (STATE + 1, 2)  # shape of `found`
+STATE: Final = FIRST_SHAPE + SHAPES * SHAPE_ROWS  # scratch[STATE, 0]: keys collected so far
+SCRATCH: Final = (STATE + 1, 2)  # shape of the scratch
 
 
 def _words(name: str) -> tuple[int, ...]:
@@ -212,7 +212,7 @@ def forget_shapes(scratch: Int64s) -> None:
 
 @inlined
 def read_properties(window: UInt8s, start: int, length: int, scratch: Int64s) -> int:
-    """Find the properties that matter; give the row of `found` at which they begin."""
+    """Find the properties that matter; give the row of the scratch at which they begin."""
     shape = FIRST_SHAPE + (length % SHAPES) * SHAPE_ROWS
     if scratch[shape + EXAMPLE, 1] == length and has_shape(window, start, length, scratch, shape):
         scratch[shape + MISSES, 0] = 0

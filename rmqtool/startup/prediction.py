@@ -90,7 +90,7 @@ class IndexFate:
 
 
 @dataclass(frozen=True, slots=True)
-class FurtherStep:
+class LaterStep:
     """What a start does besides to log, queues and index."""
 
     # `empty`, `forget`, `repeat`, `start_over`, `undelivered`, `unindexed` or `without`
@@ -172,7 +172,7 @@ class Prediction:
     # a topic that cannot be a directory name; dispatch stops being written at it
     failed_topic: str | None = None
     # what else would happen, with RocksDB, and where configuration is missing
-    later_steps: tuple[FurtherStep, ...] = ()
+    later_steps: tuple[LaterStep, ...] = ()
     # parts of the store that a broker also starts from and this does not look at
     not_modelled: tuple[str, ...] = ()
     unread: tuple[Unread, ...] = ()  # what it does not read of the store

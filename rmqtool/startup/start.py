@@ -52,7 +52,7 @@ from rmqtool.startup.load import (
 from rmqtool.startup.losses import LossCount
 from rmqtool.startup.model import Model
 from rmqtool.startup.outcomes import Before, index_outcome, queue_outcomes
-from rmqtool.startup.prediction import FurtherStep, Loss, Prediction, TopicLoss
+from rmqtool.startup.prediction import LaterStep, Loss, Prediction, TopicLoss
 from rmqtool.startup.preflight import unread_parts
 from rmqtool.startup.queues import ConsumeQueue, EmptyLastFile
 from rmqtool.startup.retention import retention
@@ -255,11 +255,11 @@ def _load(store: Store, rules: Rules, settings: Settings, loader: Loader) -> Mod
 def _rocks_stages(store: Store, model: Model) -> RocksStages | None:
     """Give the stages of a store with RocksDB; None for others, which pay nothing for it."""
     broker_conf, version = store.broker_conf, model.rules.version
-    is_told = broker_conf is not None and (
+    is_given = broker_conf is not None and (
         STORE_TYPE.of(broker_conf, version) == ROCKSDB_STORE
         or any(key.of(broker_conf, version) for key in ROCKSDB_KEYS)
     )
-    if not is_told and not store.rocksdb():
+    if not is_given and not store.rocksdb():
         return None
     from rmqtool.startup.rocksdb.stages import rocks_stages
 
@@ -376,7 +376,7 @@ _TIMER_WHEEL_LENGTHS: Final = (0, 38_707_200)
 
 def refuse_configuration(store: Store, rules: Rules, loader: Loader) -> None:
     """Note the JSON files that stop the broker."""
-    for name in NEEDED + (NEEDED_BY_5 if rules.has_further_configuration else ()):
+    for name in NEEDED + (NEEDED_BY_5 if rules.reads_mappings_and_orders else ()):
         document = store.config(name)
         if problem := document.stops_broker(blank_stops=rules.refuses_blank_configuration):
             loader.refuse(problem.path, "cannot be parsed, and the file itself neither")
@@ -492,7 +492,7 @@ class AbsentConfig:
         with Queues(self._whole) as queues:
             return have_messages(self._whole, queues.queues_of(topic))
 
-    def steps(self) -> Iterator[FurtherStep]:
+    def steps(self) -> Iterator[LaterStep]:
         """Yield what would come for the second time, and who would start over."""
         if self._presence.is_lost(DELAYS_JSON):
             yield from self._delivered_again()
@@ -505,7 +505,7 @@ class AbsentConfig:
     def _has(self, topic: str) -> bool:
         return any(fate.topic == topic for fate in self._fates)
 
-    def _delivered_again(self) -> Iterator[FurtherStep]:
+    def _delivered_again(self) -> Iterator[LaterStep]:
         queues = {
             fate.queue_id: (fate.queue_id, fate.minimum, fate.maximum)
             for fate in self._fates
@@ -518,18 +518,18 @@ class AbsentConfig:
             offsets = delay_offsets(self._store, queues.values())
         except UnreadablePath:
             count = sum(end - first for _, first, end in queues.values())
-            yield FurtherStep("repeat", path, f"up to {_repeated(count, DELAYED)}", count)
+            yield LaterStep("repeat", path, f"up to {_repeated(count, DELAYED)}", count)
             return
         count = sum(offsets[number + 1] - first for number, first, _ in queues.values())
         if count:
-            yield FurtherStep("repeat", path, _repeated(count, DELAYED), count)
+            yield LaterStep("repeat", path, _repeated(count, DELAYED), count)
 
-    def _timers_again(self) -> Iterator[FurtherStep]:
+    def _timers_again(self) -> Iterator[LaterStep]:
         if count := timers_delivered(self._model):
             path = f"{CONFIG}/{TIMER_CHECK}"
-            yield FurtherStep("repeat", path, _repeated(count, "timer message"), count)
+            yield LaterStep("repeat", path, _repeated(count, "timer message"), count)
 
-    def _starting_over(self) -> Iterator[FurtherStep]:
+    def _starting_over(self) -> Iterator[LaterStep]:
         groups = groups_of(self._presence, {fate.topic for fate in self._fates})
         if not groups and (self._presence.has(OFFSETS_JSON) or self._store.abort is not None):
             return  # nothing tells of a consumer
@@ -537,7 +537,7 @@ class AbsentConfig:
         who = counted(len(groups), "consumer group") if groups else "consumer groups"
         verb = "starts" if len(groups) == 1 else "start"
         message = f"{who} {verb} over, at the first or the last message"
-        yield FurtherStep("start_over", path, message, len(groups))
+        yield LaterStep("start_over", path, message, len(groups))
 
 
 def _repeated(count: int, what: str) -> str:

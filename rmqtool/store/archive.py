@@ -151,7 +151,7 @@ class ArchivePlace(Place):
         archive = OPENED.get(path)
         if archive is None:
             reason = "the archive is read by one process only: unpack it first"
-            raise UnreadablePath(path=str(self), reason=reason, trouble=Trouble.TOLD)
+            raise UnreadablePath(path=str(self), reason=reason, trouble=Trouble.EXPLAINED)
         return archive
 
     def _at(self, path: str) -> Self:

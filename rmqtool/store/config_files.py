@@ -155,7 +155,7 @@ def read_paid(place: Place, budget: ParseBudget | None) -> bytes:
             budget.spend_once(f"{place} has", min(entry.size, LARGEST_CONFIG) // BYTES_A_STEP)
         except OverBudget as error:
             raise UnreadablePath(
-                path=str(place), reason=str(error), trouble=Trouble.TOLD
+                path=str(place), reason=str(error), trouble=Trouble.EXPLAINED
             ) from error
     return place.read_whole(LARGEST_CONFIG)
 

@@ -128,7 +128,7 @@ def _lines(stores_file: str) -> Iterator[FleetStore]:
     entry = place.stat()
     if entry is not None and entry.size > LARGEST_FILE:
         reason = f"{entry.size:,} bytes; a file of stores has at most {LARGEST_FILE:,}"
-        raise UnreadablePath(path=str(place), reason=reason, trouble=Trouble.TOLD)
+        raise UnreadablePath(path=str(place), reason=reason, trouble=Trouble.EXPLAINED)
     for line in os.fsdecode(place.read(LARGEST_FILE)).splitlines():
         path, _, broker = line.strip().partition("\t")
         if path and not path.startswith("#"):

@@ -1,6 +1,6 @@
 """How long each kind of file is: configured, else as the files are, else RocketMQ's default.
 
-A broker itself takes the default for a length that is not given: see `as_told`.
+A broker itself takes the default for a length that is not given: see `as_configured`.
 Only the commitlog's length can be read off one file with certainty; an index file does not
 hold its number of slots. So each length says where it came from.
 Source: MessageStoreConfig, 4.9.3 to 5.5.0.
@@ -136,7 +136,7 @@ def geometry_of(configured: dict[str, int], from_files: dict[str, int]) -> Geome
     return Geometry(**{name: length(name) for name in Geometry._fields})
 
 
-def as_told(broker_conf: conf.BrokerConf, version: Version) -> Geometry:
+def as_configured(broker_conf: conf.BrokerConf, version: Version) -> Geometry:
     """Give the lengths that a broker of a release goes by, whatever the files are."""
     return geometry_of(configured_lengths(broker_conf, version), {})
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 from rmqtool.broker import conf
-from rmqtool.store.geometry import KEYS, LengthSource, as_told, refutes
+from rmqtool.store.geometry import KEYS, LengthSource, as_configured, refutes
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -58,7 +58,7 @@ def wrong_lengths(store: Store, version: Version) -> Iterator[WrongLength]:
     broker_conf = store.broker_conf
     if broker_conf is None:
         return
-    expected = dict(as_told(broker_conf, version).items())
+    expected = dict(as_configured(broker_conf, version).items())
     bare = replace(store, broker_conf=None, follows_conf=False)
     on_disk, lengths = dict(bare.geometry.items()), bare.file_lengths()
     for name, switch in COMPARED.items():

@@ -62,16 +62,16 @@ def store_of(path: str, broker_conf: str | None, word: str | None) -> Store:
     except (NotAStore, UnsupportedStore):
         if not is_file:
             raise
-        return _as_told(Artefact(kind, place, place.name, FamilyDepth.FILE, Why.ASKED))
+        return _lone_store(Artefact(kind, place, place.name, FamilyDepth.FILE, Why.ASKED))
     if store.asked.kind in {ArtefactKind.STORE, kind}:
         return store
     if is_file:
-        return _as_told(store.asked._replace(kind=kind, why=Why.ASKED, queue=None))
+        return _lone_store(store.asked._replace(kind=kind, why=Why.ASKED, queue=None))
     reason = f"{path} is a directory of {store.asked.kind}, not of {kind}"
     raise UsageError(option="--as", reason=reason)
 
 
-def _as_told(branch: Artefact) -> Store:
+def _lone_store(branch: Artefact) -> Store:
     """Give a store of one file that is what the user says."""
     return Store(branch.place.parent, branch, (branch,))
 

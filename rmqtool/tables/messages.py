@@ -111,7 +111,7 @@ class MessagesOf:
         """Yield the rows of a part that were left, a few at a time, while they are taken.
 
         Raises:
-            UnreadablePath: the file cannot be read; `found` says so, too.
+            UnreadablePath: the file cannot be read; `rows` says so, too.
         """
         if rows.rest is None:
             return

@@ -176,7 +176,7 @@ def _records(store: Store) -> Iterator[Record]:
                     yield from rows.select(NAMES).to_pylist()
 
 
-Told: TypeAlias = dict[str, Any]
+Fields: TypeAlias = dict[str, Any]
 UNITS_AT_ONCE: Final = 4096
 
 
@@ -302,9 +302,9 @@ class WaitingMessages:
                 if unit[1] > 0:
                     yield number, *unit
 
-    def _row(self, waits: str, offset: int, size: int, due: int | None, code: str) -> Told:
+    def _row(self, waits: str, offset: int, size: int, due: int | None, code: str) -> Fields:
         """Give the row of the message at an offset; without one it says so."""
-        row: Told = {"waits_in": waits, "physical_offset": offset, "size": size}
+        row: Fields = {"waits_in": waits, "physical_offset": offset, "size": size}
         row |= {"deliver_time": due, "del": None}
         try:
             message = decode(self._reader.read_at(offset, max(size, 0)))
@@ -328,7 +328,7 @@ class WaitingMessages:
         }
 
 
-def _shown(row: Told) -> Told:
+def _shown(row: Fields) -> Fields:
     due = row["deliver_time"]
     shown = {name: value for name, value in row.items() if name != "del"}
     return {**shown, "deliver_time": None if due is None else iso_time(due)}

@@ -130,10 +130,10 @@ class RecordColumns:
     def property_value(self, name: str) -> pa.StringArray:
         """Give the values of a property."""
         if name in _FOUND:
-            found_stretches = stretches(self.batch, self.columns, _FOUND[name])
+            texts = stretches(self.batch, self.columns, _FOUND[name])
         else:
-            found_stretches = values_of(self._stored_properties, name)
-        return strings(found_stretches, found_stretches.lengths == 0)
+            texts = values_of(self._stored_properties, name)
+        return strings(texts, texts.lengths == 0)
 
     @property
     def segment(self) -> pa.DictionaryArray:

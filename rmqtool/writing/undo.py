@@ -199,7 +199,7 @@ def _undo(lock: StoreLock, edit: UndoDirectory, sync: DiskSync) -> None:
             discard(lock, edit.name, sync)
         except RepairError as error:
             reason = f"{error}; the edit is taken back: the next repair removes what it had kept"
-            raise WriteFailed(path=edit.name, reason=reason, trouble=Trouble.TOLD) from error
+            raise WriteFailed(path=edit.name, reason=reason, trouble=Trouble.EXPLAINED) from error
 
 
 def _sides(work: Workplace, edit: UndoDirectory, changes: Sequence[Change]) -> Sides:

@@ -133,14 +133,14 @@ class Workplace(NamedTuple):
         place = os.path.realpath(name_of_link(self.root, name))
         if self.is_confined or place not in self.elsewhere:
             reason = f"is a link to {place}: not followed, as no --broker-conf names that place"
-            raise RepairError(path=self.root.shown(name), reason=reason, trouble=Trouble.TOLD)
+            raise RepairError(path=self.root.shown(name), reason=reason, trouble=Trouble.EXPLAINED)
         return place
 
     def _leads_out(self, path: str) -> PlanMismatch:
         reason = f"{path} is outside of the store, and no --broker-conf names that place"
         if self.is_confined:
             reason = f"{path} is outside of the store, and the journal was not written here"
-        return PlanMismatch(path=self.root.path, reason=reason, trouble=Trouble.TOLD)
+        return PlanMismatch(path=self.root.path, reason=reason, trouble=Trouble.EXPLAINED)
 
 
 def name_of_link(directory: Directory, name: str) -> str:

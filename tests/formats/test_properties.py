@@ -9,7 +9,6 @@ from hypothesis import strategies as st
 from rmqtool.formats import properties
 from tests.formats.strategies import PROPERTIES
 
-# raw: what is read
 READERS = {
     b"": {},
     b"a\x01b\x02": {"a": "b"},

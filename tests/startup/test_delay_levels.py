@@ -12,7 +12,7 @@ from rmqtool.startup.report import verdict
 from tests import plain_store
 from tests.broker.jars import VERSIONS
 from tests.startup.oracle import Oracle
-from tests.startup.test_absent import SCENARIO, SCHEDULE, foretell
+from tests.startup.test_absent import SCENARIO, SCHEDULE, predicted
 from tests.startup.test_metadata import broker_settings
 from tests.startup.test_whole_broker import controller
 from tests.stores import fixture_store
@@ -48,7 +48,7 @@ def test_levels(oracle: Oracle, levels: str, tmp_path: Path) -> None:
         file.write(f"\nmessageDelayLevel={levels}\n")
     expected = waiting(root)
     assert max(expected) > len(FIVE.split())
-    prediction = foretell(root, oracle.jvm.version)
+    prediction = predicted(root, oracle.jvm.version)
     broker = controller(oracle, settings)
     assert broker is not None
     owner = broker if oracle.jvm.is_five else broker.getMessageStore()

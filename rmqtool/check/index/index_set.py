@@ -101,7 +101,7 @@ class IndexComparer:
         self._next = 0
         self._last_offset = -1  # of the last record that was found
         self._last_hashes = np.empty(0, np.int32)  # of its keys, sorted
-        self._missing_behind = 0  # entries that the log wants after the last file
+        self._missing_after = 0  # entries that the log wants after the last file
         self._missing_between = 0  # between two files, one of which was not full
         self._skipped = 0  # last entries of records, as releases before 5.4.0 leave them out
         self._has_tag_keys = inspection.scope.release.indexes_tags
@@ -158,7 +158,7 @@ class IndexComparer:
         while state[kernel.RUN] < wanted:
             reader = self._current
             if reader is None:
-                self._missing_behind += wanted - int(state[kernel.RUN])
+                self._missing_after += wanted - int(state[kernel.RUN])
                 return
             try:
                 why = reader.compare(arrays, state)
@@ -316,7 +316,7 @@ class IndexComparer:
             message = f"{self._duplicates:,} entries are there twice"
             yield finding(IX_DUP, self._first_duplicate, message)
         left_out = {
-            "past the last entry of the index": self._missing_behind,
+            "past the last entry of the index": self._missing_after,
             "before or between index files that are not full": self._missing_between,
             "for tags; releases before 5.4.0 do not index tags": self._skipped,
         }

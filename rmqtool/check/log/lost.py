@@ -134,7 +134,7 @@ class LostRanges(StretchSet[LostStretch]):
         self._arrays = None
         return True
 
-    def reaches_behind(self, physical_offset: int) -> bool:
+    def reaches_past(self, physical_offset: int) -> bool:
         """Tell whether something was lost after a place."""
         return any(stretch.end > physical_offset + 1 for stretch in self._stretches[-1:])
 

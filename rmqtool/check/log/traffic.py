@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 FIRST_TOPICS: Final = 16
 # A series costs 2 kB: topics that come later than so many are counted together.
 MOST_TOPICS: Final = 4096
-BEFORE, BEHIND = 0, -1  # places of a series for what lies outside of the grid
+BEFORE, AFTER = 0, -1  # places of a series for what lies outside of the grid
 
 
 class TimeGrid(NamedTuple):

@@ -220,8 +220,8 @@ class BatchComparer:
                 queue = (state.units.topic, state.units.queue_id)
                 at = At(state.units.path, None, None, state.first_missing, *queue)
                 newest = self._queue_facts.newest_unit
-                is_behind = self._inspection.scope.has_crashed and newest is not None
-                yield finding(CQ_LAG if is_behind else BQ_UNIT, at, message)
+                is_past_log = self._inspection.scope.has_crashed and newest is not None
+                yield finding(CQ_LAG if is_past_log else BQ_UNIT, at, message)
             try:
                 yield from self._after_the_log(state)
             except UnreadablePath as error:

@@ -68,13 +68,13 @@ class Tails:
         if not state.units.is_there and self._is_deleted(state):
             self._deleted.append((state, start))
             return False
-        if self._is_behind(first, state.last_physical_offset):
+        if self._lags(first, state.last_physical_offset):
             self._short.append((state, start))
         else:
             self._lost.append((state, start))
         return True
 
-    def _is_behind(self, first: int, last: int) -> bool:
+    def _lags(self, first: int, last: int) -> bool:
         """Tell whether dispatch was after, by the first and last record without a unit.
 
         After a crash that needs a start that dispatches the first of them, too: else the units of

@@ -129,7 +129,7 @@ def only_in(some: npt.NDArray[np.int64], others: npt.NDArray[np.int64]) -> set[i
 
 
 WANTED: Final = INDEXED | {"size", "queue_offset", "properties"}
-MOST_TOLD: Final = 100
+MOST_LISTED: Final = 100
 NOTHING: Final = -1  # as far as an index reaches that is not there
 
 
@@ -271,7 +271,7 @@ class FamilyJudge:
     def _strange(self, hashes: set[int]) -> Iterator[Finding]:
         reported = 0
         for key, value in self._entries():
-            if hash((key, value)) not in hashes or reported >= MOST_TOLD:
+            if hash((key, value)) not in hashes or reported >= MOST_LISTED:
                 continue
             reported += 1
             try:
@@ -327,10 +327,10 @@ class FamilyJudge:
         last = max(marks, default=-1)
         there = {row.values["physical_offset"] for row in rows if row.kind == "half"}
         still_open = {offset for offset in wanted.open_halves() if offset <= last}
-        for offset in sorted(still_open - there)[:MOST_TOLD]:
+        for offset in sorted(still_open - there)[:MOST_LISTED]:
             message = "an open half message has no row: the broker never asks its producer again"
             yield finding(RX_HALF, At(MESSAGE_STORE, physical_offset=offset), message)
-        for offset in sorted(there - still_open)[:MOST_TOLD]:
+        for offset in sorted(there - still_open)[:MOST_LISTED]:
             if offset >= self._oldest:
                 message = "a row has no open half message"
                 yield finding(RX_HALF, At(MESSAGE_STORE, physical_offset=offset), message)

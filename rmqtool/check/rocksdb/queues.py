@@ -243,11 +243,13 @@ class RocksComparer:
         moved = there & ~wrong & (times != run.times[:due])
         yield from self._wrong_times(seen, begin, moved, run, times)
 
-    def _pass_over_delays(self, seen: QueueSeen, wrong: Mask, rows: UInt8s, found: UInt8s) -> None:
+    def _pass_over_delays(
+        self, seen: QueueSeen, wrong: Mask, rows: UInt8s, on_disk: UInt8s
+    ) -> None:
         """Take units out that differ in nothing but a tags code that is right all the same."""
         places = np.flatnonzero(wrong)
         want = as_units(rows[places].tobytes())
-        have = as_units(found[places, :CQ_UNIT_SIZE].tobytes())
+        have = as_units(on_disk[places, :CQ_UNIT_SIZE].tobytes())
         wanted, codes = (units["tags_code"].astype(np.int64) for units in (want, have))
         right = tags_right(seen.queue.topic, wanted, codes, None)
         wrong[places] = ~(point_alike(want, have) & right)

@@ -89,7 +89,7 @@ class MissingConfig:
     def check_offsets(self) -> Iterator[Finding]:
         """Find missing offsets, unless all of the configuration is missing: `check` says that."""
         needed = self._needed
-        if needed is None or self._is_said(needed):
+        if needed is None or self._is_reported(needed):
             return
         if needed.topics and not needed.presence.has(OFFSETS_JSON):
             # A broker without consumers that is killed within ten seconds has not written it yet.
@@ -104,13 +104,13 @@ class MissingConfig:
     def check_timer(self) -> Iterator[Finding]:
         """Find a missing `timercheck`, unless all of the configuration is missing."""
         needed = self._needed
-        if needed is None or self._is_said(needed) or not needed.timers:
+        if needed is None or self._is_reported(needed) or not needed.timers:
             return
         if needed.presence.lacks_timer_check:
             message = f"there is no {TIMER_CHECK}: {_timers_again(needed)}"
             yield finding(TC_GONE, At(f"{CONFIG}/{TIMER_CHECK}"), message)
 
-    def _is_said(self, needed: Needed) -> bool:
+    def _is_reported(self, needed: Needed) -> bool:
         return self._inspection.options.wants("config") and not needed.presence.has_any
 
 

@@ -125,7 +125,7 @@ def _judge(
         inspection.leave_out("checkpoint against the data", inspection.why_no_log)
         return
     yield from _index_time(inspection, values, path)
-    if facts.lost.reaches_behind(facts.last_record):
+    if facts.lost.reaches_past(facts.last_record):
         inspection.leave_out("checkpoint against the log", "the newest records are lost")
         return
     yield from _times(inspection, values, facts, path)

@@ -143,10 +143,10 @@ def _not_reached(
             missing.setdefault(name, []).append(place)
     for (topic, queue_id), places in sorted(missing.items()):
         first, time = places[0]
-        is_told = not _is_handed_over(inspection, first, time)
+        is_damage = not _is_handed_over(inspection, first, time)
         at = At(f"compaction/compactionLog/{topic}/{queue_id}", None, None, first, topic, queue_id)
         message = f"{len(places):,} messages of the commitlog are not there"
-        severity = Severity.DAMAGE if is_told else Severity.WARNING
+        severity = Severity.DAMAGE if is_damage else Severity.WARNING
         yield finding(CC_BEHIND, at, message, severity=severity)
 
 

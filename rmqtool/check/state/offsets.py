@@ -126,13 +126,13 @@ def _delay_offsets(inspection: Inspection, ranges: QueueRanges) -> Iterator[Find
         return
     document, path = offsets_json
     for level, offset in sorted(config_shapes.delay_offsets(document).items()):
-        found_range = _range_of(inspection, ranges, SCHEDULE_TOPIC, level - 1)
-        if found_range is None or offset is None or offset <= found_range[1]:
+        range_on_disk = _range_of(inspection, ranges, SCHEDULE_TOPIC, level - 1)
+        if range_on_disk is None or offset is None or offset <= range_on_disk[1]:
             continue
         yield finding(
             DO_RANGE,
             At(path, None, None, None, SCHEDULE_TOPIC, level - 1, offset),
             f"the offset of delay level {level} lies ahead of its queue's end",
-            expected="{} to {}".format(*found_range),
+            expected="{} to {}".format(*range_on_disk),
             actual=offset,
         )

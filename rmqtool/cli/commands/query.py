@@ -165,7 +165,7 @@ class Query(Command):
             yield rows.BATCH
         else:
             is_of_queues = self.time is not None and self.topic
-            table = rows.BYTES if self.hex else rows.FOUND
+            table = rows.BYTES if self.hex else rows.HITS
             yield rows.TIMES if is_of_queues else table
             if self.trace or self.transaction is not None:
                 yield TRACES

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from rmqtool.broker.names import further_queue_id, topic_text
+from rmqtool.broker.names import light_queue_id, topic_text
 from rmqtool.derive.settings import rules_of
 from rmqtool.errors import DecodeError, UnreadablePath
 from rmqtool.findings.registry_commitlog import CL_LMQ, CL_QOFF_GAP
@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     Queue = tuple[bytes, int]
 
 CODE: Final = CL_LMQ
-FURTHER: Final = INNER_MULTI_QUEUE_OFFSET.encode()
+NUMBERS: Final = INNER_MULTI_QUEUE_OFFSET.encode()
 PUT_BACK: Final = "the record's numbers in its light queues, as their units and neighbours tell"
 BLANKED: Final = (
     "spaces: the numbers cannot be recovered, so brokers skip the light queues, and the message "
@@ -98,16 +98,16 @@ def read(log: LogReader, place: tuple[int, int], rules: DispatchRules) -> WrongL
     except DecodeError:
         return None
     properties = {item.name: item for item in items(message.properties_bytes) if item.is_kept}
-    names, numbers = properties.get(INNER_MULTI_DISPATCH.encode()), properties.get(FURTHER)
+    names, numbers = properties.get(INNER_MULTI_DISPATCH.encode()), properties.get(NUMBERS)
     if names is None or numbers is None:
         return None
     # Java drops empty texts at the end of both; the bytes of those stay as they are.
     topics, texts = (item.value.rstrip(b",").split(b",") for item in (names, numbers))
     if len(topics) != len(texts):
         return None
-    start = place[1] - len(message.properties_bytes) + numbers.position + len(FURTHER) + 1
+    start = place[1] - len(message.properties_bytes) + numbers.position + len(NUMBERS) + 1
     queues = [
-        (topic, further_queue_id(topic.decode("latin-1"), message.queue_id, has_lmq=rules.lmq))
+        (topic, light_queue_id(topic.decode("latin-1"), message.queue_id, has_lmq=rules.lmq))
         for topic in topics
     ]
     known = [parse_long(text.decode("latin-1")) for text in texts]
@@ -115,7 +115,7 @@ def read(log: LogReader, place: tuple[int, int], rules: DispatchRules) -> WrongL
     return WrongLightNumber(place[0], message, start, texts, queues, known, unit)
 
 
-class FurtherNumbers:
+class LightNumbers:
     """Finds the numbers of all such records of a store.
 
     Attributes:

@@ -32,7 +32,7 @@ from rmqtool.queues.kinds import as_units
 from rmqtool.queues.reach import is_record_of, messages_out_of_reach, places_in, places_of
 from rmqtool.repair.patches import Patch, RepairedQueue
 from rmqtool.repair.queues.batch_queues import BatchRepair
-from rmqtool.repair.queues.multi_dispatch import FurtherNumbers
+from rmqtool.repair.queues.multi_dispatch import LightNumbers
 from rmqtool.repair.queues.queue_place import BridgedPlacement
 from rmqtool.repair.queues.unit_judge import LostUnits
 from rmqtool.repair.queues.unwanted_units import UnwantedUnits
@@ -79,7 +79,7 @@ class QueueRepair:
         self.judge.queue_of = self.queue_of
         self.batches = BatchRepair(inspection, facts, self.judge)
         self.unread: set[str] = set()
-        self.light_numbers = FurtherNumbers(inspection)
+        self.light_numbers = LightNumbers(inspection)
         self.torn = TornProperties(inspection)
         self.last_start = 0
         self.dropped: set[tuple[str, int]] = set()
@@ -438,7 +438,7 @@ class TornProperties:
         except (DecodeError, UnreadablePath):
             return False
 
-    def is_said(self, finding: Finding) -> bool:
+    def is_reported(self, finding: Finding) -> bool:
         """Tell whether a finding is about such a unit."""
         return finding.code == CQ_TAG and (finding.path, finding.position) in self._left
 

@@ -132,13 +132,13 @@ class UnwantedUnits:
         end, is_open = 0, False
         for number, units in queue.units.used(0):
             is_empty = (units["physical_offset"] == 0) & (units["size"] == 0)
-            is_behind = (units["size"] > 0) & (units["physical_offset"] >= self._judge.log_end)
-            is_place = (units["physical_offset"] >= 0) & ~is_behind
+            is_past_log = (units["size"] > 0) & (units["physical_offset"] >= self._judge.log_end)
+            is_place = (units["physical_offset"] >= 0) & ~is_past_log
             sound = np.flatnonzero((units["size"] > 0) & is_place)
             if not sound.size and not (is_open and number == end):
                 continue
             rest = int(sound[-1]) + 1 if sound.size else 0
-            stops = np.flatnonzero((is_empty | is_behind)[rest:])
+            stops = np.flatnonzero((is_empty | is_past_log)[rest:])
             is_open = not stops.size
             end = number + (rest + int(stops[0]) if stops.size else len(units))
         return end
@@ -311,8 +311,8 @@ class UnwantedUnits:
             else:
                 yield _ReplacedUnit(row, filler, REPEATED if last else ALONE)
             return
-        is_behind = offset >= self._judge.log_end
-        if is_behind and not self._judge.is_own(queue, number, offset, size, self._log):
+        is_past_log = offset >= self._judge.log_end
+        if is_past_log and not self._judge.is_own(queue, number, offset, size, self._log):
             yield _ReplacedUnit(row)
 
     def _patch(

@@ -58,7 +58,7 @@ if TYPE_CHECKING:
 
 OPTION: Final = "--from"
 COMMITLOG: Final = "commitlog"
-MOST_SAID: Final = 10  # stretches that the replica was not used for; the others are counted
+MOST_NOTED: Final = 10  # stretches that the replica was not used for; the others are counted
 
 
 def borrow(options: RepairOptions, replica: str) -> Lent:
@@ -168,11 +168,11 @@ def source(other: Store, loan: Loan) -> str:
 
 def _notes(other: Store, borrower: Borrower) -> list[str]:
     refused = borrower.refused
-    notes = [f"{other.root}: {reason}" for reason in refused[:MOST_SAID]]
+    notes = [f"{other.root}: {reason}" for reason in refused[:MOST_NOTED]]
     if more := len(refused) - len(notes):
         notes.append(f"{other.root}: not used for {more:,} further stretches")
     if places := borrower.undecided:
-        shown = ", ".join(map(str, places[:MOST_SAID])) + (", …" if places[MOST_SAID:] else "")
+        shown = ", ".join(map(str, places[:MOST_NOTED])) + (", …" if places[MOST_NOTED:] else "")
         verb = "differs" if len(places) == 1 else "differ"
         kept = f"{counted(len(places), 'record')} of the log {verb} in {other.root}"
         notes.append(f"{kept}, and nothing tells which is damaged: kept as they are, at {shown}")

@@ -295,7 +295,7 @@ class IndexEdits:
             self.writer.leave(IX_HEAD, location, BACKWARDS, STORE_TIME)
         if self._current is not None and self._current.size == built.size:
             self._take(0, built.head)
-            self._zero_behind(self._current, max(built.used, unwritten(built.slots)[1]))
+            self._zero_after(self._current, max(built.used, unwritten(built.slots)[1]))
             self._write(self._current)
         else:
             self._pieces += [(start, bytes(part)) for start, part in stretches(built.head)]
@@ -360,7 +360,7 @@ class IndexEdits:
         if self.amount <= MOST_BYTES:
             self._pieces.append((position, wanted.tobytes()))
 
-    def _zero_behind(self, index_file: IndexFile, position: int) -> None:
+    def _zero_after(self, index_file: IndexFile, position: int) -> None:
         """Zero what stands after the last entry."""
         with index_file.place.open() as file:
             while (start := file.next_data(position)) is not None and start < file.size:
