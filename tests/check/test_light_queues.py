@@ -20,7 +20,7 @@ from tests.stores import broker_conf
 ONE = "%LMQ%home-1"
 
 
-@pytest.mark.parametrize("is_told", [True, False], ids=["broker.conf", "files-alone"])
+@pytest.mark.parametrize("is_given", [True, False], ids=["broker.conf", "files-alone"])
 @pytest.mark.parametrize("pattern", [f"{ONE}/0", ONE, "%LMQ%*"], ids=["files", "topic", "all"])
 @pytest.mark.parametrize("version", ["4.9.3", "5.3.3"])
 def test_deleted(

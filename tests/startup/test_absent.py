@@ -265,7 +265,7 @@ def wait_for(root: Path, before: Counter[tuple[str, str]], count: int) -> int:
 
 @pytest.mark.broker
 @pytest.mark.parametrize("absence", [Absence(()), Absence(("topics.json",))], ids=str)
-@pytest.mark.parametrize("is_told", [True, False], ids=["told", "guessed"])
+@pytest.mark.parametrize("is_given", [True, False], ids=["told", "guessed"])
 def test_reset(oracle: Oracle, absence: Absence, tmp_path: Path, *, is_given: bool) -> None:
     """What `--reset-config` writes real brokers load, whatever release it was taken to be of."""
     if oracle.jvm.version not in VERSIONS:

@@ -73,7 +73,7 @@ def test_long_timers_in_rocksdb(size: int, count: int, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("version", "is_said"), [("5.3.3", True), ("5.5.0", True), ("5.5.1", False)]
+    ("version", "is_reported"), [("5.3.3", True), ("5.5.0", True), ("5.5.1", False)]
 )
 def test_popped(version: str, is_reported: bool, tmp_path: Path) -> None:
     """Where messages are in flight, a release that may lose their records says so; no more."""
