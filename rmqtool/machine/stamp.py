@@ -128,7 +128,9 @@ def _surroundings(level: str) -> bytes:
         if item[0].startswith("NUMBA_") and item[0] != "NUMBA_CACHE_DIR"
     )
     installed = tuple(map(_installed, COMPILERS))
-    return repr((target(level), sys.version, installed, settings)).encode()
+    # The compiler sees bytecode, which is the same in all releases that share its magic number.
+    python = sys.implementation.cache_tag, importlib.util.MAGIC_NUMBER
+    return repr((target(level), python, installed, settings)).encode()
 
 
 def _installed(name: str) -> tuple[object, ...]:
@@ -138,7 +140,10 @@ def _installed(name: str) -> tuple[object, ...]:
         return (name,)
     source = Path(spec.origin)
     for record in source.parents[1].glob(f"{name}-*.dist-info/RECORD"):
-        return name, record.parent.name, hashlib.sha256(_read(record)).hexdigest()
+        own = [line for line in _read(record).splitlines() if line.startswith(f"{name}/".encode())]
+        hashed = sorted(line for line in own if b",sha256=" in line)  # bytecode has no digest
+        if hashed:
+            return name, record.parent.name, hashlib.sha256(b"\n".join(hashed)).hexdigest()
     facts = source.stat()
     return name, spec.origin, facts.st_size, facts.st_mtime_ns
 

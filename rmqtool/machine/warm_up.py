@@ -68,10 +68,16 @@ def kernels() -> Iterator[Kernel]:
             yield from (kernel for kernel in values if isinstance(kernel, Kernel))
 
 
-def for_level(level: str) -> None:
-    """Compile all kernels for a level of processors, and put them beside the modules."""
+def for_level(level: str, directory: str = "") -> None:
+    """Compile all kernels for a level of processors.
+
+    Args:
+        level: a name of LEVELS.
+        directory: takes them, for a wheel; of none they are put beside the modules.
+    """
+    place = CacheDirectory(directory, 0o755, 0o644) if directory else installed()
     for kernel in kernels():
-        cache.keep(kernel.key_for(level), kernel.compile(level), [installed()])
+        cache.keep(kernel.key_for(level), kernel.compile(level), [place])
 
 
 @functools.cache
