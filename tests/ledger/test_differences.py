@@ -58,6 +58,7 @@ def test_stretch() -> None:
     others = np.concatenate([units(tags_code=8), units(size=301)])
     assert difference_of(wanted, np.concatenate([gone, gone])).code.name == "CQ-GAP"
     assert difference_of(wanted, np.concatenate([units(size=9), gone])).code.name == "CQ-HOLE"
+    assert difference_of(wanted, np.concatenate([gone, units()])).code.name == "CQ-HOLE"
     assert difference_of(wanted, others).code.name == "CQ-MISMATCH"
     assert ("size", "tags_code") == differing_fields(wanted, others)
     assert [True, False] == point_alike(wanted, others).tolist()
