@@ -25,9 +25,10 @@ from rmqtool.formats.config import budget_of_store
 from rmqtool.formats.config_names import TOPICS_JSON
 from rmqtool.formats.consume_queue import CQ_UNIT_SIZE
 from rmqtool.store.address import place_of
-from rmqtool.store.artefact import Artefact, ArtefactKind, FamilyDepth
+from rmqtool.store.artefact import TIMER_CHECK, Artefact, ArtefactKind, FamilyDepth
 from rmqtool.store.broker_conf import read_broker_conf
 from rmqtool.store.config_files import PAUSES, ConfigDocument, read_config
+from rmqtool.store.entry import EntryKind, printable
 from rmqtool.store.geometry import (
     configured_lengths,
     distance_of,
@@ -36,7 +37,6 @@ from rmqtool.store.geometry import (
     usual_length,
 )
 from rmqtool.store.index_files import IndexFile, index_file, list_index_files, without_next
-from rmqtool.store.listing import artefacts
 from rmqtool.store.place import Place
 from rmqtool.store.queues import QueueFamily, QueueFiles
 from rmqtool.store.recognise import recognise
@@ -59,6 +59,14 @@ QUEUE_LENGTHS = {
     "compaction_queue": ArtefactKind.COMPACTION_QUEUE,
 }
 UNITS = {ArtefactKind.CONSUME_QUEUE: CQ_UNIT_SIZE, ArtefactKind.BATCH_QUEUE: BATCH_CQ_UNIT_SIZE}
+
+MAPPED = {
+    ArtefactKind.COMMITLOG,
+    ArtefactKind.DLEDGER,
+    ArtefactKind.DLEDGER_INDEX,
+    ArtefactKind.TIMER_LOG,
+}
+PLAIN = {ArtefactKind.CONFIG, ArtefactKind.TIERED_INDEX}
 
 
 @dataclass(frozen=True)
@@ -357,11 +365,26 @@ class Store:
         Raises:
             UnreadablePath: a directory may not be listed.
         """
-        return artefacts(self)
+        for branch in self.branches:
+            if branch.level is FamilyDepth.FILE or not _is_directory(branch):
+                kind = _kind(branch, branch.place.name)
+                yield Artefact(
+                    kind, branch.place, branch.path, FamilyDepth.FILE, branch.why, branch.queue
+                )
+            elif branch.kind in MAPPED:
+                yield from _mapped(branch, self.mapped(branch))
+            elif branch.kind is ArtefactKind.INDEX:
+                for file in self.index_files():
+                    yield Artefact(branch.kind, file.place, file.path, FamilyDepth.FILE, branch.why)
+            elif branch.kind in PLAIN:
+                yield from _plain_files(branch)
+            elif (family := self.family(branch.kind)) is not None:
+                for queue in family.queues():
+                    yield from _queue_files(branch, queue)
 
     def _files(self, kind: ArtefactKind) -> Iterator[Artefact]:
         for branch in self.branches_of(kind):
-            yield from artefacts(replace(self, branches=(branch,)))
+            yield from replace(self, branches=(branch,)).artefacts()
 
     def _mapped(self, kind: ArtefactKind, file_length: int | None) -> MappedFiles:
         branches = self.branches_of(kind)
@@ -490,3 +513,36 @@ def lock_state(place: Place) -> LockState:
             return lock_of(file.fileno())
     except (UnreadablePath, OSError):
         return LockState(None)
+
+
+def _is_directory(branch: Artefact) -> bool:
+    entry = branch.place.stat()
+    return entry is not None and entry.kind is EntryKind.DIRECTORY
+
+
+def _mapped(branch: Artefact, files: MappedFiles) -> Iterator[Artefact]:
+    for segment in files:
+        yield Artefact(branch.kind, segment.place, segment.path, FamilyDepth.FILE, branch.why)
+
+
+def _queue_files(branch: Artefact, queue: QueueFiles) -> Iterator[Artefact]:
+    number = (queue.topic, queue.queue_id)
+    for segment in queue.files:
+        yield Artefact(
+            branch.kind, segment.place, segment.path, FamilyDepth.FILE, branch.why, number
+        )
+
+
+def _plain_files(branch: Artefact) -> Iterator[Artefact]:
+    """Give the files of a flat directory: `config`, tiered index files."""
+    for name, kind in branch.place.names():
+        if kind is EntryKind.FILE:
+            path = f"{branch.path}/{printable(name)}"
+            child = branch.place.child(name)
+            yield Artefact(_kind(branch, name), child, path, FamilyDepth.FILE, branch.why)
+
+
+def _kind(branch: Artefact, name: str) -> ArtefactKind:
+    """Say what a file is: `config` holds one that is no JSON."""
+    is_timer_check = branch.kind is ArtefactKind.CONFIG and name == TIMER_CHECK
+    return ArtefactKind.TIMER_CHECK if is_timer_check else branch.kind
