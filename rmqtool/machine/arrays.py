@@ -55,3 +55,21 @@ def is_in(wanted: Int64s, there: Int64s) -> npt.NDArray[np.bool_]:
     places = np.minimum(np.searchsorted(there, wanted), there.size - 1)
     is_member: npt.NDArray[np.bool_] = there[places] == wanted
     return is_member
+
+
+def are_within(offsets: Int64s, starts: Int64s, ends: Int64s) -> npt.NDArray[np.bool_]:
+    """Tell which offsets lie in stretches that do not overlap.
+
+    Args:
+        offsets: int64, shape (n,).
+        starts: int64, shape (m,), sorted.
+        ends: int64, shape (m,), after the last byte of each.
+
+    Returns:
+        bool, shape (n,).
+    """
+    if not starts.size:
+        return np.zeros(offsets.shape, np.bool_)
+    places = np.searchsorted(starts, offsets, side="right") - 1
+    within: npt.NDArray[np.bool_] = (places >= 0) & (offsets < ends[np.maximum(places, 0)])
+    return within

@@ -26,6 +26,7 @@ from rmqtool.findings.registry_commitlog import CL_TAIL
 from rmqtool.formats import java
 from rmqtool.formats.batch_queue import BATCH_CQ_UNIT
 from rmqtool.ledger.numbers import LostNumbers
+from rmqtool.machine.arrays import are_within
 from rmqtool.query.log import LogRecord
 from rmqtool.query.lookup import Lookup
 from rmqtool.query.rows import message_row
@@ -94,9 +95,7 @@ class DoubtfulPlaces:
     def holds(self, offsets: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:
         """Tell which physical offsets lie in one of them."""
         begins, ends, _ = self._merged
-        before = np.searchsorted(begins, offsets, side="right") - 1
-        is_held: npt.NDArray[np.bool_] = (before >= 0) & (offsets < ends[before])
-        return is_held
+        return are_within(offsets, begins, ends)
 
     def code(self, offset: int) -> str | None:
         """Give the code of the damage at an offset; None where no file holds it."""

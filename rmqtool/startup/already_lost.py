@@ -20,7 +20,7 @@ from rmqtool.ledger.numbers import (
     UnitNumbers,
     lost_numbers,
 )
-from rmqtool.machine.arrays import is_in
+from rmqtool.machine.arrays import are_within, is_in
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -274,9 +274,7 @@ def _are_within(offsets: Int64s, files: list[ModelFile]) -> NDArray[np.bool_]:
         return np.zeros(len(offsets), np.bool_)
     held = sorted((file.start, file.start + file.length) for file in files)
     starts, ends = np.array(held, np.int64).T
-    places = np.searchsorted(starts, offsets, side="right") - 1
-    inside: NDArray[np.bool_] = (places >= 0) & (offsets < ends[np.maximum(places, 0)])
-    return inside
+    return are_within(offsets, starts, ends)
 
 
 def _rows(key: QueueKey, stretches: NumberStretches) -> Iterator[LostNumbers]:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 
-from rmqtool.machine.arrays import distinct, is_in
+from rmqtool.machine.arrays import are_within, distinct, is_in
 from rmqtool.queues.kinds import are_real
 from rmqtool.store.segment import LARGEST_LONG
 
@@ -116,11 +116,7 @@ class Places:
         for number, parts in self.files.items():
             for units in parts:
                 offsets = units.positions.astype(np.int64) + number * self.file_length
-                places = np.searchsorted(starts, offsets, side="right") - 1
-                is_held = np.zeros(offsets.shape, np.bool_)
-                if held:
-                    is_held = (places >= 0) & (offsets < ends[places])
-                outside.append(offsets[~is_held])
+                outside.append(offsets[~are_within(offsets, starts, ends)])
         return distinct(np.concatenate(outside))
 
     def tile(self, start: int) -> int | None:

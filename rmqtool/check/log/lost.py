@@ -16,6 +16,7 @@ from rmqtool.findings.catalogue import Severity
 from rmqtool.findings.finding import At, finding
 from rmqtool.findings.registry_consume_queue import CQ_NOREC
 from rmqtool.findings.registry_index import IX_KEY
+from rmqtool.machine.arrays import are_within
 from rmqtool.plural import counted
 
 if TYPE_CHECKING:
@@ -91,12 +92,7 @@ class StretchSet(Generic[AnyStretch]):
         if self._arrays is None:
             ends = np.array([stretch.end for stretch in self._stretches], np.int64)
             self._arrays = np.array(self._starts, np.int64), ends
-        starts, ends = self._arrays
-        numbers = np.searchsorted(starts, physical_offsets, side="right") - 1
-        inside: npt.NDArray[np.bool_] = (numbers >= 0) & (
-            physical_offsets < ends[np.maximum(numbers, 0)]
-        )
-        return inside
+        return are_within(physical_offsets, *self._arrays)
 
     def insert(self, start: int, stretch: AnyStretch) -> None:
         """Add a stretch that overlaps no other."""
