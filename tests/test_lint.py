@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from rmqtool.formats import config_names
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
@@ -47,3 +49,17 @@ def _names_in(path: Path) -> Iterator[str]:
         for field in ("id", "arg", "attr", "name", "asname"):
             if isinstance(name := getattr(node, field, None), str):
                 yield name
+
+
+def test_config_names() -> None:
+    """Each file of a broker's configuration, and its table, is named in one module."""
+    named = {text for text in vars(config_names).values() if isinstance(text, str)}
+    named = {text for text in named if text.endswith((".json", "Table"))}
+    again = {
+        f"{path.relative_to(ROOT)}:{node.lineno}: {node.value}"
+        for path in sorted((ROOT / "rmqtool").rglob("*.py"))
+        if path != Path(config_names.__file__)
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.Constant) and node.value in named
+    }
+    assert set() == again

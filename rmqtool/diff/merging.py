@@ -14,7 +14,7 @@ from contextlib import ExitStack
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from rmqtool.errors import UnreadablePath
-from rmqtool.formats.config_names import OFFSETS_JSON
+from rmqtool.formats.config_names import OFFSET_TABLE, OFFSETS_JSON
 from rmqtool.formats.config_shapes import consumer_offsets
 from rmqtool.queues.discovery import Queues
 from rmqtool.table import Column, Table, Type
@@ -91,7 +91,7 @@ def document(merged: list[MergedOffset]) -> bytes:
         if offset.merged is not None:
             pair = f"{offset.name.topic}@{offset.name.group}"
             table.setdefault(pair, {})[str(offset.name.queue_id)] = offset.merged
-    text = json.dumps({"offsetTable": table}, indent=1, ensure_ascii=False)
+    text = json.dumps({OFFSET_TABLE: table}, indent=1, ensure_ascii=False)
     return text.encode("utf-8", "backslashreplace")
 
 

@@ -1,4 +1,4 @@
-"""Names of the files in which a broker keeps its configuration and its consumers' progress.
+"""Names of the files with a broker's configuration and progress, and of the tables in them.
 
 Source: BrokerPathConfigHelper, 4.9.3 to 5.5.0.
 """
@@ -16,3 +16,9 @@ FILTERS_JSON: Final = "consumerFilter.json"
 ORDERS_JSON: Final = "consumerOrderInfo.json"
 MAPPINGS_JSON: Final = "topicQueueMapping.json"
 MODES_JSON: Final = "messageRequestMode.json"
+
+# In each of these files the object that has an entry for each topic, group or the like.
+TOPIC_TABLE: Final = "topicConfigTable"
+GROUP_TABLE: Final = "subscriptionGroupTable"
+OFFSET_TABLE: Final = "offsetTable"
+FILTER_TABLE: Final = "filterDataByTopic"

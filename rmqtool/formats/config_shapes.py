@@ -14,13 +14,17 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from rmqtool.formats.config_names import (
     DELAYS_JSON,
+    FILTER_TABLE,
     FILTERS_JSON,
+    GROUP_TABLE,
     GROUPS_JSON,
     LIGHT_OFFSETS_JSON,
     MAPPINGS_JSON,
     MODES_JSON,
+    OFFSET_TABLE,
     OFFSETS_JSON,
     ORDERS_JSON,
+    TOPIC_TABLE,
     TOPICS_JSON,
 )
 from rmqtool.formats.java import parse_long
@@ -34,12 +38,12 @@ if TYPE_CHECKING:
 
 # Of each JSON file the object that has an entry for each topic, group or the like.
 TABLES: Final = {
-    TOPICS_JSON: "topicConfigTable",
-    GROUPS_JSON: "subscriptionGroupTable",
-    OFFSETS_JSON: "offsetTable",
-    LIGHT_OFFSETS_JSON: "offsetTable",
-    DELAYS_JSON: "offsetTable",
-    FILTERS_JSON: "filterDataByTopic",
+    TOPICS_JSON: TOPIC_TABLE,
+    GROUPS_JSON: GROUP_TABLE,
+    OFFSETS_JSON: OFFSET_TABLE,
+    LIGHT_OFFSETS_JSON: OFFSET_TABLE,
+    DELAYS_JSON: OFFSET_TABLE,
+    FILTERS_JSON: FILTER_TABLE,
     ORDERS_JSON: "table",
     MAPPINGS_JSON: "topicQueueMappingInfoMap",
     MODES_JSON: "messageRequestModeMap",
@@ -134,7 +138,7 @@ def data_version(document: Document) -> DataVersion:
 
 def topics(document: Document) -> Iterator[TopicConfig]:
     """Read `topics.json`."""
-    for topic, entry in _objects(document.get("topicConfigTable")):
+    for topic, entry in _objects(document.get(TOPIC_TABLE)):
         yield topic_config(topic, entry)
 
 
@@ -158,7 +162,7 @@ def topic_config(topic: str, entry: Document) -> TopicConfig:
 
 def consumer_offsets(document: Document) -> Iterator[ConsumerOffset]:
     """Read `consumerOffset.json`; keys that are not topic, `@`, group are left out."""
-    for name, queues in _objects(document.get("offsetTable")):
+    for name, queues in _objects(document.get(OFFSET_TABLE)):
         parts = name.split(TOPIC_GROUP_SEPARATOR)
         if len(parts) == 2:  # noqa: PLR2004 - topic and group
             for number, offset in queues.items():
@@ -179,7 +183,7 @@ def client_offsets(document: Document) -> Iterator[ClientOffset]:
 
     Source: LocalFileOffsetStore, OffsetSerializeWrapper, 4.9.3 to 5.5.0.
     """
-    for key, offset in _object(document.get("offsetTable")).items():
+    for key, offset in _object(document.get(OFFSET_TABLE)).items():
         try:
             queue = _object(json.loads(key))
         except ValueError:
@@ -192,7 +196,7 @@ def client_offsets(document: Document) -> Iterator[ClientOffset]:
 
 def delay_offsets(document: Document) -> dict[int, int | None]:
     """Read `delayOffset.json`: delay level to the next unit of its queue (level - 1)."""
-    table = _object(document.get("offsetTable"))
+    table = _object(document.get(OFFSET_TABLE))
     return {
         level: _int(offset)
         for name, offset in table.items()
@@ -202,7 +206,7 @@ def delay_offsets(document: Document) -> dict[int, int | None]:
 
 def subscription_groups(document: Document) -> Iterator[SubscriptionGroup]:
     """Read `subscriptionGroup.json`."""
-    for group, entry in _objects(document.get("subscriptionGroupTable")):
+    for group, entry in _objects(document.get(GROUP_TABLE)):
         yield SubscriptionGroup(
             group,
             _bool(entry.get("consumeEnable")),
@@ -214,7 +218,7 @@ def subscription_groups(document: Document) -> Iterator[SubscriptionGroup]:
 
 def consumer_filters(document: Document) -> Iterator[ConsumerFilter]:
     """Read `consumerFilter.json`."""
-    for topic, by_group in _objects(document.get("filterDataByTopic")):
+    for topic, by_group in _objects(document.get(FILTER_TABLE)):
         for group, entry in _objects(by_group.get("groupFilterData")):
             bloom = _object(entry.get("bloomFilterData"))
             positions = bloom.get("bitPos")

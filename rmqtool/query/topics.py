@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 from rmqtool.broker import names
 from rmqtool.errors import RmqtoolError, UnreadablePath
-from rmqtool.formats.config_names import GROUPS_JSON, TOPICS_JSON
+from rmqtool.formats.config_names import GROUP_TABLE, GROUPS_JSON, TOPIC_TABLE, TOPICS_JSON
 from rmqtool.queues.discovery import Queues
 from rmqtool.store.tree import open_store
 
@@ -31,8 +31,8 @@ MOST_LISTED: Final = 5
 def known_topics(store: Store) -> list[str]:
     """Give every topic that a record of this store is likely to have, without duplicates."""
     by_name = dict.fromkeys(_listed(store))
-    by_name |= dict.fromkeys(_named(store.config(TOPICS_JSON).document, "topicConfigTable"))
-    for group in _named(store.config(GROUPS_JSON).document, "subscriptionGroupTable"):
+    by_name |= dict.fromkeys(_named(store.config(TOPICS_JSON).document, TOPIC_TABLE))
+    for group in _named(store.config(GROUPS_JSON).document, GROUP_TABLE):
         by_name |= {names.RETRY_PREFIX + group: None, names.DLQ_PREFIX + group: None}
     by_name |= dict.fromkeys(SYSTEM_TOPICS)
     return list(by_name)

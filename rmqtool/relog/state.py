@@ -20,7 +20,9 @@ from rmqtool.formats.config_names import (
     LIGHT_OFFSETS_JSON,
     MAPPINGS_JSON,
     MODES_JSON,
+    OFFSET_TABLE,
     OFFSETS_JSON,
+    TOPIC_TABLE,
     TOPICS_JSON,
 )
 from rmqtool.formats.config_shapes import TABLES, TOPIC_GROUP_SEPARATOR, topics
@@ -46,7 +48,6 @@ if TYPE_CHECKING:
 
 TIMER_FILES: Final = (ArtefactKind.TIMER_WHEEL, ArtefactKind.TIMER_LOG, ArtefactKind.TIMER_CHECK)
 PIECE_BYTES: Final = 1 << 20
-TOPIC_TABLE, OFFSET_TABLE = TABLES[TOPICS_JSON], TABLES[OFFSETS_JSON]
 COPIED: Final = (TOPICS_JSON, GROUPS_JSON, FILTERS_JSON, MAPPINGS_JSON, MODES_JSON)
 
 

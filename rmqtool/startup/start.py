@@ -26,7 +26,7 @@ from rmqtool.check.queues.orphans import have_messages
 from rmqtool.check.state.absent import groups_of
 from rmqtool.derive.settings import has_lmq_queues
 from rmqtool.errors import NotAStore, UnreadablePath, UnsupportedStore
-from rmqtool.formats.config_names import DELAYS_JSON, OFFSETS_JSON, TOPICS_JSON
+from rmqtool.formats.config_names import DELAYS_JSON, OFFSETS_JSON, TOPIC_TABLE, TOPICS_JSON
 from rmqtool.formats.config_shapes import topics
 from rmqtool.plural import counted
 from rmqtool.query.delay_offsets import delay_offsets
@@ -432,7 +432,7 @@ def is_known(configured: dict[str, object], queue_topics: frozenset[str], topic:
 
 
 def _configured(store: Store) -> dict[str, object]:
-    table = store.config(TOPICS_JSON).document.get("topicConfigTable")
+    table = store.config(TOPICS_JSON).document.get(TOPIC_TABLE)
     return table if isinstance(table, dict) else {}
 
 

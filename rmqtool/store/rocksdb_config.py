@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from rmqtool.budget import OverBudget
 from rmqtool.errors import DamagedDatabase, DecodeError, EngineMissing, UnreadablePath
 from rmqtool.formats import config, config_shapes, java
-from rmqtool.formats.config_names import GROUPS_JSON, OFFSETS_JSON, TOPICS_JSON
+from rmqtool.formats.config_names import GROUPS_JSON, OFFSET_TABLE, OFFSETS_JSON, TOPICS_JSON
 from rmqtool.formats.rocksdb_config import json_row, v2_row
 from rmqtool.formats.rocksdb_databases import DEFAULT, FORBIDDEN, MANAGERS, ONE, VERSION_2
 from rmqtool.store.config_files import ConfigDocument, Fault, Problem
@@ -112,7 +112,7 @@ def _version_1(database: Database, name: str, budget: ParseBudget) -> dict[str, 
 def _offsets_of(value: object, name: str) -> object:
     """Give the queues of a consumer offset, which lie a level deeper than in the JSON file."""
     if name == OFFSETS_JSON and isinstance(value, dict):
-        return value.get("offsetTable", {})
+        return value.get(OFFSET_TABLE, {})
     return value
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, Final
 
-from rmqtool.formats.config_names import TOPICS_JSON
+from rmqtool.formats.config_names import TOPIC_TABLE, TOPICS_JSON
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -27,7 +27,7 @@ def topics(line: Line) -> Iterator[Word]:
     for store in _stores(line):
         names = Queues(store).topics()
         if not names:
-            table = store.config(TOPICS_JSON).document.get("topicConfigTable")
+            table = store.config(TOPICS_JSON).document.get(TOPIC_TABLE)
             names = [str(name) for name in table] if isinstance(table, dict) else []
         yield from ((topic, "topic") for topic in names)
 

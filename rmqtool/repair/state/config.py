@@ -23,6 +23,7 @@ from rmqtool.formats.config_names import (
     MAPPINGS_JSON,
     OFFSETS_JSON,
     ORDERS_JSON,
+    TOPIC_TABLE,
     TOPICS_JSON,
 )
 from rmqtool.formats.config_shapes import TABLES
@@ -144,7 +145,7 @@ def has_topics(raw: bytes) -> bool:
 
     Source: DefaultMessageStore#cleanUnusedTopic, 4.9.3 to 5.5.0.
     """
-    return bool(parse_object(raw, path="").get("topicConfigTable"))
+    return bool(parse_object(raw, path="").get(TOPIC_TABLE))
 
 
 def _is_epoch(raw: bytes) -> bool:
@@ -224,7 +225,7 @@ def missing_topics(survey: LogSurvey) -> dict[str, int]:
     document = inspection.document_with_path(TOPICS_JSON)
     if document is None or not document[1].startswith(TOPICS):
         return {}
-    table = document[0].get("topicConfigTable")
+    table = document[0].get(TOPIC_TABLE)
     known = table if isinstance(table, dict) else {}
     return {
         topic: count
@@ -244,7 +245,7 @@ def restore_topics(writer: EditWriter, survey: LogSurvey, wanted: dict[str, int]
     if not wanted or topics_json is None:
         return
     document, path = topics_json
-    table = document.setdefault("topicConfigTable", {})
+    table = document.setdefault(TOPIC_TABLE, {})
     batches, release = batch_topics(survey), survey.inspection.scope.release
     for topic, count in wanted.items():
         entry = topic_entry(release, topic, count, is_batch=topic in batches)

@@ -21,7 +21,7 @@ from rmqtool.broker.rules import Rules
 from rmqtool.check.inspection import UNIT_FAMILIES
 from rmqtool.errors import UnreadablePath, UsageError
 from rmqtool.findings.registry_state import CO_RANGE, DO_RANGE
-from rmqtool.formats.config_names import DELAYS_JSON, OFFSETS_JSON
+from rmqtool.formats.config_names import DELAYS_JSON, OFFSET_TABLE, OFFSETS_JSON, TOPIC_TABLE
 from rmqtool.query.delay_offsets import delay_offsets
 from rmqtool.repair.log.content import Content
 from rmqtool.repair.queues.ends_after import EndsAfter, with_repaired_queues
@@ -133,7 +133,7 @@ class _Offsets:
 
     def delays(self, document: dict[str, Any]) -> list[str]:
         """Clamp the offsets of delay levels; say what was changed."""
-        offsets = document.get("offsetTable")
+        offsets = document.get(OFFSET_TABLE)
         changed: list[str] = []
         if not isinstance(offsets, dict):
             return changed
@@ -172,7 +172,7 @@ class _Offsets:
 
 
 def _tables(document: dict[str, Any]) -> Iterator[tuple[str, Any]]:
-    table = document.get("offsetTable")
+    table = document.get(OFFSET_TABLE)
     yield from table.items() if isinstance(table, dict) else ()
 
 
@@ -223,12 +223,12 @@ def topics_text(survey: LogSurvey) -> str:
         for topic, count in sorted(queue_counts(survey).items())
     }
     if not scope.is_release_known:
-        return text_of({"topicConfigTable": table})
+        return text_of({TOPIC_TABLE: table})
     version: dict[str, Any] = {"counter": 1}
     if release.has_state_version:
         version["stateVersion"] = 0
     version["timestamp"] = survey.facts.newest_time
-    return text_of({"dataVersion": version, "topicConfigTable": table})
+    return text_of({"dataVersion": version, TOPIC_TABLE: table})
 
 
 def topic_entry(release: Rules, topic: str, count: int, *, is_batch: bool) -> dict[str, Any]:

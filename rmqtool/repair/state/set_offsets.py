@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from rmqtool.clock import Clock
 from rmqtool.errors import UsageError
+from rmqtool.formats.config_names import OFFSET_TABLE
 from rmqtool.query.explain import Trail
 from rmqtool.query.sources import Sources
 from rmqtool.query.time import search_queue
@@ -71,7 +72,7 @@ def set_offsets(
     Raises:
         UsageError: a group, topic or queue is not there, or an offset is outside of its queue.
     """
-    table = document.setdefault("offsetTable", {})
+    table = document.setdefault(OFFSET_TABLE, {})
     if not isinstance(table, dict):
         raise UsageError(option=OPTION, reason="offsetTable of consumerOffset.json is not a table")
     notes: list[str] = []
