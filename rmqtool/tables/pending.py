@@ -39,7 +39,7 @@ from rmqtool.formats.rocksdb_families import pop_row
 from rmqtool.formats.rocksdb_store import NUMBER, TIMER_DELIVERED, TIMER_SCANNED, timer_row
 from rmqtool.formats.timer import MAGIC_BITS, MAGIC_DELETE, TIMER_LOG_RECORD
 from rmqtool.queues.discovery import Queues
-from rmqtool.rows import in_chunks
+from rmqtool.rows import gap_row, in_chunks
 from rmqtool.store.record_heads import LogReader
 from rmqtool.store.rocksdb_database import Database
 from rmqtool.store.segment import SegmentPart
@@ -213,7 +213,7 @@ class WaitingMessages:
             values = self._store.timer_check()
         except DecodeError as error:
             reason = f"config/timercheck: {error.reason}"
-            yield {"waits_in": "timer-log", "extent": "gap", "code": FS_READ, "reason": reason}
+            yield gap_row(FS_READ, reason, waits_in="timer-log")
             return
         if values is None:
             return
@@ -309,10 +309,9 @@ class WaitingMessages:
         try:
             message = decode(self._reader.read_at(offset, max(size, 0)))
         except DecodeError as error:
-            return {**row, "extent": "gap", "code": code, "reason": error.reason}
+            return gap_row(code, error.reason, **row)
         if message.physical_offset != offset:
-            reason = "another record is there"
-            return {**row, "extent": "gap", "code": code, "reason": reason}
+            return gap_row(code, "another record is there", **row)
         values = message.properties
         taken_back = values.get(properties.TIMER_DEL_UNIQKEY, "")
         time = values.get(properties.TIMER_OUT_MS, "")
@@ -367,8 +366,7 @@ def pop_in_flight(store: Store) -> Iterator[Row]:
 
 
 def _odd(waits: str | None, error: DecodeError) -> Row:
-    row = {"extent": "gap", "code": str(RD_KEY), "reason": error.reason}
-    return row if waits is None else {"waits_in": waits, **row}
+    return gap_row(str(RD_KEY), error.reason, **({} if waits is None else {"waits_in": waits}))
 
 
 def _database(store: Store, path: str) -> RocksDb | None:
@@ -406,4 +404,4 @@ def pending_chunks(
             yield from in_chunks(read(store))
         except UnreadablePath as error:
             unread.append(error)
-            yield [{"extent": "gap", "code": FS_READ, "reason": str(error)}]
+            yield [gap_row(FS_READ, str(error))]

@@ -11,7 +11,7 @@ from rmqtool.formats import config, java
 from rmqtool.formats.annotate import Span
 from rmqtool.formats.rocksdb_databases import DATABASES
 from rmqtool.formats.rocksdb_families import reader_of
-from rmqtool.rows import in_chunks
+from rmqtool.rows import gap_row, in_chunks
 from rmqtool.store.artefact import ArtefactKind
 from rmqtool.store.record_heads import LogReader
 from rmqtool.store.rocksdb_database import Database
@@ -112,7 +112,7 @@ def _not_flushed(store: Store, queues: RocksQueues) -> Iterator[tuple[int, int]]
 
 
 def _unread_row(path: str, error: UnreadablePath) -> Row:
-    return {"file": path, "extent": "gap", "code": FS_READ, "reason": error.reason}
+    return gap_row(FS_READ, error.reason, file=path)
 
 
 def database_rows(database: RocksDb, selection: Selection, *, is_asked: bool) -> Iterator[Row]:
@@ -152,15 +152,8 @@ def odd_rows(database: RocksDb) -> Iterator[Row]:
 
 
 def _odd_row(path: str, family: str, key: bytes, value: bytes, error: DecodeError) -> Row:
-    return {
-        "file": path,
-        "family": family,
-        "name": java.text(key),
-        "value": value.hex(),
-        "extent": "gap",
-        "code": RD_KEY,
-        "reason": error.reason,
-    }
+    name, content = java.text(key), value.hex()
+    return gap_row(RD_KEY, error.reason, file=path, family=family, name=name, value=content)
 
 
 def database_lines(database: RocksDb, selection: Selection) -> Iterator[Row]:

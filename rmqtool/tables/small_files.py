@@ -18,6 +18,7 @@ from rmqtool.formats.dledger import DLEDGER_BODY_OFFSET, DLEDGER_ENTRY, ENTRY_MA
 from rmqtool.formats.index import INDEX_HEADER
 from rmqtool.formats.tiered_index import TIERED_INDEX_HEADER
 from rmqtool.formats.timer import TIMER_CHECK
+from rmqtool.rows import gap_row
 from rmqtool.store.config_files import LARGEST_CONFIG
 from rmqtool.tables.file_tables import EPOCH, IDENTITY, TIMES, time_name
 from rmqtool.times import iso_time
@@ -37,8 +38,7 @@ _WINDOW: Final = 1 << 16  # longer than any unit of a consume queue extension
 
 def gap(part: FilePart, code: str, position: int = 0, reason: str = "") -> Row:
     """Give the row of something that cannot be read."""
-    where = {"file": part.path, "position": position}
-    return {**where, "extent": "gap", "code": code, "reason": reason or None}
+    return gap_row(code, reason or None, file=part.path, position=position)
 
 
 def checkpoint_rows(part: FilePart) -> Iterator[Row]:
@@ -122,7 +122,7 @@ def rows_of_databases(store: Store) -> Iterator[Row]:
     """Give the same rows of topics, groups and offsets that lie in RocksDB."""
     for document in store.config_in_rocksdb.values():
         for problem in document.problems:
-            yield {"file": problem.path, "extent": "gap", "code": FS_READ, "reason": problem.says}
+            yield gap_row(FS_READ, problem.says, file=problem.path)
         for path, value in _leaves(document.document) if document else ():
             yield {"file": document.path, "path": ".".join(path), "value": value}
     from rmqtool.tables.rocksdb import odd_rows  # small files alone need no such library
