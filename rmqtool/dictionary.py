@@ -63,7 +63,7 @@ def _public_tables() -> Iterator[PublicTable]:
         yield PublicTable(f"dump --as {word}", view.table)
     yield PublicTable("dump --as config --format broker-json", BROKER_JSON)
     yield PublicTable("dump --hex", LINES)
-    yield PublicTable("query", query.FOUND)
+    yield PublicTable("query", query.HITS)
     yield PublicTable("query (many requests)", query.BATCH)
     yield PublicTable("query --time", query.TIMES)
     yield PublicTable("query --group", groups.GROUP_QUEUES)
@@ -112,13 +112,13 @@ def entries(word: str) -> list[DictionaryEntry]:
         word: as in a row, as in Java or as in this manual: `queueOffset`, `queue offset`.
     """
     asked = plain(word)
-    found: dict[Column, list[str]] = {}
+    commands_of: dict[Column, list[str]] = {}
     for command, table in public_tables():
         for column in table.columns:
             if asked in map(plain, (column.name, *column.aliases)):
                 same = column._replace(source=None, is_optional=False, has_few=False)
-                found.setdefault(same, []).append(command)
-    return [DictionaryEntry(column, tuple(commands)) for column, commands in found.items()]
+                commands_of.setdefault(same, []).append(command)
+    return [DictionaryEntry(column, tuple(commands)) for column, commands in commands_of.items()]
 
 
 def names() -> Iterator[str]:

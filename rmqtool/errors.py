@@ -32,7 +32,7 @@ class Trouble(enum.Enum):
     IN_STORE = enum.auto()  # a target that lies in what is read
     NO_EDIT = enum.auto()  # that could be taken back
     STALE_PLAN = enum.auto()
-    TOLD = enum.auto()  # the reason itself says what to try
+    EXPLAINED = enum.auto()  # the reason itself says what to try
     OTHER = enum.auto()
 
     @classmethod
@@ -63,7 +63,7 @@ _TO_READ: Final = {
     Trouble.LINK: "with the path that the link leads to: ls -l shows it",
     Trouble.TOO_LARGE: "without this file: no broker's is so large",
     Trouble.DIRECTORY: "with a file in it",
-    Trouble.TOLD: "",
+    Trouble.EXPLAINED: "",
 }
 _READABLE: Final = "with a path that is there and may be read: ls -l shows it"
 _TO_WRITE: Final = {
@@ -76,7 +76,7 @@ _TO_WRITE: Final = {
     Trouble.MEDIUM: "another disk: this one fails",
     Trouble.NO_EDIT: "ls STORE: each edit in place leaves a directory rmqtool-undo-TIME there",
     Trouble.NAME: "another name",
-    Trouble.TOLD: "",
+    Trouble.EXPLAINED: "",
 }
 _BESIDE: Final = "the log, which is read like any other: rmqtool dump STORE, rmqtool query STORE"
 _NEW_PLAN: Final = "a new plan: rmqtool repair STORE --plan FILE"
@@ -199,7 +199,7 @@ class UnsupportedStore(StoreError):
     @property
     def next_step(self) -> str:
         """What can be read of it."""
-        return "" if self.trouble is Trouble.TOLD else _BESIDE
+        return "" if self.trouble is Trouble.EXPLAINED else _BESIDE
 
 
 class StoreLocked(StoreError):
@@ -275,7 +275,7 @@ class OutputExists(RepairError):
     @property
     def next_step(self) -> str:
         """Another target."""
-        return "" if self.trouble is Trouble.TOLD else "another name"
+        return "" if self.trouble is Trouble.EXPLAINED else "another name"
 
 
 class NotSound(RepairError):
@@ -301,7 +301,7 @@ class PlanMismatch(RepairError):
     @property
     def next_step(self) -> str:
         """Another plan, or a look at the store."""
-        if self.trouble is Trouble.TOLD:
+        if self.trouble is Trouble.EXPLAINED:
             return ""
         return _NEW_PLAN if self.trouble is Trouble.STALE_PLAN else _AFTER_CHANGE
 

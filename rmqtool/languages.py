@@ -93,7 +93,7 @@ class Sentences:
             return f"{text}{_SEMICOLON}{more}" if more else text
         for pattern, wanted in self._patterns:
             if match := pattern.fullmatch(text):
-                return _filled(wanted, [self.of(one) for one in match.groups()])
+                return _filled(wanted, [self.of(text) for text in match.groups()])
         return None
 
     def _parts(self, text: str) -> str | None:
@@ -119,12 +119,12 @@ def _rows(name: str, language: Language) -> Iterator[list[str]]:
 def _pattern(text: str) -> re.Pattern[str]:
     """Give what matches an English sentence; its `{}` are groups, numbers before a plural."""
     first, *parts = text.split("{}")
-    found = re.escape(first)
+    expression = re.escape(first)
     for part in parts:
         is_count = re.match(r" [a-z ]*\w+\(s\)", part)
-        found += _COUNT if is_count else _VALUE
-        found += re.escape(part).replace(re.escape(_PLURAL), "s?")
-    return re.compile(found)
+        expression += _COUNT if is_count else _VALUE
+        expression += re.escape(part).replace(re.escape(_PLURAL), "s?")
+    return re.compile(expression)
 
 
 def _filled(wanted: str, values: list[str]) -> str:

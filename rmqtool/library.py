@@ -93,8 +93,8 @@ class OpenStore:
         wanted = DumpOptions((self.path,), kind, self.broker_conf, selection or Selection(), shown)
         yield from batches(self.store, wanted)
         view = views_of(self.store, kind)[0]
-        found = defects(Asked(self.path, self.broker_conf, view.word, wanted.selection))
-        yield from [last] if (last := defect_batch(found, view.table)).num_rows else []
+        findings = defects(Asked(self.path, self.broker_conf, view.word, wanted.selection))
+        yield from [last] if (last := defect_batch(findings, view.table)).num_rows else []
 
     def findings(self, level: str = "full") -> Iterator[Finding]:
         """Give what `rmqtool validate` finds, while it is found.
@@ -156,7 +156,7 @@ class OpenStore:
         schema = table.arrow if first is None else first.schema
         rest = () if first is None else chain([first], batches)
         wanted = pa.schema([schema.field(name) for name in names])
-        return pa.RecordBatchReader.from_batches(wanted, (one.select(names) for one in rest))
+        return pa.RecordBatchReader.from_batches(wanted, (batch.select(names) for batch in rest))
 
     def _of_log(
         self, names: tuple[str, ...], selection: Selection | None, body: str
@@ -195,11 +195,11 @@ class OpenStore:
                         yield decode(file.read_at(row["position"], row["size"]))
 
 
-def _batches_of(table: Table, found: Iterable[Finding]) -> Iterator[pa.RecordBatch]:
+def _batches_of(table: Table, findings: Iterable[Finding]) -> Iterator[pa.RecordBatch]:
     """Give findings as Arrow batches."""
     import pyarrow as pa
 
-    rows = iter(found)
+    rows = iter(findings)
     while some := [row.row() for row in islice(rows, ROWS_A_CHUNK)]:
         yield pa.RecordBatch.from_pylist(some, table.arrow)
 

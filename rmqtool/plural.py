@@ -10,9 +10,9 @@ if TYPE_CHECKING:
 NEAREST: Final = 3
 
 
-def counted(count: int, one: str, several: str = "") -> str:
+def counted(count: int, singular: str, several: str = "") -> str:
     """Give a number of things: `1 row`, `2 rows`, `2,000 entries`."""
-    return f"{count:,} {one if count == 1 else several or one + 's'}"
+    return f"{count:,} {singular if count == 1 else several or singular + 's'}"
 
 
 def nearest(word: str, known: Iterable[str]) -> list[str]:

@@ -90,6 +90,11 @@ def damaged_in(chunk: Chunk) -> int:
     return sum(1 for row in rows_of(chunk) if row.get("code"))
 
 
+def gap_row(code: object, reason: str | None, **where: object) -> dict[str, object]:
+    """Give the row of what cannot be read: where it is, what is wrong with it, and why."""
+    return {**where, "extent": "gap", "code": code, "reason": reason}
+
+
 def in_chunks(rows: Iterable[Row]) -> Iterator[Chunk]:
     """Give rows in chunks, fewer in one where texts are long."""
     chunk: list[Row] = []

@@ -236,12 +236,12 @@ def _column(name: str, hint: Any) -> Column:  # noqa: ANN401 - whatever an annot
 
 def _type(kind: Any) -> Type:  # noqa: ANN401 - whatever an annotation is
     if get_origin(kind) in {Union, UnionType}:
-        (kind,) = (one for one in get_args(kind) if one is not NoneType)
-    found = next((own for base, own in _PYTHON_TYPES.items() if issubclass(kind, base)), None)
-    if found is None:
+        (kind,) = (part for part in get_args(kind) if part is not NoneType)
+    own_type = next((own for base, own in _PYTHON_TYPES.items() if issubclass(kind, base)), None)
+    if own_type is None:
         message = f"no column holds {kind}"
         raise TypeError(message)
-    return found
+    return own_type
 
 
 _PYTHON_TYPES: Final = {

@@ -66,8 +66,10 @@ def test_next_step(raised: list[tuple[str, str, str, Trouble]]) -> None:
     for place, kind, reason, trouble in raised:
         error = OF_PATHS[kind](path="a/path", reason=reason, trouble=trouble)
         assert "a/path" in str(error), place
-        is_told = trouble is Trouble.TOLD  # the reason says it, in words that may be put together
-        is_enough = is_told or "--" in reason or "choose" in reason
+        is_given = (
+            trouble is Trouble.EXPLAINED
+        )  # the reason says it, in words that may be put together
+        is_enough = is_given or "--" in reason or "choose" in reason
         assert (error.next_step == "") == is_enough, place
         assert error.next_step == "" or error.next_step not in reason, place
 

@@ -97,8 +97,10 @@ def sentences_of_source() -> Iterator[tuple[str, str]]:
             if isinstance(node, ast.ClassDef) and is_command(node)
         ]
         for line, text in found:
-            is_said = len(WORD.findall(text)) >= LEAST_WORDS or (" " in text and HARD.search(text))
-            if is_said and not CODE.search(text):
+            is_reported = len(WORD.findall(text)) >= LEAST_WORDS or (
+                " " in text and HARD.search(text)
+            )
+            if is_reported and not CODE.search(text):
                 yield f"{name}:{line}", text
     for path in sorted((PACKAGE / "cli" / "manual" / "texts").glob("*.txt")):
         for part in path.read_text(encoding="utf-8").split("\n\n"):

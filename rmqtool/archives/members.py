@@ -44,7 +44,7 @@ class Members:
         except OverBudget as error:
             reason = f"{error}: unpack it if you trust it"
             raise UnreadablePath(
-                path=self.archive.location, reason=reason, trouble=Trouble.TOLD
+                path=self.archive.location, reason=reason, trouble=Trouble.EXPLAINED
             ) from error
 
     def add(self, name: str, member: Member) -> None:
@@ -105,9 +105,9 @@ class Members:
 
     def _directory(self, path: str) -> dict[str, Member] | None:
         """Give a directory, made where the archive only implies it; None below a file."""
-        found = self.archive.directories.get(path)
-        if found is not None:
-            return found
+        members = self.archive.directories.get(path)
+        if members is not None:
+            return members
         above, _, last = path.rpartition("/")
         parent = self._directory(above)
         if parent is None or last in parent:
@@ -132,5 +132,5 @@ class Members:
             raise UnreadablePath(
                 path=self.archive.location,
                 reason=f"more than {MOST_MEMBERS:,} members: unpack it if you trust it",
-                trouble=Trouble.TOLD,
+                trouble=Trouble.EXPLAINED,
             )

@@ -93,26 +93,26 @@ class OpenArchives:
             unpacked = OpenFile(source.place, copy.handle, copy.size)
             if container_of(unpacked.read_at(0, BLOCK)) not in {TAR, None}:
                 reason = "unpacks to an archive again, which is not opened: unpack it first"
-                raise UnreadablePath(path=path, reason=reason, trouble=Trouble.TOLD)
+                raise UnreadablePath(path=path, reason=reason, trouble=Trouble.EXPLAINED)
             read_tar(unpacked, members)
         elif container is TAR or is_header(head) or not head.strip(b"\0"):
             read_tar(source, members)
         else:
-            names = ", ".join(one.name for one in CONTAINERS)
+            names = ", ".join(container.name for container in CONTAINERS)
             reason = f"none of {names}: it is cut at its beginning, or damaged"
-            raise UnreadablePath(path=path, reason=reason, trouble=Trouble.TOLD)
+            raise UnreadablePath(path=path, reason=reason, trouble=Trouble.EXPLAINED)
 
     def _unzip(
         self, path: str, source: OpenFile, members: Members, advance: Callable[[int], None]
     ) -> None:
         from rmqtool.archives.zipped import Zip
 
-        found = Zip(source, members)
-        if not found.unpacked_bytes:
-            found.read(None, advance)
+        unzipped = Zip(source, members)
+        if not unzipped.unpacked_bytes:
+            unzipped.read(None, advance)
             return
         copy = self._copy(source)
-        found.read(copy, advance)
+        unzipped.read(copy, advance)
         self._say(path, copy)
 
     def _copy(self, source: OpenFile) -> TemporaryCopy:
@@ -189,15 +189,15 @@ STREAMS: Final[dict[Container, Callable[[OpenFile], Any]]] = {GZIP: _gunzip, ZST
 
 def _inner(path: str, archive: Archive) -> Iterator[str]:
     """Say that archives in an archive are not opened: each level may hold a thousand others."""
-    found = [
+    stores = [
         f"{above}/{name}" if above else name
         for above, members in archive.directories.items()
         for name, member in members.items()
         if member.kind is EntryKind.FILE and name.endswith(ENDINGS)
     ]
-    if found:
-        more = f" (and {len(found) - 1:,} more)" if len(found) > 1 else ""
-        first = f"{printable(path)}{SEPARATOR}{printable(found[0])}{more}"
+    if stores:
+        more = f" (and {len(stores) - 1:,} more)" if len(stores) > 1 else ""
+        first = f"{printable(path)}{SEPARATOR}{printable(stores[0])}{more}"
         yield f"{first}: an archive in an archive is not opened: unpack it first"
 
 

@@ -182,7 +182,7 @@ class _HeaderReader:
 
     def _pax(self, raw: bytes, extension: PaxValues | None = None) -> PaxValues:
         """Take records apart; of those that are not used nothing is kept."""
-        found = extension or PaxValues()
+        pax_values = extension or PaxValues()
         position = 0
         while position < len(raw) and raw[position]:
             space = raw.find(b" ", position, position + LONGEST_NUMBER)
@@ -194,12 +194,12 @@ class _HeaderReader:
             if equals > 0:
                 key = raw[space + 1 : equals]
                 if key in USED_KEYS:
-                    found.values[key] = raw[equals + 1 : end - 1]
+                    pax_values.values[key] = raw[equals + 1 : end - 1]
                 elif key in {OFFSET_KEY, LENGTH_KEY}:
                     self._spend(PIECE_STEPS)
-                    found.pieces.append(_decimal(raw[equals + 1 : end - 1]))
+                    pax_values.pieces.append(_decimal(raw[equals + 1 : end - 1]))
             position = end
-        return found
+        return pax_values
 
     def _header(self, raw: bytes, data: int, extension: PaxValues) -> TarHeader:
         values = self._global | extension.values

@@ -120,7 +120,7 @@ class Zip:
         except DamagedZip as error:
             reason = f"its directory, which is its end, cannot be read: {error}"
             raise UnreadablePath(
-                path=members.archive.location, reason=reason, trouble=Trouble.TOLD
+                path=members.archive.location, reason=reason, trouble=Trouble.EXPLAINED
             ) from error
         self.unpacked_bytes = sum(entry.size for entry in self._entries if entry.is_packed)
 
@@ -167,7 +167,7 @@ class Zip:
         """Give where the data of each entry begins; no two entries share a byte."""
         placed: dict[int, int] = {}
         end = 0
-        for entry in sorted(self._entries, key=lambda one: one.header):
+        for entry in sorted(self._entries, key=lambda entry: entry.header):
             raw = self._source.read_at(entry.header, LOCAL.size)
             if entry.header < end or len(raw) < LOCAL.size:
                 continue
@@ -274,10 +274,10 @@ def _directory(source: OpenFile) -> tuple[int, int, int]:
     locator = source.read_at(end - LOCATOR_64.size, LOCATOR_64.size) if end > END_64.size else b""
     if locator.startswith(b"PK\6\7"):
         end = LOCATOR_64.unpack(locator)[2]
-        found = source.read_at(end, END_64.size)
-        if len(found) < END_64.size or not found.startswith(b"PK\6\6"):
+        end_64 = source.read_at(end, END_64.size)
+        if len(end_64) < END_64.size or not end_64.startswith(b"PK\6\6"):
             _refuse("its end is not where it says")
-        *_, count, size, position = END_64.unpack(found)
+        *_, count, size, position = END_64.unpack(end_64)
     if size > DIRECTORY_BYTES:
         _refuse(f"it has {size:,} bytes; at most {DIRECTORY_BYTES:,} are read")
     if position + size > end or count * ENTRY.size > size:

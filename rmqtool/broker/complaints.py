@@ -62,7 +62,7 @@ def _unknown(name: str, version: Version) -> tuple[str, bool]:
     from difflib import get_close_matches  # seldom needed, and slow to load
 
     names = [row.name for row in known_keys().values() if row.is_known_to(version)]
-    meant = [one for one in names if one.casefold() == name.casefold()]
+    meant = [known for known in names if known.casefold() == name.casefold()]
     meant = meant or get_close_matches(name, names, 1, MEANT)
     if meant:
         return f"brokers ignore it: the key is {meant[0]}", False

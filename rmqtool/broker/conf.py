@@ -87,8 +87,8 @@ class Key(NamedTuple, Generic[T]):
 
     def of(self, conf: BrokerConf | None, version: Version | None = None) -> T:
         """Give what counts: what is given, else the default."""
-        found = self.given(conf, version)
-        return self.default if found is None else found
+        value = self.given(conf, version)
+        return self.default if value is None else value
 
 
 def parse_integer(text: str) -> int | None:
@@ -108,7 +108,9 @@ def _precision(text: str) -> int | None:
     number = parse_integer(text)
     if number is None:
         return None
-    return max((one for one in PRECISIONS_MS if one <= number), default=PRECISIONS_MS[0])
+    return max(
+        (precision for precision in PRECISIONS_MS if precision <= number), default=PRECISIONS_MS[0]
+    )
 
 
 def parse_boolean(text: str) -> bool:
@@ -207,7 +209,7 @@ DOUBLE_WRITE: Final = _flag("rocksdbCQDoubleWriteEnable")
 LOADED: Final = _word("combineCQLoadingCQTypes", "default;defaultRocksDB")
 OFFSETS_BY: Final = _kind("combineAssignOffsetCQType")
 READ_FROM: Final = _kind("combineCQPreferCQType")
-FURTHER_FILES: Final = _number("combineCQMaxExtraSearchCommitLogFiles", 3)
+MORE_FILES: Final = _number("combineCQMaxExtraSearchCommitLogFiles", 3)
 SEPARATE_DATABASE: Final = _flag("useSeparateStorePathForRocksdbCQ")
 INDEX_IN_ROCKSDB: Final = _flag("indexRocksDBEnable")
 TIMER_IN_ROCKSDB: Final = _flag("timerRocksDBEnable")
@@ -237,7 +239,7 @@ LENGTHS: Final = frozenset(
         *(INDEX_SLOTS, INDEX_ENTRIES, COMPACTION_LOG_LENGTH, COMPACTION_QUEUE_LENGTH),
     }
 )
-KEYS: Final = {one.name: one for one in tuple(globals().values()) if isinstance(one, Key)}
+KEYS: Final = {key.name: key for key in tuple(globals().values()) if isinstance(key, Key)}
 
 
 def parse_properties(raw: bytes) -> dict[str, str]:

@@ -163,9 +163,11 @@ class DispatchRules(NamedTuple):
         return None if self.batch_topics is None else topic in self.batch_topics
 
     def _goes_to_batch_queue(self, record: Record) -> bool:
-        found = self.has_batch_queue(record.topic)
+        has_queue = self.has_batch_queue(record.topic)
         is_inner = bool(record.sys_flag & SysFlag.INNER_BATCH_FLAG)
-        return is_inner and _has_batch_numbers(record.properties) if found is None else found
+        return (
+            is_inner and _has_batch_numbers(record.properties) if has_queue is None else has_queue
+        )
 
     def _light_places(self, record: Record) -> Iterator[QueuePlace]:
         if not self.multi_dispatches(record.topic):
@@ -178,7 +180,7 @@ class DispatchRules(NamedTuple):
             if number is None:
                 reason = f"no queue offset: {text!r}"
                 raise DispatchThrows(reason)
-            queue_id = names.further_queue_id(topic, record.queue_id, has_lmq=self.lmq)
+            queue_id = names.light_queue_id(topic, record.queue_id, has_lmq=self.lmq)
             yield QueuePlace(topic, queue_id, number)
 
 

@@ -109,7 +109,7 @@ def is_made_by_brokers(topic: str) -> bool:
     return topic in _OWN_TOPICS or topic.startswith(_OWN_PREFIXES)
 
 
-def further_queue_id(topic: str, queue_id: int, *, has_lmq: bool) -> int:
+def light_queue_id(topic: str, queue_id: int, *, has_lmq: bool) -> int:
     """Give the number of a further queue that a record goes to, which its own queue has otherwise.
 
     Source: ConsumeQueue#multiDispatchLmqQueue, 4.9.3 to 5.5.0.
@@ -145,9 +145,9 @@ def is_deleted_when_idle(light_queue: str, configuration: Document | None) -> bo
         return False
     from rmqtool.formats.config_shapes import topics
 
-    found = [topic for topic in topics(configuration or {}) if topic.topic == parent]
-    if not found:
+    configured = [topic for topic in topics(configuration or {}) if topic.topic == parent]
+    if not configured:
         return True
-    expiration = found[0].attributes.get(_LITE_EXPIRATION, "")
+    expiration = configured[0].attributes.get(_LITE_EXPIRATION, "")
     is_positive = expiration.isdecimal() and any(digit != "0" for digit in expiration)
-    return is_positive and found[0].is_lite
+    return is_positive and configured[0].is_lite

@@ -36,7 +36,7 @@ class Version(NamedTuple):
     @property
     def rules_of(self) -> Version:
         """The release whose rules count: itself, or the newest known one before it."""
-        return self if self in RELEASES else max(one for one in RELEASES if one <= self)
+        return self if self in RELEASES else max(release for release in RELEASES if release <= self)
 
     @property
     def doubt(self) -> str:
@@ -82,8 +82,8 @@ class Version(NamedTuple):
 
 # Each line is spoken for by one release: the one that tests compare with real brokers, if any.
 LINES: Final = {
-    one.line: one
-    for one in (
+    version.line: version
+    for version in (
         Version(4, 9, 3),
         Version(5, 0, 0),
         Version(5, 1, 4),
@@ -139,10 +139,10 @@ class WrittenBy(NamedTuple):
 
         The commonest release if nothing excludes newer ones; else that of the newest line.
         """
-        spoken = [one for one in LINES.values() if self._allows(one)]
+        spoken = [release for release in LINES.values() if self._allows(release)]
         if self.below is None and COMMONEST in spoken:
             return COMMONEST
-        others = (one for one in RELEASES if self._allows(one))
+        others = (release for release in RELEASES if self._allows(release))
         return max(spoken or others, default=COMMONEST)
 
     @property
@@ -151,7 +151,7 @@ class WrittenBy(NamedTuple):
 
         Otherwise the rules of one release are assumed: files of 4.9 and 5.x differ in much.
         """
-        return len({one.major for one in RELEASES if self._allows(one)}) == 1
+        return len({release.major for release in RELEASES if self._allows(release)}) == 1
 
     def _allows(self, version: Version) -> bool:
         if self.at_least and version < self.at_least:

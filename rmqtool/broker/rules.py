@@ -103,11 +103,11 @@ class Rule(Generic[T]):
     def of(self, version: Version) -> T:
         """Give what holds for a release."""
         if version not in self._known:
-            found = self.oldest
+            in_force = self.oldest
             for since, value in self.changes:
                 if since <= version:
-                    found = value
-            self._known[version] = found
+                    in_force = value
+            self._known[version] = in_force
         return self._known[version]
 
 
@@ -141,7 +141,7 @@ class Rules:
         "DefaultMessageStore#load",
         "a key index that cannot be loaded stops the broker, after recovery",
     )
-    has_further_configuration = _since(
+    reads_mappings_and_orders = _since(
         "5.0.0",
         "TopicQueueMappingManager, ConsumerOrderInfoManager",
         "topicQueueMapping.json and consumerOrderInfo.json are read",

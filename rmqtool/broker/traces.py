@@ -10,6 +10,13 @@ import re
 from typing import Final
 
 from rmqtool.broker.release import Version
+from rmqtool.formats.config_names import (
+    DELAYS_JSON,
+    GROUPS_JSON,
+    OFFSETS_JSON,
+    ORDERS_JSON,
+    TOPICS_JSON,
+)
 
 FIRST_OF_5: Final = Version(5, 0, 0)
 
@@ -48,14 +55,12 @@ CONFIG_KEYS: Final = {
 }
 # Keys that a later release no longer writes: 5.5.1 made the field transient.
 CONFIG_KEYS_UNTIL: Final = {"pullOffsetTable": Version(5, 5, 1)}
-OFFSETS: Final = "consumerOffset.json"
-ORDER_INFO: Final = "consumerOrderInfo.json"
-CONFIG_FILES: Final = ("topics.json", "subscriptionGroup.json", OFFSETS, ORDER_INFO)
+CONFIG_FILES: Final = (TOPICS_JSON, GROUPS_JSON, OFFSETS_JSON, ORDERS_JSON)
 # The first entry of a map with number keys: on the line of the brace, or below it.
 FIRST_WITH_FASTJSON_2: Final = Version(5, 4, 0)
 FASTJSON_1: Final = re.compile(rb'":\{-?\d+:')
 FASTJSON_2: Final = re.compile(rb'":\{\s+-?\d+:')
-OFFSET_FILES: Final = (OFFSETS, "delayOffset.json")
+OFFSET_FILES: Final = (OFFSETS_JSON, DELAYS_JSON)
 
 # The separator after the last property: written before 4.9.1, and again from 5.2.0 on.
 # By MessageDecoder#messageProperties2String, 4.9.0 to 5.5.0.

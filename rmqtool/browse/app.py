@@ -464,14 +464,14 @@ class Browser(App[Ending]):
         if answer.rows and isinstance(source, QueueMessages):
             queue_id, queue_offset = (answer.rows[0][name] for name in ("queue_id", "queue_offset"))
             screen.table.go(source.number_of(int(str(queue_id)), int(str(queue_offset))) or 0)
-        elif answer.found:
-            at = answer.found[0].record.physical_offset
+        elif answer.hits:
+            at = answer.hits[0].record.physical_offset
             if isinstance(request, ByTime):
                 self.show_sheet(self.pages.log(at))
-            elif len(answer.found) == 1:
+            elif len(answer.hits) == 1:
                 self.show_sheet(self.pages.message(at))
             else:
-                self.show_sheet(self.pages.found(request, answer))
+                self.show_sheet(self.pages.hits(request, answer))
 
 
 def browse(browser: Browser) -> Ending:

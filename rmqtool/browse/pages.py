@@ -12,7 +12,7 @@ from rmqtool.browse.table import COLORS
 from rmqtool.findings.catalogue import Severity
 from rmqtool.findings.finding import LOGS
 from rmqtool.query import groups
-from rmqtool.query.rows import FOUND, TRACE, found_row
+from rmqtool.query.rows import HITS, TRACE, hit_row
 from rmqtool.query.whole_message import hex_lines, message_fields
 from rmqtool.render.picture import marks_of, segment_cells
 from rmqtool.tables.bodies import BodyMode
@@ -151,10 +151,10 @@ class Pages:
         words = ("--hex", "--fillers", "--offsets", f"{at}:{at + max(_number(row, 'size'), 1)}")
         return self._rows(f"bytes from {at}", IN_BYTES, "dump", *words)
 
-    def found(self, request: Request, answer: Answer) -> Sheet:
+    def hits(self, request: Request, answer: Answer) -> Sheet:
         """Messages that were found."""
         line = self._line("query", *str(request).split(" "))
-        source = ListRows(FOUND.shown, map(found_row, answer.found))
+        source = ListRows(HITS.shown, map(hit_row, answer.hits))
         return self._messages(Sheet(str(request), line, source))
 
     def row(self, row: Row) -> Sheet:
@@ -258,7 +258,7 @@ class Pages:
             for edit in edits
             if str(edit.get("path")).startswith(str(row["path"]))
         )
-        source.add((one["fate"], _words(one)) for one in lost if one["code"] == row["code"])
+        source.add((item["fate"], _words(item)) for item in lost if item["code"] == row["code"])
         sheet = Sheet(f"finding {row['code']}", self._diagnosis.line, source)
         sheet.bytes_of = lambda _: self._bytes_of_finding(row)
         return sheet

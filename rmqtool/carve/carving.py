@@ -73,17 +73,17 @@ def in_order(runs: CarvedRuns, numbers: Int64s) -> Iterator[list[Run]]:
     borders = np.flatnonzero(begins[1:] >= np.maximum.accumulate(ends)[:-1]) + 1
     first = 0
     for border in [*borders.tolist(), order.size]:
-        yield [runs.run(int(numbers[one])) for one in order[first:border]]
+        yield [runs.run(int(numbers[place])) for place in order[first:border]]
         first = border
 
 
-def settled(group: Sequence[Run], reader: Reader, found: Overlaps) -> Iterator[Run]:
+def settled(group: Sequence[Run], reader: Reader, overlaps: Overlaps) -> Iterator[Run]:
     """Yield what is to be written of runs that overlap, each record once.
 
     Args:
         group: by physical offset.
         reader: reads records.
-        found: counted on.
+        overlaps: counted on.
 
     Raises:
         UnreadablePath: the image changed.
@@ -95,7 +95,7 @@ def settled(group: Sequence[Run], reader: Reader, found: Overlaps) -> Iterator[R
     active: list[Run] = []
     reached = -1  # past the last byte of the log that a kept record claims
     while waiting or active:
-        begin = min([one.offset for one in active] or [waiting[-1].offset])
+        begin = min([run.offset for run in active] or [waiting[-1].offset])
         end = begin + SLICE_BYTES
         while waiting and waiting[-1].offset < end:
             active.append(waiting.pop())
@@ -104,7 +104,7 @@ def settled(group: Sequence[Run], reader: Reader, found: Overlaps) -> Iterator[R
             some, left = _facts(run, number, end, reader)
             rows.append(some)
             rest += left
-        kept, reached = _kept(np.concatenate(rows, axis=1), reached, found)
+        kept, reached = _kept(np.concatenate(rows, axis=1), reached, overlaps)
         yield from _stretches(kept, active)
         active = rest
 
@@ -139,22 +139,22 @@ def _rest_of(run: Run, skipped: int, count: int) -> Run:
     )
 
 
-def _kept(facts: Int64s, reached: int, found: Overlaps) -> tuple[Int64s, int]:
+def _kept(facts: Int64s, reached: int, overlaps: Overlaps) -> tuple[Int64s, int]:
     """Give the records to write, in order, and how far they reach.
 
     Args:
         facts: int64, shape (6, n).
         reached: past the last byte that records before these claim.
-        found: counted on.
+        overlaps: counted on.
     """
     keys = (POSITION, IMAGE, SUM, SIZE, PLACE)  # the last one is the first that counts
     facts = facts[:, np.lexsort([facts[key] for key in keys])]
     is_same = np.zeros(facts.shape[1], np.bool_)
     is_same[1:] = (facts[[PLACE, SIZE, SUM], 1:] == facts[[PLACE, SIZE, SUM], :-1]).all(axis=0)
     kept = facts[:, ~is_same]
-    found.duplicates += int(is_same.sum())
+    overlaps.duplicates += int(is_same.sum())
     ends = np.maximum.accumulate(np.append(reached, kept[PLACE] + kept[SIZE]))
-    found.conflicts += int((kept[PLACE] < ends[:-1]).sum())
+    overlaps.conflicts += int((kept[PLACE] < ends[:-1]).sum())
     return kept, int(ends[-1])
 
 
@@ -167,11 +167,11 @@ def _stretches(facts: Int64s, runs: Sequence[Run]) -> Iterator[Run]:
     breaks = (facts[RUN, 1:] != facts[RUN, :-1]) | (facts[POSITION, 1:] != after)
     first = 0
     for border in [*(np.flatnonzero(breaks) + 1).tolist(), facts.shape[1]]:
-        one, last = facts[:, first], facts[:, border - 1]
-        yield runs[int(one[RUN])]._replace(
-            position=int(one[POSITION]),
-            offset=int(one[PLACE]),
-            length=int(last[POSITION] + last[SIZE] - one[POSITION]),
+        firsts, last = facts[:, first], facts[:, border - 1]
+        yield runs[int(firsts[RUN])]._replace(
+            position=int(firsts[POSITION]),
+            offset=int(firsts[PLACE]),
+            length=int(last[POSITION] + last[SIZE] - firsts[POSITION]),
             records=border - first,
         )
         first = border
@@ -323,18 +323,18 @@ class Carving:
         with CarvedOutput(self.options) as output:
             runs = self.search(done, advance)
             reader = Reader(self.images)
-            for found, numbers in _stores(runs):
+            for store, numbers in _stores(runs):
                 wanted = numbers if self.options.lone else numbers[~runs.is_lone[numbers]]
                 done.lone_left += int(runs.counts[numbers].sum() - runs.counts[wanted].sum())
                 if wanted.size:
-                    found.file = output.begin(found.store)
-                    done.stores.append(found)
+                    store.file = output.begin(store.store)
+                    done.stores.append(store)
                     for group in in_order(runs, wanted):
-                        for stretch in settled(group, reader, found.overlaps):
+                        for stretch in settled(group, reader, store.overlaps):
                             for some in reader.records(stretch):
                                 output.write(some)
-                                found.add(some)
-                                take(found.store, some)
+                                store.add(some)
+                                take(store.store, some)
         return done
 
     def search(self, done: Carved, advance: Callable[[int], None] = lambda _: None) -> CarvedRuns:
@@ -351,8 +351,8 @@ class Carving:
         noted = 0
         for number, image in enumerate(self.images):
             reached = 0
-            for part, found in _parts(image, self.options.jobs):
-                runs_of_part = _from(part, found, reached)
+            for part, part_found in _parts(image, self.options.jobs):
+                runs_of_part = _from(part, part_found, reached)
                 reached_before, reached = reached, max(reached, part.end)
                 if runs_of_part is not None:
                     for matrix in runs_of_part.runs:
@@ -372,11 +372,11 @@ def _parts(image: Image, jobs: int | None) -> Iterator[tuple[ImagePart, PartFoun
     yield from zip(given, engine.run(search, wanted, jobs=jobs), strict=True)
 
 
-def _from(part: ImagePart, found: PartFound, reached: int) -> PartFound | None:
+def _from(part: ImagePart, part_found: PartFound, reached: int) -> PartFound | None:
     """Give what a part has past the last record of the parts before; None for nothing."""
     if reached >= part.end:
         return None
-    return found if found.first >= reached else search(part, start=reached)
+    return part_found if part_found.first >= reached else search(part, start=reached)
 
 
 def _stores(runs: CarvedRuns) -> Iterator[tuple[StoreFound, npt.NDArray[np.int64]]]:
@@ -388,7 +388,7 @@ def _stores(runs: CarvedRuns) -> Iterator[tuple[StoreFound, npt.NDArray[np.int64
     order = np.argsort(of_runs, kind="stable")
     pieces = np.split(order, np.flatnonzero(np.diff(of_runs[order])) + 1)
     sizes = np.bincount(stores)
-    for numbers in sorted(pieces, key=lambda one: names[int(of_runs[one[0]])]):
+    for numbers in sorted(pieces, key=lambda pieces_of: names[int(of_runs[pieces_of[0]])]):
         store = int(of_runs[numbers[0]])
         yield StoreFound(names[store], int(sizes[store])), numbers
 

@@ -113,14 +113,14 @@ def host_of(window: UInt8s, start: int) -> tuple[int, int, int]:
 
 
 @inlined
-def add(window: UInt8s, place: tuple[int, int, int], runs: Int64s, found: int) -> int:
+def add(window: UInt8s, place: tuple[int, int, int], runs: Int64s, count: int) -> int:
     """Add a record to the last run, or begin a new one; give how many runs there are.
 
     Args:
         window: uint8, shape (n,).
         place: where the record begins in the window; where it lies in the image; what it is.
         runs: int64, shape (RUN_ROWS, m), m > found.
-        found: runs so far.
+        count: runs so far.
     """
     start, position, what = place
     is_proven = 1 if what == PROVEN else 0
@@ -128,8 +128,8 @@ def add(window: UInt8s, place: tuple[int, int, int], runs: Int64s, found: int) -
     size = load_i4(window, start + TOTAL_SIZE)
     offset = load_i8(window, start + PHYSICAL_OFFSET)
     high, low, port = host_of(window, start)
-    last = found - 1
-    if found and not is_unsure and not runs[UNSURE, last]:
+    last = count - 1
+    if count and not is_unsure and not runs[UNSURE, last]:
         gap = position - runs[POSITION, last] - runs[LENGTH, last]
         is_next = offset - runs[OFFSET, last] == position - runs[POSITION, last]
         is_next &= gap in (0, DLEDGER_BODY_OFFSET)
@@ -141,12 +141,12 @@ def add(window: UInt8s, place: tuple[int, int, int], runs: Int64s, found: int) -
             runs[LENGTH, last] += gap + size
             runs[COUNT, last] += 1
             runs[CHECKED, last] += is_proven
-            return found
-    runs[POSITION, found], runs[LENGTH, found], runs[OFFSET, found] = position, size, offset
-    runs[STRIDE, found], runs[COUNT, found], runs[CHECKED, found] = 0, 1, is_proven
-    runs[HOST_HIGH, found], runs[HOST_LOW, found], runs[HOST_PORT, found] = high, low, port
-    runs[UNSURE, found] = is_unsure
-    return found + 1
+            return count
+    runs[POSITION, count], runs[LENGTH, count], runs[OFFSET, count] = position, size, offset
+    runs[STRIDE, count], runs[COUNT, count], runs[CHECKED, count] = 0, 1, is_proven
+    runs[HOST_HIGH, count], runs[HOST_LOW, count], runs[HOST_PORT, count] = high, low, port
+    runs[UNSURE, count] = is_unsure
+    return count + 1
 
 
 @called
@@ -190,17 +190,17 @@ def search(
         marks: int64, shape (MARK_ROWS, k); filled on.
         checksum: `crc.checksum()`.
     """
-    at, size, limit, window_position, left, found, known = place
+    at, size, limit, window_position, left, count, known = place
     while True:
         start = next_magic(window, at + MAGIC_CODE, size) - MAGIC_CODE
         if start < at:
-            return found, max(at, size - MAGIC_CODE - 3), DONE
+            return count, max(at, size - MAGIC_CODE - 3), DONE
         if start >= limit:
-            return found, start, DONE
+            return count, start, DONE
         if start + LONGEST_HEADER > size and size < left:
-            return found, start, DONE
-        if found == runs.shape[1]:
-            return found, start, FULL
+            return count, start, DONE
+        if count == runs.shape[1]:
+            return count, start, FULL
         position = window_position + start
         if known != NOTHING and start == place[0]:
             what = known
@@ -210,10 +210,10 @@ def search(
         at = start + 1
         if what in (WHOLE, PROVEN, TORN):
             counts[FIRST] = min(counts[FIRST], position)
-            found = add(window, (start, position, what), runs, found)
+            count = add(window, (start, position, what), runs, count)
             at = start + load_i4(window, start + TOTAL_SIZE)
         elif what == BEYOND:
-            return found, start, LONG
+            return count, start, LONG
         elif what != NOTHING:
             note(counts, marks, what, position, load_i4(window, start + TOTAL_SIZE))
 
@@ -248,22 +248,22 @@ def follow(
         checksum: `crc.checksum()`.
     """
     start, end, stride, offset, window_position = place
-    found = 0
-    while found < columns.shape[1] and start + BODY <= end:
+    count = 0
+    while count < columns.shape[1] and start + BODY <= end:
         magic = load_i4(window, start + MAGIC_CODE)
         if magic not in (MESSAGE_MAGIC_CODE, MESSAGE_MAGIC_CODE_V2):
             break
         if load_i8(window, start + PHYSICAL_OFFSET) != offset + start:
             break
         what = judge(window, (start, end, NOWHERE), counts, checksum)
-        if what not in (WHOLE, PROVEN) or fill(window, start, columns, found) != SOUND:
+        if what not in (WHOLE, PROVEN) or fill(window, start, columns, count) != SOUND:
             break
-        columns[row.POSITION, found] = window_position + start
-        columns[row.PHYSICAL_OFFSET, found] = offset + start
-        proven[found] = 1 if what == PROVEN else 0
-        start += columns[row.SIZE, found] + stride
-        found += 1
-    return found, start
+        columns[row.POSITION, count] = window_position + start
+        columns[row.PHYSICAL_OFFSET, count] = offset + start
+        proven[count] = 1 if what == PROVEN else 0
+        start += columns[row.SIZE, count] + stride
+        count += 1
+    return count, start
 
 
 @kernel("void(uint8[::1], int64[:, ::1], int64[::1], Tuple((int64, uint32[:, ::1])))")

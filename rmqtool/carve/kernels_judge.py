@@ -96,13 +96,13 @@ def property_crc(window: UInt8s, end: int, length: int) -> int:
             return -1
     if load_u1(window, at + len(CRC_NAME)) != SEPARATOR:
         return -1
-    found = 0
+    crc = 0
     for number in range(CRC_DIGITS):
         digit = load_u1(window, end - 2 - number) - ZERO_DIGIT
         if digit < 0 or digit > 9:  # noqa: PLR2004 - digits
             return -1
-        found = 10 * found + digit
-    return found
+        crc = 10 * crc + digit
+    return crc
 
 
 @called
@@ -188,8 +188,8 @@ def prove(window: UInt8s, start: int, end: int, properties: int, checksum: Check
     stored = property_crc(window, end, properties)
     if stored < 0 or what == HURT:
         return what
-    found = crc31(window, start, end - start - CRC32_RESERVED_LENGTH, checksum)
-    return PROVEN if found == stored else HURT
+    measured = crc31(window, start, end - start - CRC32_RESERVED_LENGTH, checksum)
+    return PROVEN if measured == stored else HURT
 
 
 @inlined

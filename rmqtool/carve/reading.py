@@ -59,9 +59,9 @@ class FoundRecords:
         if self.is_long:
             start, size = (int(self.columns[name, 0]) for name in (row.POSITION, row.SIZE))
             return np.array([crc_of(self.image, start, size)], np.int64)
-        found = np.empty(len(self.proven), np.int64)
-        kernels.record_sums(self.window, self.matrix, found, crc.checksum())
-        return found
+        sums = np.empty(len(self.proven), np.int64)
+        kernels.record_sums(self.window, self.matrix, sums, crc.checksum())
+        return sums
 
     def raw(self) -> Iterator[Buffer]:
         """Yield the records as they are stored; the bytes are used again, as the arrays are."""
@@ -102,27 +102,27 @@ class Reader:
         while position < end:
             if not window.position <= position < window.end:
                 window.load(position, end)
-            found, stop = self._follow(window, position, run)
-            if not found and position > window.position:
+            count, stop = self._follow(window, position, run)
+            if not count and position > window.position:
                 window.load(position, end)
-                found, stop = self._follow(window, position, run)
-            if found:
-                yield FoundRecords(run, image, window.bytes, self._columns, self._proven[:found])
+                count, stop = self._follow(window, position, run)
+            if count:
+                yield FoundRecords(run, image, window.bytes, self._columns, self._proven[:count])
                 position = stop
             else:
-                one = self._long(position, run, image)
-                yield one
-                position += int(one.columns[row.SIZE, 0]) + run.stride
+                records = self._long(position, run, image)
+                yield records
+                position += int(records.columns[row.SIZE, 0]) + run.stride
 
     def _follow(self, window: Window, position: int, run: Run) -> tuple[int, int]:
         end = min(run.position + run.length - window.position, window.size)
         offset = run.offset - run.position + window.position
         place = (position - window.position, end, run.stride, offset, window.position)
         self._counts[kernels_judge.BUDGET] = kernels_judge.NOWHERE
-        found, stop = kernels.follow(
+        count, stop = kernels.follow(
             window.bytes, place, self._columns, self._proven, self._counts, self._checksum
         )
-        return found, window.position + stop
+        return count, window.position + stop
 
     def _long(self, position: int, run: Run, image: Image) -> FoundRecords:
         """Give a record that no window holds."""

@@ -105,7 +105,7 @@ def record_rows(some: FoundRecords, store: str) -> pa.RecordBatch:
         if topic.encode() != raw:
             exact[number] = base64.b64encode(raw).decode()
     grades = np.zeros(count, np.int64) if some.run.is_lone else 1 + some.proven
-    found = {
+    values = {
         "image": arrow.constant(some.image.name, count),
         "position": pa.array(columns[row.POSITION]),
         "physical_offset": pa.array(columns[row.PHYSICAL_OFFSET]),
@@ -119,4 +119,4 @@ def record_rows(some: FoundRecords, store: str) -> pa.RecordBatch:
         "store_time": arrow.times(columns[row.STORE_TIMESTAMP]),
         "grade": arrow.words(grades, GRADES),
     }
-    return arrow.batch(CARVED_RECORDS.arrow, found, count)
+    return arrow.batch(CARVED_RECORDS.arrow, values, count)

@@ -95,20 +95,20 @@ class CarvedRuns:
     @property
     def is_lone(self) -> Bools:
         """What nothing vouches for."""
-        found: Bools = (self.facts & 1).astype(np.bool_)
-        return found
+        is_lone: Bools = (self.facts & 1).astype(np.bool_)
+        return is_lone
 
     @property
     def images(self) -> Int64s:
         """Number of the image of each."""
-        found: Int64s = self.facts >> 32
-        return found
+        images: Int64s = self.facts >> 32
+        return images
 
     @property
     def hosts(self) -> Int64s:
         """Number of the host of each."""
-        found: Int64s = (self.facts >> 2) & 0xFFFFF
-        return found
+        hosts: Int64s = (self.facts >> 2) & 0xFFFFF
+        return hosts
 
     def add(self, image: int, matrix: Int64s) -> None:
         """Take runs of an image, in order.
@@ -223,17 +223,17 @@ class CarvedRuns:
             number = self._same[number] = self._same[self._same[number]]
         return number
 
-    def _unite(self, one: int, other: int) -> None:
-        one, other = self._store(one), self._store(other)
-        self._same[max(one, other)] = min(one, other)
+    def _unite(self, either: int, other: int) -> None:
+        either, other = self._store(either), self._store(other)
+        self._same[max(either, other)] = min(either, other)
 
 
 def _follows(matrix: Int64s) -> Bools:
     """Tell of each run but the last whether the next one goes on where it ends, in its log, too."""
     frames = matrix[POSITION] - matrix[OFFSET]
     gaps = matrix[POSITION, 1:] - matrix[POSITION, :-1] - matrix[LENGTH, :-1]
-    found: Bools = (frames[1:] == frames[:-1]) & ((gaps == 0) | (gaps == DLEDGER_BODY_OFFSET))
-    return found
+    follows: Bools = (frames[1:] == frames[:-1]) & ((gaps == 0) | (gaps == DLEDGER_BODY_OFFSET))
+    return follows
 
 
 def _joins(first: Int64s, second: Int64s) -> bool:
@@ -242,11 +242,11 @@ def _joins(first: Int64s, second: Int64s) -> bool:
     if (
         not _follows(pair)[0]
         or pair[UNSURE].any()
-        or any(pair[one, 0] != pair[one, 1] for one in _HOST)
+        or any(pair[side, 0] != pair[side, 1] for side in _HOST)
     ):
         return False
     gap = second[POSITION] - first[POSITION] - first[LENGTH]
-    return all(one[COUNT] == 1 or one[STRIDE] == gap for one in (first, second))
+    return all(run[COUNT] == 1 or run[STRIDE] == gap for run in (first, second))
 
 
 def _join(matrix: Int64s) -> None:

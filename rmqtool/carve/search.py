@@ -85,7 +85,7 @@ class _Search:
         self.window = Window(part.image, WINDOW_BYTES)
         self.runs: Int64s = np.empty((RUN_ROWS, RUNS_AT_ONCE), np.int64)
         self.marks: Int64s = np.empty((MARK_ROWS, MARKS_OF_PART), np.int64)
-        self.found = 0
+        self.runs_kept = 0
         self.result = PartFound()
         counts = self.result.counts
         counts[kernels_judge.FIRST] = kernels_judge.NOWHERE
@@ -102,14 +102,14 @@ class _Search:
             position, why = self._step(position, known)
             known = kernels_judge.NOTHING
             if why == kernels.FULL:
-                self._keep(self.found - 1)
+                self._keep(self.runs_kept - 1)
             elif why == kernels.LONG:
                 known = self._known(position)
             elif window.end >= self.image.size or position == before == window.position:
                 break  # of the image, or of what a file has that was cut meanwhile
             elif position < self.end:
                 window.load(position, self.end)
-        self._keep(self.found)
+        self._keep(self.runs_kept)
         result.end = max(position, self.end)
         result.marks = self.marks[:, : result.counts[kernels_judge.MARKS]].copy()
         return result
@@ -122,11 +122,11 @@ class _Search:
             self.end - window.position,
             window.position,
             self.image.size - window.position,
-            self.found,
+            self.runs_kept,
             known,
         )
         counts = self.result.counts
-        self.found, stop, why = kernels.search(
+        self.runs_kept, stop, why = kernels.search(
             window.bytes, place, self.runs, counts, self.marks, self.checksum
         )
         return window.position + stop, why
@@ -136,7 +136,7 @@ class _Search:
         if count > 0:
             self.result.runs.append(self.runs[:, :count].copy())
             self.runs[:, 0] = self.runs[:, count % RUNS_AT_ONCE]
-            self.found -= count
+            self.runs_kept -= count
 
     def _known(self, position: int) -> int:
         """Judge a record that goes on past the window, or bring it into the window."""
@@ -168,8 +168,8 @@ def judged(image: Image, position: int, size: int, raw: bytes) -> int:
     columns = np.empty((row.ROWS, 1), np.int64)
     held = Window.holding(raw, 0)
     place = (0, len(raw), 1, len(raw), 0, 0, 0)
-    found, _, _ = kernels_walk.walk(held.bytes, place, columns)
-    if not found or columns[row.TOPIC_LENGTH, 0] <= 0:
+    records, _, _ = kernels_walk.walk(held.bytes, place, columns)
+    if not records or columns[row.TOPIC_LENGTH, 0] <= 0:
         return kernels_judge.CUT
     body_length = size - len(raw)
     body = position + int(columns[row.BODY_START, 0])
@@ -255,10 +255,10 @@ class Image:
         """Give what is to be searched, without long holes."""
         position = 0
         while position < self.size:
-            found = self._file.next_data(position)
-            if found is None:
+            data_at = self._file.next_data(position)
+            if data_at is None:
                 return
-            position = max(found, position)
+            position = max(data_at, position)
             end = self._end_of_data(position, position + part_bytes)
             yield ImagePart(self, position, end)
             position = end

@@ -45,10 +45,10 @@ def sentence_of(image: Image) -> str:
     if head.startswith(_EWF):
         name, command = "EWF image (E01)", f"ewfexport -t {raw} -f raw {path}"
     else:
-        found = [one for one in _KINDS if head[one.at :].startswith(one.magic)]
-        if not found:
+        kinds = [kind for kind in _KINDS if head[kind.at :].startswith(kind.magic)]
+        if not kinds:
             return ""
-        kind = found[0].name
+        kind = kinds[0].name
         name, command = f"{kind} image", f"qemu-img convert -f {kind} -O raw {path} {raw}"
     return (
         f"{image.name} is a {name}: compressed or scattered records in it are not found; carve a "

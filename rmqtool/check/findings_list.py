@@ -31,15 +31,15 @@ class Bounded:
         self._paths: dict[tuple[Code, Severity], set[str]] = {}
         self.counts: Counter[tuple[Code, Severity]] = Counter()
 
-    def take(self, found: Iterable[Finding]) -> Iterator[Finding]:
+    def take(self, findings: Iterable[Finding]) -> Iterator[Finding]:
         """Pass on what is within the limit."""
-        for one in found:
-            key = (one.code, one.severity)
+        for defect in findings:
+            key = (defect.code, defect.severity)
             self.counts[key] += 1
-            if self.counts[key] <= _limit(one.severity):
-                yield one
+            if self.counts[key] <= _limit(defect.severity):
+                yield defect
             elif len(paths := self._paths.setdefault(key, set())) < WHOLE:
-                paths.add(one.path)
+                paths.add(defect.path)
 
     def add(self, more: Iterable[tuple[tuple[Code, Severity], int]]) -> None:
         """Count findings that somebody else has not passed on."""

@@ -18,6 +18,7 @@ from rmqtool.errors import DamagedDatabase, UnreadablePath
 from rmqtool.findings.finding import At, finding
 from rmqtool.findings.registry_layout import FS_READ
 from rmqtool.formats import config_shapes
+from rmqtool.formats.config_names import TOPICS_JSON
 from rmqtool.store.artefact import ArtefactKind
 from rmqtool.store.segment import OddityKind
 from rmqtool.store.unread import error_of, has_expired
@@ -138,12 +139,12 @@ class Inspection:
 
     def name_unread(self, stretches: Iterable[tuple[Oddity, int, int]]) -> list[tuple[int, int]]:
         """Take note of all that cannot be read of a queue; give where it begins and ends."""
-        found = []
+        unread = []
         for oddity, start, end in stretches:
             if (error := error_of(oddity)) and not self.is_known_unread(oddity.path):
                 self._pending.append(self.unread(oddity.path, error))
-            found.append((start, end))
-        return found
+            unread.append((start, end))
+        return unread
 
     def leave_out(self, what: str, why: str) -> None:
         """Take note, once, of something that is not looked at."""
@@ -189,22 +190,22 @@ class Inspection:
 
     def queue(self, family: UnitFamily, name: QueueName) -> QueueUnits:
         """Give one queue; one without units where it is not there, or cannot be listed."""
-        found = self.units(family).get(name)
-        if found is not None and self.files_of(found) is not None:
-            return found
-        return self.queues.missing(FAMILIES[family], name, found.path if found else None)
+        units = self.units(family).get(name)
+        if units is not None and self.files_of(units) is not None:
+            return units
+        return self.queues.missing(FAMILIES[family], name, units.path if units else None)
 
     def _listed(self, queues: Iterator[Queue]) -> dict[QueueName, Queue]:
-        found: dict[QueueName, Queue] = {}
+        by_name: dict[QueueName, Queue] = {}
         try:
             for queue in queues:
                 if self.options.topic in {None, queue.topic}:
-                    found[queue.topic, queue.queue_id] = queue
+                    by_name[queue.topic, queue.queue_id] = queue
         except DamagedDatabase as error:  # the check of the databases says so
             self.account.unread[error.path] = error
         except UnreadablePath as error:
             self._pending.append(self.unread(self.path_of(error.path), error))
-        return found
+        return by_name
 
     def _name_links(self, kind: ArtefactKind) -> None:
         """Take note of links in place of topics and queues: what is after them is not read."""
@@ -230,14 +231,14 @@ class Inspection:
 
     def document(self, name: str) -> dict[str, Any] | None:
         """Give what the broker would load as one of its JSON files; None for nothing."""
-        found = self.document_with_path(name)
-        return found[0] if found else None
+        document = self.document_with_path(name)
+        return document[0] if document else None
 
     def document_with_path(self, name: str) -> tuple[dict[str, Any], str] | None:
         """Give the same with the path it came from, which may be the `.bak`."""
         if name not in self._documents:
-            found = self.store.config(name)
-            self._documents[name] = (found.document, found.path) if found else None
+            document = self.store.config(name)
+            self._documents[name] = (document.document, document.path) if document else None
         return self._documents[name]
 
     def pending(self) -> Iterator[Finding]:
@@ -249,7 +250,7 @@ class Inspection:
     def topics(self) -> frozenset[str] | None:
         """The configured topics; None when topics.json is not there."""
         if "topics" not in self._names:
-            if (document := self.document("topics.json")) is None:
+            if (document := self.document(TOPICS_JSON)) is None:
                 return None
             self._names["topics"] = frozenset(
                 topic.topic for topic in config_shapes.topics(document)

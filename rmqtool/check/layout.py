@@ -100,8 +100,8 @@ def _lost(
     is_hole = oddity.kind is OddityKind.HOLE and not misnamed and not is_explained(unread, oddity)
     is_short = oddity.kind in LENGTHS and (oddity.length or 0) < files.file_length
     if is_hole or is_short:
-        found = _judge(inspection).oddity(oddity, files)
-        yield from (defect for defect in found if defect.severity is not Severity.NOTE)
+        findings = _judge(inspection).oddity(oddity, files)
+        yield from (defect for defect in findings if defect.severity is not Severity.NOTE)
 
 
 def _lost_range(files: MappedFiles, oddity: Oddity) -> tuple[int, int]:
@@ -123,12 +123,12 @@ def mapped_files(
     """
     unread = UnreadStretches(files)
 
-    def is_said(oddity: Oddity) -> bool:
+    def is_reported(oddity: Oddity) -> bool:
         if not is_log:
             return False
         return any(_lost(inspection, files, unread, oddity)) or error_of(oddity) is not None
 
-    yield from _judge(inspection).files(files, is_said)
+    yield from _judge(inspection).files(files, is_reported)
 
 
 def _judge(inspection: Inspection) -> FileJudge:
@@ -187,11 +187,11 @@ def _no_log(inspection: Inspection) -> Iterator[Finding]:
 
 
 def _queues_with_files(inspection: Inspection) -> int:
-    found = 0
+    count = 0
     for name in UNIT_FAMILIES:
         for queue in inspection.units(name).values():
-            found += bool(inspection.files_of(queue))
-    return found
+            count += bool(inspection.files_of(queue))
+    return count
 
 
 def _lock(inspection: Inspection) -> Iterator[Finding]:

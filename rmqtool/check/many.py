@@ -77,8 +77,8 @@ class StoreVerdict(NamedTuple):
     def not_read(cls, name: str, broker: str, reason: str) -> StoreVerdict:
         """Give the verdict on what could not be read at all."""
         row = {STORE.name: name, BROKER.name: broker or None, "messages": 0}
-        one = finding(FS_READ, At(name), actual=reason)
-        return cls({**row, "verdict": NOT_READ, "worst": reason}, INCOMPLETE, (one,), name)
+        unread = finding(FS_READ, At(name), actual=reason)
+        return cls({**row, "verdict": NOT_READ, "worst": reason}, INCOMPLETE, (unread,), name)
 
 
 def judged(
@@ -103,11 +103,11 @@ def _judged(store: FleetStore, options: ValidateOptions, *, keeps_findings: bool
     findings = validate(replace(options, store=anywhere(store.path)))
     worst: Finding | None = None
     kept: list[Finding] = []
-    for one in findings:
-        if worst is None or one.severity.rank > worst.severity.rank:
-            worst = one
+    for defect in findings:
+        if worst is None or defect.severity.rank > worst.severity.rank:
+            worst = defect
         if keeps_findings:
-            kept.append(one)
+            kept.append(defect)
     opened = open_store(store.path, options.broker_conf)
     release = str(written_by(opened, lambda _: None))
     broker = store.broker or broker_of(opened.root)
@@ -118,7 +118,7 @@ def _judged(store: FleetStore, options: ValidateOptions, *, keeps_findings: bool
         broker=broker,
         release=release,
         messages=summary.account.records,
-        **{f"{one}s": summary.counts.get(one, 0) for one in Severity},
+        **{f"{severity}s": summary.counts.get(severity, 0) for severity in Severity},
         worst=worst and f"{worst.code} {worst.path}: {worst.message}",
     )
     return StoreVerdict(row, findings.exit_code, tuple(kept), findings.location, findings.version)
@@ -157,9 +157,9 @@ class Stores:
         self.stores = fleet.stores
         if is_above:
             self.stores = tuple(
-                FleetStore(found, store.broker)
+                FleetStore(place, store.broker)
                 for store in fleet.stores
-                for found in self._below(store.path)
+                for place in self._below(store.path)
             )
         if not self.stores and all(reason in NONE_THERE for _, reason in self._refused):
             path, reason = (self._refused or [(stores_file or "", "it names no store")])[0]
@@ -177,10 +177,10 @@ class Stores:
         """
         total = len(self.stores)
         watch(0, total)
-        for number, one in enumerate(self._judged(keeps_findings=keeps_findings), 1):
+        for number, verdict in enumerate(self._judged(keeps_findings=keeps_findings), 1):
             watch(number, total)
-            self.exit_code = max(self.exit_code, one.exit_code)
-            yield one
+            self.exit_code = max(self.exit_code, verdict.exit_code)
+            yield verdict
         for path, reason in self._refused:
             self.exit_code = INCOMPLETE
             yield StoreVerdict.not_read(path, "", reason)
@@ -196,15 +196,15 @@ class Stores:
         top = place_of(path)
         separator = "" if path.endswith("!") else "/"
 
-        def typed(found: Place) -> str:
-            name = found.location[len(top.location) :].strip("/")
+        def typed(place: Place) -> str:
+            name = place.location[len(top.location) :].strip("/")
             return f"{path.rstrip(os.sep)}{separator}{name}" if name else path
 
-        def refuse(found: Place, reason: str) -> None:
-            self._refused.append((typed(found), reason))
+        def refuse(place: Place, reason: str) -> None:
+            self._refused.append((typed(place), reason))
 
         before = len(self._refused)
-        stores = [typed(found) for found in stores_below(top, refuse)]
+        stores = [typed(place) for place in stores_below(top, refuse)]
         if not stores and len(self._refused) == before:
             self._refused.append((path, NO_STORES_BELOW))
         return stores
@@ -259,7 +259,7 @@ def each(
     if engine.chosen() is None:  # each store has all processors, one store after the other
         yield from map(here, map(StorePart, stores))
         return
-    for is_large, parts in groupby(_parts(stores, broker_conf), key=lambda one: one.is_large):
+    for is_large, parts in groupby(_parts(stores, broker_conf), key=lambda part: part.is_large):
         if not is_large:
             yield from engine.run(alone, parts)
             continue

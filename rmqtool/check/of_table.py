@@ -131,7 +131,7 @@ def _validated(asked: Asked, store: Store, reads: Reads) -> Iterator[Finding]:
     if ArtefactKind.TIMER_CHECK in reads.kinds:
         paths.append(f"config/{TIMER_CHECK}")
     if ArtefactKind.ROCKSDB in reads.kinds:
-        paths += [one.path for one in store.rocksdb()]
+        paths += [database.path for database in store.rocksdb()]
     selection = asked.selection
     is_whole = asked.is_whole and not any(selection.options())
     # What is lost of the log is said of the log: without it, of whoever points there.
@@ -145,14 +145,14 @@ def _validated(asked: Asked, store: Store, reads: Reads) -> Iterator[Finding]:
     from rmqtool.check.validate import validate  # rows of a small file need not wait for numpy
 
     try:
-        found = validate(options)
+        findings = validate(options)
     except (NotAStore, UnsupportedStore):  # a file that is what the user says
         return
-    for one in found:
-        is_here = any(f"{one.path}/".startswith(f"{path}/") for path in paths)
-        is_new = one.code != FS_OWNER and one.code not in reads.of_rows
-        if is_here and is_damage(one) and is_new and _is_asked(one, selection):
-            yield one
+    for finding in findings:
+        is_here = any(f"{finding.path}/".startswith(f"{path}/") for path in paths)
+        is_new = finding.code != FS_OWNER and finding.code not in reads.of_rows
+        if is_here and is_damage(finding) and is_new and _is_asked(finding, selection):
+            yield finding
 
 
 def _level(store: Store, reads: Reads, word: str, *, is_whole: bool) -> CheckLevel:
@@ -162,36 +162,38 @@ def _level(store: Store, reads: Reads, word: str, *, is_whole: bool) -> CheckLev
     """
     is_compared = reads.is_compared
     if word == PENDING_TIMERS:
-        there = any(one.path == MESSAGE_STORE and not one.is_empty for one in store.rocksdb())
+        there = any(
+            database.path == MESSAGE_STORE and not database.is_empty for database in store.rocksdb()
+        )
         is_compared = there or TIMER_IN_ROCKSDB.of(store.broker_conf)
     return CheckLevel.FULL if is_whole and is_compared else CheckLevel.QUICK
 
 
-def _is_asked(found: Finding, selection: Selection) -> bool:
+def _is_asked(finding: Finding, selection: Selection) -> bool:
     """Tell whether a finding is about rows that were asked for, as far as it says."""
-    if selection.topics and found.topic not in {None, *selection.topics}:
+    if selection.topics and finding.topic not in {None, *selection.topics}:
         return False
-    return selection.queue_id is None or found.queue_id in {None, selection.queue_id}
+    return selection.queue_id is None or finding.queue_id in {None, selection.queue_id}
 
 
-def with_defects(found: list[Rows], options: DumpOptions, outcome: DumpOutcome) -> list[Rows]:
+def with_defects(chunks: list[Rows], options: DumpOptions, outcome: DumpOutcome) -> list[Rows]:
     """Put rows of defects after the rows of a dump; none where a part of the rows is read.
 
     Args:
-        found: rows of the views.
+        chunks: rows of the views.
         options: of the dump.
         outcome: of the dump: counts them, too.
     """
     if options.limit is not None or options.tail is not None:
-        return found
+        return chunks
     return [replace(rows, chunks=chain(rows.chunks, _chunks(rows, options, outcome)))
-            for rows in found]  # fmt: skip
+            for rows in chunks]  # fmt: skip
 
 
 def _chunks(rows: Rows, options: DumpOptions, outcome: DumpOutcome) -> Iterator[Chunk]:
     for path in options.paths:
         asked = Asked(path, options.broker_conf, rows.name, options.selection, not options.is_hex)
-        known = {one.path for one in outcome.unread if isinstance(one, UnreadablePath)}
+        known = {problem.path for problem in outcome.unread if isinstance(problem, UnreadablePath)}
         try:
             for defect in defects(asked):
                 if defect.code == FS_READ:

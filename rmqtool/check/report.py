@@ -60,10 +60,10 @@ class Summary:
     @property
     def counts(self) -> dict[Severity, int]:
         """How many findings of each severity."""
-        found: Counter[Severity] = Counter()
+        counts: Counter[Severity] = Counter()
         for (_, severity), count in self.codes.items():
-            found[severity] += count
-        return found
+            counts[severity] += count
+        return counts
 
     @property
     def verdict(self) -> str:

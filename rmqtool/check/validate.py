@@ -42,6 +42,7 @@ from rmqtool.errors import EngineMissing, UnreadablePath
 from rmqtool.findings.catalogue import Severity
 from rmqtool.findings.finding import At, finding
 from rmqtool.findings.registry_layout import FS_OWNER
+from rmqtool.formats.config_names import DELAYS_JSON, OFFSETS_JSON
 from rmqtool.machine import announce
 from rmqtool.queues.discovery import Queues
 from rmqtool.store.access import Holdings, owner_name, user_named
@@ -133,9 +134,9 @@ class Findings:
     def __iter__(self) -> Generator[Finding, None, None]:
         """Validate, and yield each finding when it is found."""
         with listed_once(self._store.root):
-            yield from self._found()
+            yield from self._checked()
 
-    def _found(self) -> Iterator[Finding]:
+    def _checked(self) -> Iterator[Finding]:
         begin, compiling = time.monotonic(), announce.seconds()
         bounded = Bounded()
         self.summary.codes = bounded.counts  # while it grows: an interrupted run has counted, too
@@ -144,8 +145,8 @@ class Findings:
         checks = self._checks = Checks(self._store, self._options, account, observers)
         try:
             read = _refused(checks.inspection, checks.run())
-            found = _once(account, _keep_book(checks, self.ledger, read))
-            yield from bounded.take(filter(self._options.keeps, found))
+            findings = _once(account, _keep_book(checks, self.ledger, read))
+            yield from bounded.take(filter(self._options.keeps, findings))
             bounded.add(_kept(checks.facts, self._options).items())
             yield from bounded.rest()
             account.since = self._since(checks.facts)
@@ -207,35 +208,35 @@ def _kept(facts: LogFacts, options: ValidateOptions) -> dict[tuple[Code, Severit
 
 
 def _keep_book(
-    checks: Checks, ledger: Ledger | None, found: Iterator[Finding]
+    checks: Checks, ledger: Ledger | None, findings: Iterator[Finding]
 ) -> Iterator[Finding]:
     """Let a ledger, if there is one, look at what is found."""
     if ledger is None:
-        yield from found
+        yield from findings
         return
     yield from ledger.begin(checks.inspection)
-    yield from ledger.watch(found)
+    yield from ledger.watch(findings)
     yield from ledger.finish(checks.inspection, checks.facts)
 
 
-def _once(account: Account, found: Iterator[Finding]) -> Iterator[Finding]:
+def _once(account: Account, findings: Iterator[Finding]) -> Iterator[Finding]:
     """Leave out what says again that something cannot be read: several checks want it.
 
     What a running broker deleted meanwhile is counted, and no finding.
     """
     seen = set()
-    for one in found:
-        if one.code == UNREAD:
-            if one.path in seen or one.path in account.expired:
+    for defect in findings:
+        if defect.code == UNREAD:
+            if defect.path in seen or defect.path in account.expired:
                 continue
-            seen.add(one.path)
-        yield one
+            seen.add(defect.path)
+        yield defect
 
 
-def _refused(inspection: Inspection, found: Iterator[Finding]) -> Iterator[Finding]:
+def _refused(inspection: Inspection, findings: Iterator[Finding]) -> Iterator[Finding]:
     """Add what the disk refused to read without that any check said so."""
     with refused_reads() as refused:
-        yield from found
+        yield from findings
     for error in refused.values():
         path = inspection.path_of(error.path)
         if not (inspection.is_below_unread(path) or inspection.is_known_unread(error.path)):
@@ -248,7 +249,7 @@ def _refused(inspection: Inspection, found: Iterator[Finding]) -> Iterator[Findi
 # checkpoint, timer, epochs, JSON. What one learns and another needs is handed on here.
 
 
-OFFSETS: Final = ("consumerOffset.json", "delayOffset.json")
+OFFSETS: Final = (OFFSETS_JSON, DELAYS_JSON)
 ROCKSDB_AREAS: Final = ("rocksdb", "consumequeue", "index", "timer", "config", "offsets")
 
 
@@ -322,7 +323,7 @@ class Checks:
         inspection, facts, queue_facts = self.inspection, self.facts, self.queue_facts
         ranges = QueueRanges(inspection, facts, queue_facts)
         missing = MissingConfig(inspection, ranges)
-        for area, found in (
+        for area, findings in (
             ("consumequeue_ext", consume_queue_ext.check(inspection)),
             ("compaction", compaction.check(inspection, queue_facts)),
             ("checkpoint", checkpoint.check(inspection, facts, queue_facts, early)),
@@ -337,7 +338,7 @@ class Checks:
             ("filters", filters.check(inspection)),
         ):
             if inspection.options.wants(area):
-                yield from found
+                yield from findings
                 yield from inspection.pending()
 
     def _log(self) -> Iterator[Finding]:
@@ -452,12 +453,12 @@ def _names_in_rocksdb(inspection: Inspection) -> list[tuple[bytes, int]]:
 
 def _rocksdb(inspection: Inspection) -> RocksChecks | None:
     """Give what judges the databases of a store; None where there are none, and need not be."""
-    found = _databases(inspection)
-    if not found and not any(key.of(inspection.store.broker_conf) for key in ROCKSDB_KEYS):
+    databases = _databases(inspection)
+    if not databases and not any(key.of(inspection.store.broker_conf) for key in ROCKSDB_KEYS):
         return None
     from rmqtool.check.rocksdb.checks import RocksChecks
 
-    return RocksChecks(inspection, found)
+    return RocksChecks(inspection, databases)
 
 
 def _databases(inspection: Inspection) -> list[RocksDb]:
@@ -492,11 +493,13 @@ def check(inspection: Inspection) -> Iterator[Finding]:
     if user is None or usual is None:
         return
     reported: dict[str, tuple[int, bool]] = {}
-    for one in holdings.chosen(lambda one: one.owner != usual.uid or not one.allows(user)):
-        verdict = one.owner, one.allows(user)
-        if reported.get(_reported_above(one.path, reported)) != verdict:
-            reported[one.path] = verdict
-            yield _finding(one, user, usual)
+    for holding in holdings.chosen(
+        lambda holding: holding.owner != usual.uid or not holding.allows(user)
+    ):
+        verdict = holding.owner, holding.allows(user)
+        if reported.get(_reported_above(holding.path, reported)) != verdict:
+            reported[holding.path] = verdict
+            yield _finding(holding, user, usual)
 
 
 def _reported_above(path: str, reported: dict[str, tuple[int, bool]]) -> str:
@@ -508,20 +511,20 @@ def _reported_above(path: str, reported: dict[str, tuple[int, bool]]) -> str:
     return ""
 
 
-def _finding(one: Held, user: User, usual: User) -> Finding:
-    owner = owner_name(one.owner)
-    actual = f"owner {owner}, mode {one.mode:04o}"
-    below = " and its content" if one.is_directory else ""
-    if one.allows(user):
+def _finding(holding: Held, user: User, usual: User) -> Finding:
+    owner = owner_name(holding.owner)
+    actual = f"owner {owner}, mode {holding.mode:04o}"
+    below = " and its content" if holding.is_directory else ""
+    if holding.allows(user):
         message = f"it{below} belongs to {owner}, most of the store to {usual.name}"
         return finding(
             FS_OWNER,
-            At(one.path),
+            At(holding.path),
             message,
             expected=f"owner {usual.name}",
             actual=actual,
             severity=Severity.NOTE,
         )
     message = f"user {user.name} cannot read and write it{below}"
-    expected = f"owner {user.name}, mode {'0755' if one.is_directory else '0644'}"
-    return finding(FS_OWNER, At(one.path), message, expected=expected, actual=actual)
+    expected = f"owner {user.name}, mode {'0755' if holding.is_directory else '0644'}"
+    return finding(FS_OWNER, At(holding.path), message, expected=expected, actual=actual)

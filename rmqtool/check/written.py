@@ -37,19 +37,19 @@ def defects_of(
     options = ValidateOptions(
         store, broker_version=broker_version, broker_conf=broker_conf, jobs=jobs
     )
-    return [one for one in validate(options) if one.severity is not Severity.NOTE]
+    return [finding for finding in validate(options) if finding.severity is not Severity.NOTE]
 
 
-def checked_again(store: str, found: list[Finding]) -> Iterator[str]:
+def checked_again(store: str, findings: list[Finding]) -> Iterator[str]:
     """Say what a validation of a store that was written has found, and what to do next."""
-    if not found:
+    if not findings:
         yield "checked again: no damage, no warnings"
         return
-    yield f"checked again: {counted_codes(found)}"
+    yield f"checked again: {counted_codes(findings)}"
     yield f"next: rmqtool validate {shlex.quote(store)}"
 
 
-def counted_codes(found: Iterable[Finding]) -> str:
+def counted_codes(findings: Iterable[Finding]) -> str:
     """Name the codes of findings, each with its count: `4 CQ-ORDER, 1 CQ-RANGE`."""
-    counts = Counter(one.code for one in found)
+    counts = Counter(finding.code for finding in findings)
     return ", ".join(f"{count:,} {code}" for code, count in sorted(counts.items()))

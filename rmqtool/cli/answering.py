@@ -44,9 +44,9 @@ def answer_one(lookup: Lookup, request: Request, show: Show, delivery: Delivery)
     kinds: list[Rows] = []
     if answer.rows:
         kinds.append(time_rows(answer))
-    elif answer.found and show.is_hex:
+    elif answer.hits and show.is_hex:
         kinds.append(span_rows(answer))
-    elif answer.found:
+    elif answer.hits:
         kinds.append(_for_people(message_rows(answer, show.body), answer, delivery))
     if traces := _traces(lookup, answer, show):
         kinds.append(TRACES.rows([traces]))
@@ -89,13 +89,13 @@ def answer_consumed(lookup: Lookup, requests: list[Request], name: str, delivery
         answer = lookup.find(request)
         for group in groups or groups_of(lookup, answer):
             rows += consumed_rows(lookup, answer, group)
-        if not answer.found:
+        if not answer.hits:
             is_found = False
             say(answer.summary)
-    found = CONSUMED.rows([rows])
+    consumed = CONSUMED.rows([rows])
     is_table = delivery.wanted_format is Format.TABLE and delivery.columns is None
     if rows:
-        delivery.emit(turned(found) if is_table and len(rows) <= FEW else found)
+        delivery.emit(turned(consumed) if is_table and len(rows) <= FEW else consumed)
     if is_found and name == EVERY_GROUP:
         delivery.note(verdict_of(rows))
     is_done = is_found and bool(rows) and all(row["consumed"] == YES for row in rows)
@@ -106,7 +106,7 @@ def _extend(lookup: Lookup, answer: Answer, show: Show) -> None:
     """Add the life of messages, or what was stored around one that was found by its time."""
     from rmqtool.query.requests import ByTime
 
-    if show.trace and answer.found:
+    if show.trace and answer.hits:
         from rmqtool.query.trace import follow
 
         follow(lookup, answer, show.trace_topics)
@@ -127,7 +127,7 @@ def _emit(kinds: list[Rows], delivery: Delivery) -> None:
 
 def _traces(lookup: Lookup, answer: Answer, show: Show) -> list[Row]:
     """Give what clients wrote of a message whose life was asked for."""
-    if not show.trace or show.is_hex or not answer.found:
+    if not show.trace or show.is_hex or not answer.hits:
         return []
     from rmqtool.query.traced import trace_rows
 
@@ -137,10 +137,10 @@ def _traces(lookup: Lookup, answer: Answer, show: Show) -> list[Row]:
 def _for_people(rows: Rows, answer: Answer, delivery: Delivery) -> Rows:
     """Turn a few messages round where a person looks, who wants to see all fields."""
     is_table = delivery.wanted_format is Format.TABLE
-    is_trace = any(found.stage for found in answer.found)
+    is_trace = any(hit.stage for hit in answer.hits)
     from rmqtool.rows import turned
 
-    if is_table and not is_trace and delivery.columns is None and len(answer.found) <= FEW:
+    if is_table and not is_trace and delivery.columns is None and len(answer.hits) <= FEW:
         return turned(rows)
     return rows
 
@@ -157,17 +157,17 @@ def answer_many(lookup: Lookup, requests: list[Request], show: Show, delivery: D
 
     def answers() -> Iterator[Answer]:
         nonlocal missing
-        found: Iterable[Answer] = find_all(lookup, requests)
+        answers: Iterable[Answer] = find_all(lookup, requests)
         if lookup.store.lock_held():  # what expires meanwhile is looked for again, before any row
-            found = list(found)
-        for answer in found:
-            if show.trace and answer.found:
+            answers = list(answers)
+        for answer in answers:
+            if show.trace and answer.hits:
                 from rmqtool.query.trace import follow
                 from rmqtool.query.traced import note_traces
 
                 follow(lookup, answer, show.trace_topics)
                 note_traces(lookup, answer, show.trace_topics)
-            missing += not answer.found
+            missing += not answer.hits
             yield answer
 
     delivery.emit(batch_rows(answers(), show.body))

@@ -242,7 +242,7 @@ def _parameters(
 def _without_none(type_: Any) -> Any:  # noqa: ANN401 - annotations are of many types
     if not isinstance(type_, UnionType):
         return type_
-    return next(one for one in get_args(type_) if one is not type(None))
+    return next(kind for kind in get_args(type_) if kind is not type(None))
 
 
 def _kind(type_: Any) -> Kind:  # noqa: ANN401 - likewise

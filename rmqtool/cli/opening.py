@@ -40,15 +40,15 @@ def run(command: Command) -> int:
     places = {
         parameter.name: parameter for parameter in parameters(type(command)) if _opens(parameter)
     }
-    unusual = {path: one for path, one in _paths(command, places) if not is_plain(path)}
+    unusual = {path: parameter for path, parameter in _paths(command, places) if not is_plain(path)}
     if not unusual:
         return command.run()
     from rmqtool.archives.opening import opening
 
     with opening(_limit(command)) as opened:
         meant = {
-            path: _meant(path, command, opened, may_change=one.is_argument)
-            for path, one in unusual.items()
+            path: _meant(path, command, opened, may_change=parameter.is_argument)
+            for path, parameter in unusual.items()
         }
         for sentence in opened.notes:
             if not _value(command, "quiet") or not opened.is_whole:
@@ -88,22 +88,22 @@ def is_plain(path: str) -> bool:
 
 
 def _is_pattern(path: str) -> bool:
-    if not any(one in path for one in WILDCARDS):
+    if not any(wildcard in path for wildcard in WILDCARDS):
         return False  # to load what knows patterns takes longer than all else here
     from rmqtool.store.fleet import is_pattern
 
     return is_pattern(path)
 
 
-def _opens(one: Parameter) -> bool:
-    return one.declaration.opens
+def _opens(parameter: Parameter) -> bool:
+    return parameter.declaration.opens
 
 
 def _paths(command: Command, places: dict[str, Parameter]) -> Iterator[tuple[str, Parameter]]:
-    for name, one in sorted(places.items(), key=lambda place: place[1].is_argument):
-        found = getattr(command, name)
-        for path in found if one.is_many else [found or ""]:
-            yield path, one
+    for name, parameter in sorted(places.items(), key=lambda place: place[1].is_argument):
+        value = getattr(command, name)
+        for path in value if parameter.is_many else [value or ""]:
+            yield path, parameter
 
 
 def _replaced(
@@ -111,12 +111,12 @@ def _replaced(
 ) -> dict[str, object]:
     """Give the arguments of a command with what was meant by them."""
     fields: dict[str, object] = {}
-    for name, one in places.items():
-        found = getattr(command, name)
+    for name, parameter in places.items():
+        value = getattr(command, name)
         fields[name] = (
-            tuple(meant.get(path, path) for path in found)
-            if one.is_many
-            else meant.get(found, found)
+            tuple(meant.get(path, path) for path in value)
+            if parameter.is_many
+            else meant.get(value, value)
         )
     return fields
 
@@ -155,10 +155,10 @@ def _meant(path: str, command: Command, opened: OpenArchives, *, may_change: boo
     from rmqtool.store.address import archive_of
     from rmqtool.store.place import Place
 
-    found = archive_of(path)
-    if found is None:
+    in_archive = archive_of(path)
+    if in_archive is None:
         return _below(path, Place.of(path), opened, f"{path.rstrip('/')}/", command)
-    archive, inner = found
+    archive, inner = in_archive
     if may_change:
         _refuse(archive, command)
     from rmqtool.render.progress import progress
@@ -196,8 +196,8 @@ def _below(path: str, top: Place, opened: OpenArchives, prefix: str, command: Co
         return path
     else:
         return prefix if prefix.endswith("!") else path
-    found = list(islice(stores_below(top), SHOWN + 1))
-    names = [f"{prefix}{one.location[len(top.location) :].strip('/')}" for one in found]
+    stores = list(islice(stores_below(top), SHOWN + 1))
+    names = [f"{prefix}{store.location[len(top.location) :].strip('/')}" for store in stores]
     if len(names) > 1:
         more = " ..." if len(names) > SHOWN else ""
         listed = " ".join(map(shlex.quote, names[:SHOWN])) + more
@@ -217,7 +217,7 @@ def _refuse(archive: str, command: Command) -> None:
         UsageError: it is one.
     """
     name = type(command).__module__.rpartition(".")[2].replace("_", "-")
-    chosen = next((one for one in WRITING if _value(command, one)), None)
+    chosen = next((name for name in WRITING if _value(command, name)), None)
     if name == COPYING and chosen is None and _value(command, "output") is not None:
         chosen = "output"
     if chosen is None:

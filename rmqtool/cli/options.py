@@ -121,7 +121,7 @@ def sections(asked: Sequence[str], known: Collection[str]) -> tuple[str, ...]:
     """
     from rmqtool.plural import meant
 
-    asked = [name for one in asked for name in one.split(",")]
+    asked = [name for listed in asked for name in listed.split(",")]
     for name in asked:
         if name not in known:
             reason = f"no section {name!r}; {meant(name, known)}"

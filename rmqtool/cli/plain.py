@@ -42,7 +42,7 @@ def read(words: Sequence[str]) -> Command | None:
         first, rest = DEFAULT, [first, *rest]
     command = load(first)
     if first == "help" and rest:
-        own = {name for one in (*parameters(command), HELP) for name in one.spellings}
+        own = {name for parameter in (*parameters(command), HELP) for name in parameter.spellings}
         if rest[0].startswith("--") and rest[0].partition("=")[0] not in own:
             return build(command, {"topic": rest[:1]})  # what an option means
     try:
@@ -69,7 +69,7 @@ def _is_place(word: str) -> bool:
 
 def _given(words: Sequence[str], known: Sequence[Parameter]) -> dict[str, Raw]:
     """Take a command line apart. Raises NotPlainError: it is not plain."""
-    spelt = {name: one for one in (*known, HELP) for name in one.spellings}
+    spelt = {name: parameter for parameter in (*known, HELP) for name in parameter.spellings}
     given: dict[str, Raw] = {}
     places: list[str] = []
     rest = iter(words)
@@ -86,8 +86,8 @@ def _given(words: Sequence[str], known: Sequence[Parameter]) -> dict[str, Raw]:
         else:
             _put(given, option, value if separator else next(rest, ""))
     if HELP.name not in given:
-        _place(given, places, [one for one in known if one.is_argument])
-        if any(one.is_required and one.name not in given for one in known):
+        _place(given, places, [parameter for parameter in known if parameter.is_argument])
+        if any(parameter.is_required and parameter.name not in given for parameter in known):
             raise NotPlainError
     return given
 
@@ -97,9 +97,9 @@ def _put(given: dict[str, Raw], option: Parameter, value: str | bool) -> None:
     if value == "":
         raise NotPlainError
     if option.is_many and isinstance(value, str):
-        found = given.setdefault(option.name, [])
-        if isinstance(found, list):
-            found.append(value)
+        values = given.setdefault(option.name, [])
+        if isinstance(values, list):
+            values.append(value)
     elif option.name in given:
         raise NotPlainError
     else:

@@ -116,11 +116,11 @@ class RebuildCommand(Command):
         """
         from rmqtool import memory
 
-        found = stores_of(self.store, self.stores_file)
+        stores = stores_of(self.store, self.stores_file)
         options, delivery = self._options(), self.delivery
         memory.give_back_arrays()
-        if not found["path"]:
-            return _each(options, found, delivery, self.choice)
+        if not stores["path"]:
+            return _each(options, stores, delivery, self.choice)
         if options.in_place:
             announce(options.store, delivery, yes=self.to.yes)
             if not self.to.yes:
@@ -148,26 +148,26 @@ def _is_sound(options: RebuildOptions, delivery: Delivery) -> bool:
     """Validate the store that was changed, and say what is left."""
     from rmqtool.check.written import checked_again, defects_of
 
-    found = defects_of(
+    findings = defects_of(
         options.store,
         broker_version=options.broker_version,
         broker_conf=options.broker_conf,
         jobs=options.jobs,
     )
-    for sentence in checked_again(options.store, found):
+    for sentence in checked_again(options.store, findings):
         delivery.note(sentence)
-    return not found
+    return not findings
 
 
 def _each(
-    options: RebuildOptions, found: dict[str, Any], delivery: Delivery, choice: EngineChoice
+    options: RebuildOptions, stores: dict[str, Any], delivery: Delivery, choice: EngineChoice
 ) -> int:
     """Rebuild for several stores, a row each; the exit code is that of the worst."""
     from rmqtool.plural import counted as number_of
     from rmqtool.rebuild.many import REBUILT_STORES, Rebuilds
     from rmqtool.render.progress import counted
 
-    paths, stores_file = found.get("paths", ()), found.get("stores_file")
+    paths, stores_file = stores.get("paths", ()), stores.get("stores_file")
     work = Rebuilds(options, paths, stores_file)
     with (
         choice.working([store.path for store in work.stores], delivery),

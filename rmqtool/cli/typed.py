@@ -39,8 +39,8 @@ def read(words: Sequence[str]) -> Command | int:
         typer.Abort: interrupted.
         SystemExit: Typer's own answer to a closed pipe.
     """
-    found = _application().main(list(words), prog_name=PROGRAM, standalone_mode=False)
-    return found if isinstance(found, Command | int) else 0
+    answer = _application().main(list(words), prog_name=PROGRAM, standalone_mode=False)
+    return answer if isinstance(answer, Command | int) else 0
 
 
 class _Contents(TyperGroup):
@@ -136,13 +136,13 @@ def _reader(command: type[Command]) -> Callable[..., Command]:
     return reader
 
 
-def _annotation(one: Parameter) -> Any:  # noqa: ANN401 - an annotation is a special form
+def _annotation(parameter: Parameter) -> Any:  # noqa: ANN401 - an annotation is a special form
     """Give a parameter as Typer wants it: texts and flags."""
-    if isinstance(one.declaration, Argument):
-        declaration = typer.Argument(metavar=one.declaration.metavar)
+    if isinstance(parameter.declaration, Argument):
+        declaration = typer.Argument(metavar=parameter.declaration.metavar)
     else:
-        declaration = typer.Option(*one.declaration.names.split(", "))
-    type_ = TYPES.get(one.kind, str | None)
-    if one.is_required:
-        type_ = list[str] if one.is_many else str
+        declaration = typer.Option(*parameter.declaration.names.split(", "))
+    type_ = TYPES.get(parameter.kind, str | None)
+    if parameter.is_required:
+        type_ = list[str] if parameter.is_many else str
     return Annotated[type_, declaration]

@@ -70,7 +70,7 @@ class Validation:
     """The validations of one command line.
 
     Attributes:
-        found: the findings so far, for each store.
+        findings: the findings so far, for each store.
     """
 
     def __init__(self, options: Sequence[ValidateOptions]) -> None:
@@ -79,7 +79,7 @@ class Validation:
         self._options = options
         self._advance: Callable[[int], None] = _ignore
         self._runs: list[Findings] = [validate(option, self._watch) for option in options]
-        self.found: list[list[Finding]] = [[] for _ in options]
+        self.findings: list[list[Finding]] = [[] for _ in options]
         self._is_shown = False
 
     def _watch(self, done: int) -> None:
@@ -106,9 +106,9 @@ class Validation:
             return
         self._is_shown = True
         everything = (
-            self._row(one, number)
-            for number, found in enumerate(self.found)
-            for one in sorted(found, key=lambda one: -one.severity.rank)
+            self._row(defect, number)
+            for number, findings in enumerate(self.findings)
+            for defect in sorted(findings, key=lambda defect: -defect.severity.rank)
         )
         delivery.emit(FINDINGS.rows([list(everything)]))
 
@@ -116,14 +116,14 @@ class Validation:
         for number, run in enumerate(self._runs):
             with closing(iter(run)) as findings:  # an interrupted one knows how long it took
                 for finding in findings:
-                    self.found[number].append(finding)
+                    self.findings[number].append(finding)
                     yield self._row(finding, number)
 
     def _rows(self, rows: Iterator[dict[str, object]]) -> Rows:
         return FINDINGS.rows([row] for row in rows)
 
-    def _row(self, one: Finding, number: int) -> dict[str, object]:
-        return ready_row(one, self._options[number], self._runs[number], self._prefix(number))
+    def _row(self, finding: Finding, number: int) -> dict[str, object]:
+        return ready_row(finding, self._options[number], self._runs[number], self._prefix(number))
 
     def _prefix(self, number: int) -> str:
         if len(self._options) == 1:
@@ -183,14 +183,14 @@ class Validation:
         return sarif(
             [
                 SarifRun(
-                    findings=found,
+                    findings=findings,
                     rules=tuple(CODES.values()),
                     store=run.location,
                     unread=run.summary.account.reasons,
                     left_out=run.summary.account.left_out,
                     is_finished=run.summary.is_finished,
                 )
-                for run, found in zip(self._runs, self.found, strict=True)
+                for run, findings in zip(self._runs, self.findings, strict=True)
             ],
             __version__,
         )
@@ -203,7 +203,7 @@ class Validation:
             [
                 JunitSuite(
                     name=run.location,
-                    findings=found,
+                    findings=findings,
                     codes=[(code.area, code) for code in CODES.values() if options.looks_for(code)],
                     seconds=run.summary.seconds,
                     fail_on=options.fail_on,
@@ -212,33 +212,35 @@ class Validation:
                     unproven=_unproven(options, is_finished=run.summary.is_finished),
                     is_finished=run.summary.is_finished,
                 )
-                for options, run, found in zip(self._options, self._runs, self.found, strict=True)
+                for options, run, findings in zip(
+                    self._options, self._runs, self.findings, strict=True
+                )
             ]
         )
 
 
 def ready_row(
-    one: Finding, options: ValidateOptions, run: Findings | StoreVerdict, prefix: str = ""
+    finding: Finding, options: ValidateOptions, run: Findings | StoreVerdict, prefix: str = ""
 ) -> dict[str, object]:
     """Give a finding as a row, with the command that helps ready to be pasted.
 
     Args:
-        one: what was found.
+        finding: what was found.
         options: of the validation that found it.
         run: that validation, or what came of it.
         prefix: of the path, where several stores are validated.
     """
 
-    def word(found: re.Match[str]) -> str:
+    def word(match: re.Match[str]) -> str:
         """Give a command with the store, or the release that wrote it, in place of its name."""
-        if found[2] == VERSION:
-            return f"{found[1]}{run.version}"
+        if match[2] == VERSION:
+            return f"{match[1]}{run.version}"
         given, root = os.fspath(options.store), run.location
         is_root = str(place_of(given)) == root  # else it is a part of the store, or one file
-        return f"{found[1]}{shlex.quote(given if is_root else root)}"
+        return f"{match[1]}{shlex.quote(given if is_root else root)}"
 
-    row = row_of(one, prefix)
-    row["repair"] = PLACEHOLDER.sub(word, one.repair)
+    row = row_of(finding, prefix)
+    row["repair"] = PLACEHOLDER.sub(word, finding.repair)
     return row
 
 

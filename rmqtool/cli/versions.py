@@ -35,8 +35,8 @@ LIBRARIES: Final = (
 def versions() -> list[str]:
     """Give a line each, rmqtool first; a library that is not installed is said to be missing."""
     installed = _installed()
-    found = [f"{name} {installed.get(name) or _asked(name)}" for name in LIBRARIES]
-    return [f"rmqtool {__version__}", f"python {platform.python_version()}", *found]
+    lines = [f"{name} {installed.get(name) or _asked(name)}" for name in LIBRARIES]
+    return [f"rmqtool {__version__}", f"python {platform.python_version()}", *lines]
 
 
 def _installed() -> dict[str, str]:
@@ -44,7 +44,7 @@ def _installed() -> dict[str, str]:
 
     `importlib.metadata` says the same, but takes longer to import than all else here together.
     """
-    found: dict[str, str] = {}
+    versions: dict[str, str] = {}
     for place in sys.path:
         try:
             names = os.listdir(place or ".")  # noqa: PTH208 - a Path costs more than the listing
@@ -53,8 +53,8 @@ def _installed() -> dict[str, str]:
         for name in names:
             if name.endswith(_SUFFIX):
                 distribution, _, version = name.removesuffix(_SUFFIX).rpartition("-")
-                found.setdefault(distribution.lower(), version)
-    return found
+                versions.setdefault(distribution.lower(), version)
+    return versions
 
 
 def _asked(name: str) -> str:

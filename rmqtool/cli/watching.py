@@ -83,8 +83,10 @@ class Watch:
                 sleep(max(begin + self._every - monotonic(), 0))
         except (KeyboardInterrupt, Terminated):
             has_ended()
-            found = ", ".join(f"{self.counts[one]} {one}" for one in reversed(Severity))
-            delivery.note(f"stopped after {counted(self.rounds, 'whole round')}: {found}")
+            counts = ", ".join(
+                f"{self.counts[severity]} {severity}" for severity in reversed(Severity)
+            )
+            delivery.note(f"stopped after {counted(self.rounds, 'whole round')}: {counts}")
         return self._exit_code
 
     def _round(self, delivery: Delivery) -> None:
@@ -98,8 +100,8 @@ class Watch:
         self.rounds += 1
         summary = run.summary
         records = counted(summary.account.records, "record")
-        found = counted(shown, "new finding") if shown else "nothing new"
-        delivery.note(f"{_now()}: {summary.verdict}, {records} read, {found}")
+        news = counted(shown, "new finding") if shown else "nothing new"
+        delivery.note(f"{_now()}: {summary.verdict}, {records} read, {news}")
         for path, reason in summary.account.reasons:
             delivery.note(f"could not be read: {path}: {reason}")
         if self.rounds == 1:
@@ -113,21 +115,21 @@ class Watch:
         """Show what no round has shown, each as it is found but in a table; say how many."""
         with closing(iter(run)) as findings:
             news = (finding for finding in findings if self._is_new(finding))
-            rows = (ready_row(one, self._options, run) for one in news)
+            rows = (ready_row(finding, self._options, run) for finding in news)
             if delivery.wanted_format is Format.TABLE:
-                found = list(rows)
-                if found:
-                    yield delivery.emit(FINDINGS.rows(whole_chunks([found])))
+                chunk = list(rows)
+                if chunk:
+                    yield delivery.emit(FINDINGS.rows(whole_chunks([chunk])))
                 return
             yield delivery.emit(FINDINGS.rows(whole_chunks([row] for row in rows)))
 
-    def _is_new(self, one: Finding) -> bool:
+    def _is_new(self, finding: Finding) -> bool:
         """Tell whether no round has shown a finding; count it then."""
-        key = (one.code, one.path, one.position, one.physical_offset)
+        key = (finding.code, finding.path, finding.position, finding.physical_offset)
         if key in self._seen:
             return False
         self._seen.add(key)
-        self.counts[one.severity] += 1
+        self.counts[finding.severity] += 1
         return True
 
 

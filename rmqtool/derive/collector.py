@@ -243,17 +243,20 @@ class RunCollector:
         starts = np.cumsum(units) - units
         packed = np.empty(count * CQ_UNIT_SIZE, np.uint8)
         facts = self._scratch.sorted_facts
-        found = kernels.sort_units(
+        run_count = kernels.sort_units(
             (self._scratch.packed, self._scratch.facts), count, starts, run_units, (packed, facts)
         )
-        runs = np.empty((kernels.RUN_ROWS, found), np.int64)
+        runs = np.empty((kernels.RUN_ROWS, run_count), np.int64)
         kernels.cut_runs(facts, count, run_units, runs)
         keys = table.facts[kernels.KEY, :queues]
         topics, queue_ids = (keys >> 32).tolist(), keys.astype(np.int32).tolist()
         queue, offset, first, counts, last_times = runs
         return QueueRuns(
             QueueKind.CONSUME_QUEUE,
-            tuple((self._topics[topic], one) for topic, one in zip(topics, queue_ids, strict=True)),
+            tuple(
+                (self._topics[topic], queue_id)
+                for topic, queue_id in zip(topics, queue_ids, strict=True)
+            ),
             packed.reshape(count, CQ_UNIT_SIZE),
             queue,
             offset,

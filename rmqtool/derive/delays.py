@@ -37,7 +37,7 @@ LEVEL_STEP_MS: Final = 1000  # levels are given in whole seconds
 LONGEST_DELAY_MS: Final = 366 * 86_400_000
 
 
-def tags_fit(topic: str, wanted: Numbers, found: Numbers) -> npt.NDArray[np.bool_]:
+def tags_fit(topic: str, wanted: Numbers, delays: Numbers) -> npt.NDArray[np.bool_]:
     """Tell which tags codes are right: bool, shape (n,).
 
     A delayed message keeps the deliver time of the levels that were configured when it was stored:
@@ -46,12 +46,12 @@ def tags_fit(topic: str, wanted: Numbers, found: Numbers) -> npt.NDArray[np.bool
     Args:
         topic: of the queue.
         wanted: int64, shape (n,); by the levels that are known.
-        found: int64, shape (n,).
+        delays: int64, shape (n,).
     """
-    right: npt.NDArray[np.bool_] = found == wanted
+    right: npt.NDArray[np.bool_] = delays == wanted
     if topic == SCHEDULE_TOPIC:
-        step = np.abs(found - wanted)
-        right |= (found > 0) & (step % LEVEL_STEP_MS == 0) & (step <= LONGEST_DELAY_MS)
+        step = np.abs(delays - wanted)
+        right |= (delays > 0) & (step % LEVEL_STEP_MS == 0) & (step <= LONGEST_DELAY_MS)
     return right
 
 
@@ -64,12 +64,12 @@ def observed_delays(store: Store, usual: Sequence[int]) -> tuple[int, ...]:
     """
     with Queues(store) as queues:
         there = (queues.files.queue(SCHEDULE_TOPIC, number) for number in range(MOST_LEVELS))
-        found = [_observed(store, queue) if queue else None for queue in there]
-    last = max((number for number, delay in enumerate(found) if delay is not None), default=-1)
+        observed = [_observed(store, queue) if queue else None for queue in there]
+    last = max((number for number, delay in enumerate(observed) if delay is not None), default=-1)
     count = max(last + 1, len(usual))
     levels = [*usual, *[1000] * (count - len(usual))]  # a level without an entry counts 1 s
     return tuple(
-        levels[number] if found[number] is None else int(found[number] or 0)
+        levels[number] if observed[number] is None else int(observed[number] or 0)
         for number in range(min(count, MOST_LEVELS))
     )
 

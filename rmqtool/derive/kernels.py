@@ -247,11 +247,14 @@ def sort_units(units: Units, count: int, starts: Int64s, run_units: int, into: U
         starts[queue] = place + 1
         for fact in range(FACTS):
             facts_into[fact, place] = facts[fact, number]
-        one, other = number * UNIT, place * UNIT
-        offset, size = load_i8(packed, one + AT_PHYSICAL_OFFSET), load_i4(packed, one + AT_SIZE)
+        source, other = number * UNIT, place * UNIT
+        offset, size = (
+            load_i8(packed, source + AT_PHYSICAL_OFFSET),
+            load_i4(packed, source + AT_SIZE),
+        )
         store_i8(packed_into, other + AT_PHYSICAL_OFFSET, offset)
         store_i4(packed_into, other + AT_SIZE, size)
-        store_i8(packed_into, other + AT_TAGS_CODE, load_i8(packed, one + AT_TAGS_CODE))
+        store_i8(packed_into, other + AT_TAGS_CODE, load_i8(packed, source + AT_TAGS_CODE))
     runs = 0
     for number in range(count):
         runs += begins_run(facts_into, number, run_units)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from rmqtool.broker import conf
 from rmqtool.broker.names import LMQ_PREFIX, lite_parent, topic_text
+from rmqtool.formats.config_names import TOPICS_JSON
 from rmqtool.formats.config_shapes import topics
 
 if TYPE_CHECKING:
@@ -41,7 +42,6 @@ class QueuePlacement(NamedTuple):
 
 
 ALL_IN_BOTH: Final = QueuePlacement()
-TOPICS: Final = "topics.json"
 
 
 def placement_of(
@@ -77,13 +77,13 @@ def placement_of(
     )
     if not (is_double and conf.SELECTIVE.of(broker_conf, version)):
         return QueuePlacement(light_only)
-    lite = _lite(store) if store.config(TOPICS) else _parents(in_rocksdb)
+    lite = _lite(store) if store.config(TOPICS_JSON) else _parents(in_rocksdb)
     return QueuePlacement(light_only, lite)
 
 
 def _lite(store: Store) -> frozenset[str]:
     """Give the topics that are configured as lite."""
-    configured = topics(store.config(TOPICS).document)
+    configured = topics(store.config(TOPICS_JSON).document)
     return frozenset(topic.topic for topic in configured if topic.is_lite)
 
 

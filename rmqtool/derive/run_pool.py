@@ -78,16 +78,16 @@ class RunPool:
         begins[1:] = (queue[1:] != queue[:-1]) | (offset[1:] != (offset + count)[:-1])
         if self._run_units:
             begins |= offset % self._run_units == 0
-        one = np.flatnonzero(begins)
-        last = np.append(one[1:], len(queue)) - 1
+        firsts = np.flatnonzero(begins)
+        last = np.append(firsts[1:], len(queue)) - 1
         ends = np.cumsum(count)
-        first = (ends - count)[one]
+        first = (ends - count)[firsts]
         return QueueRuns(
             QueueKind.CONSUME_QUEUE,
             queues,
             units,
-            queue[one],
-            offset[one],
+            queue[firsts],
+            offset[firsts],
             first,
             ends[last] - first,
             store_timestamp[last],

@@ -14,6 +14,7 @@ from rmqtool.derive.delays import SAMPLED_UNITS, observed_delays
 from rmqtool.derive.placement import placement_of
 from rmqtool.errors import UnreadablePath
 from rmqtool.formats import config_shapes
+from rmqtool.formats.config_names import LIGHT_OFFSETS_JSON, TOPICS_JSON
 from rmqtool.formats.consume_queue import CQ_UNIT_SIZE
 from rmqtool.formats.rocksdb_queue import ROCKSDB_CQ_UNIT
 from rmqtool.queues.discovery import Queues
@@ -62,8 +63,8 @@ def _seen_batch_topics(store: Store) -> frozenset[str]:
         return frozenset()
     if not topics:
         return frozenset()
-    configured = config_shapes.topics(store.config("topics.json").document)
-    return frozenset(topics).difference(one.topic for one in configured)
+    configured = config_shapes.topics(store.config(TOPICS_JSON).document)
+    return frozenset(topics).difference(topic.topic for topic in configured)
 
 
 def rocksdb_rules(
@@ -102,17 +103,17 @@ def rocksdb_rules(
 
 def _stored_delays(queues: RocksQueues, levels: tuple[int, ...]) -> tuple[int, ...]:
     """Put in place of a level what most of its units show: deliver time less store time."""
-    found = list(levels)
+    ours = list(levels)
     for topic, queue_id in queues.names:
-        if topic != SCHEDULE_TOPIC.raw or not 0 <= queue_id < len(found):
+        if topic != SCHEDULE_TOPIC.raw or not 0 <= queue_id < len(ours):
             continue
         queue = queues.queue(topic.decode(), queue_id)
         stored = islice(queue.stored() if queue else (), SAMPLED_UNITS)
         units = (ROCKSDB_CQ_UNIT.parse(value) for _, value in stored)
         delays = Counter(unit["tags_code"] - unit["store_timestamp"] for unit in units)
         if delays:
-            found[queue_id] = delays.most_common(1)[0][0]
-    return tuple(found)
+            ours[queue_id] = delays.most_common(1)[0][0]
+    return tuple(ours)
 
 
 def run_units(store: Store) -> int:
@@ -129,8 +130,8 @@ def has_lmq_queues(store: Store) -> bool:
         topics = Queues(store).files.topics()
         if not topics or any(topic.startswith(LMQ_PREFIX) for topic in topics):
             return True
-        if any(is_queue_database(one.path) for one in store.rocksdb()):
+        if any(is_queue_database(database.path) for database in store.rocksdb()):
             return False
     except UnreadablePath:
         return True
-    return any(config_shapes.lmq_consumer_offsets(store.config("lmqConsumerOffset.json").document))
+    return any(config_shapes.lmq_consumer_offsets(store.config(LIGHT_OFFSETS_JSON).document))

@@ -34,7 +34,7 @@ _WORDS: Final = frozenset(
 _SMALLEST_DOUBLE: Final = 5e-324
 _DEEPEST: Final = 50  # levels of brackets
 _CONSTANTS: Final = {"TRUE": True, "FALSE": False, "NULL": None}
-_FURTHER: Final = ("BETWEEN", "IN", "CONTAINS", "STARTSWITH", "ENDSWITH")
+_COMPARISONS: Final = ("BETWEEN", "IN", "CONTAINS", "STARTSWITH", "ENDSWITH")
 
 
 class Subscription:
@@ -69,7 +69,7 @@ class Subscription:
 
 def _tokens(text: str) -> list[tuple[str, str]]:
     """Cut an expression into (kind, text)."""
-    found, at = [], 0
+    tokens, at = [], 0
     while at < len(text):
         match = _TOKEN.match(text, at)
         if match is None:
@@ -77,10 +77,10 @@ def _tokens(text: str) -> list[tuple[str, str]]:
         at = match.end()
         kind = match.lastgroup
         if kind == "name" and match.group().upper() in _WORDS:
-            found.append(("word", match.group().upper()))
+            tokens.append(("word", match.group().upper()))
         elif kind is not None:
-            found.append((kind, match.group()))
-    return found
+            tokens.append((kind, match.group()))
+    return tokens
 
 
 class _Parser:
@@ -141,19 +141,19 @@ class _Parser:
     def _comparison(self) -> Node:
         node = self._unary()
         while True:
-            sign = next((one for one in ORDERS if self._takes(one)), None)
+            sign = next((sign for sign in ORDERS if self._takes(sign)), None)
             if sign:
                 node = ordered(node, self._unary(), sign)
                 continue
             start = self._at
             is_not = self._takes("NOT")
-            word = next((one for one in _FURTHER if self._takes(one)), None)
+            word = next((word for word in _COMPARISONS if self._takes(word)), None)
             if word is None:
                 self._at = start
                 return node
-            node = self._further(node, word, is_not=is_not)
+            node = self._condition_by_word(node, word, is_not=is_not)
 
-    def _further(self, node: Node, word: str, *, is_not: bool) -> Node:
+    def _condition_by_word(self, node: Node, word: str, *, is_not: bool) -> Node:
         if word == "BETWEEN":
             low = self._unary()
             self._expect("AND")
@@ -257,13 +257,13 @@ def logic(left: Node, right: Node, *, decisive: bool) -> Node:
     first, second = as_boolean(left), as_boolean(right)
 
     def evaluate(properties: Properties) -> object:
-        one = first.evaluate(properties)
-        if one is decisive:
+        value = first.evaluate(properties)
+        if value is decisive:
             return decisive
         other = second.evaluate(properties)
         if other is decisive:
             return decisive
-        return None if one is None or other is None else not decisive
+        return None if value is None or other is None else not decisive
 
     return Node(evaluate, "boolean")
 
@@ -272,8 +272,8 @@ def negation(node: Node) -> Node:
     """Give NOT; of null it is null."""
 
     def evaluate(properties: Properties) -> object:
-        found = node.evaluate(properties)
-        return None if found is None else found is not True
+        value = node.evaluate(properties)
+        return None if value is None else value is not True
 
     return Node(evaluate, "boolean")
 
@@ -282,11 +282,11 @@ def negated(node: Node) -> Node:
     """Give a number with its sign turned, within its size; of a text it is null."""
 
     def evaluate(properties: Properties) -> object:
-        found = node.evaluate(properties)
-        if isinstance(found, Whole):
-            half = 1 << found.bits - 1
-            return Whole((-found.value + half) % (2 * half) - half, found.bits)
-        return -found if isinstance(found, float) else None
+        value = node.evaluate(properties)
+        if isinstance(value, Whole):
+            half = 1 << value.bits - 1
+            return Whole((-value.value + half) % (2 * half) - half, value.bits)
+        return -value if isinstance(value, float) else None
 
     return Node(evaluate, "number")
 
@@ -306,10 +306,10 @@ def equal(left: Node, right: Node) -> Node:
         raise NotUnderstoodError
 
     def evaluate(properties: Properties) -> object:
-        one, other = left.evaluate(properties), right.evaluate(properties)
-        if one is None or other is None:
-            return True if one is other else None if one is None else False
-        return order(one, other) == 0
+        left_value, other = left.evaluate(properties), right.evaluate(properties)
+        if left_value is None or other is None:
+            return True if left_value is other else None if left_value is None else False
+        return order(left_value, other) == 0
 
     return Node(evaluate, "boolean")
 
@@ -322,13 +322,13 @@ def ordered(left: Node, right: Node, sign: str) -> Node:
     fits = ORDERS[sign]
 
     def evaluate(properties: Properties) -> object:
-        one = left.evaluate(properties)
-        other = right.evaluate(properties) if one is not None else None
-        if one is None or other is None:
+        left_value = left.evaluate(properties)
+        other = right.evaluate(properties) if left_value is not None else None
+        if left_value is None or other is None:
             return None
-        if isinstance(one, str) and isinstance(other, str):
-            return fits(order(double(one), double(other)), 0)
-        return fits(order(one, other), 0)
+        if isinstance(left_value, str) and isinstance(other, str):
+            return fits(order(double(left_value), double(other)), 0)
+        return fits(order(left_value, other), 0)
 
     return Node(evaluate, "boolean")
 
@@ -354,8 +354,8 @@ def one_of(node: Node, texts: frozenset[str], *, is_not: bool) -> Node:
         raise NotUnderstoodError
 
     def evaluate(properties: Properties) -> object:
-        found = node.evaluate(properties)
-        return None if found is None else (found in texts) != is_not
+        value = node.evaluate(properties)
+        return None if value is None else (value in texts) != is_not
 
     return Node(evaluate, "boolean")
 
@@ -367,8 +367,8 @@ def part(node: Node, word: str, searched: str, *, is_not: bool) -> Node:
     fits = _PARTS[word]
 
     def evaluate(properties: Properties) -> object:
-        found = node.evaluate(properties)
-        return isinstance(found, str) and fits(found, searched) != is_not
+        value = node.evaluate(properties)
+        return isinstance(value, str) and fits(value, searched) != is_not
 
     return Node(evaluate, "boolean")
 
@@ -407,27 +407,27 @@ def whole(value: int) -> Whole:
     raise NotUnderstoodError
 
 
-def order(one: object, other: object) -> int:
+def order(value: object, other: object) -> int:
     """Compare as `ComparisonExpression#__compare`: 0 for equal; a text becomes what it meets."""
-    if isinstance(one, str) and not isinstance(other, str):
-        one = _converted(one, other)
-    elif isinstance(other, str) and not isinstance(one, str):
-        if isinstance(one, bool):
+    if isinstance(value, str) and not isinstance(other, str):
+        value = _converted(value, other)
+    elif isinstance(other, str) and not isinstance(value, str):
+        if isinstance(value, bool):
             raise NotComparableError  # RocketMQ converts the wrong one of them, and fails
-        other = _converted(other, one)
-    if isinstance(one, bool) != isinstance(other, bool):
+        other = _converted(other, value)
+    if isinstance(value, bool) != isinstance(other, bool):
         return -1
-    if isinstance(one, Whole | float) and isinstance(other, Whole | float):
-        return _numbers(one, other)
-    if isinstance(one, bool | str) and type(one) is type(other):
-        return (one > other) - (one < other)  # type: ignore[operator]  # of one type
+    if isinstance(value, Whole | float) and isinstance(other, Whole | float):
+        return _numbers(value, other)
+    if isinstance(value, bool | str) and type(value) is type(other):
+        return (value > other) - (value < other)  # type: ignore[operator]  # of one type
     raise NotComparableError
 
 
-def _numbers(one: Whole | float, other: Whole | float) -> int:
-    if isinstance(one, Whole) and isinstance(other, Whole):
-        return (one.value > other.value) - (one.value < other.value)
-    left, right = (float(n.value) if isinstance(n, Whole) else n for n in (one, other))
+def _numbers(value: Whole | float, other: Whole | float) -> int:
+    if isinstance(value, Whole) and isinstance(other, Whole):
+        return (value.value > other.value) - (value.value < other.value)
+    left, right = (float(n.value) if isinstance(n, Whole) else n for n in (value, other))
     if math.isnan(left) or math.isnan(right):  # the largest to Java, and equal to itself
         return math.isnan(left) - math.isnan(right)
     if left == right == 0:

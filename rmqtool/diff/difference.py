@@ -49,7 +49,7 @@ class StoreDifference:
     @property
     def is_complete(self) -> bool:
         """Whether everything could be read."""
-        return not any(one.is_unread for some in self.troubles for one in some)
+        return not any(problem.is_unread for some in self.troubles for problem in some)
 
     @property
     def is_same(self) -> bool | None:
@@ -73,7 +73,7 @@ def difference(a: Store, b: Store, *, jobs: int | None = None) -> StoreDifferenc
     """
     parts = frozenset(parts_of(a) & parts_of(b))
     if not parts:
-        raise UnsupportedStore(path=str(b.asked.place), reason=NOTHING, trouble=Trouble.TOLD)
+        raise UnsupportedStore(path=str(b.asked.place), reason=NOTHING, trouble=Trouble.EXPLAINED)
     with Side("A", a) as first, Side("B", b) as second:
         sides = (first, second)
         for side in sides:
@@ -82,7 +82,7 @@ def difference(a: Store, b: Store, *, jobs: int | None = None) -> StoreDifferenc
         log = log_difference.compare(first, second, jobs, has_log=Part.LOG in parts)
         for side, own in zip(sides, log.own, strict=True):
             _note_damage(side, own)
-        found = StoreDifference(
+        compared = StoreDifference(
             (str(a.asked.place), str(b.asked.place)),
             log,
             state.compare(first, second, parts),
@@ -91,23 +91,25 @@ def difference(a: Store, b: Store, *, jobs: int | None = None) -> StoreDifferenc
             (first.all_troubles(), second.all_troubles()),
             parts,
         )
-        at = found.parts_at
+        at = compared.parts_at
         if at is None:
-            return found
+            return compared
         records = _record(first, at), _record(second, at)
         time = _time(first, at)
         troubles = first.all_troubles(), second.all_troubles()
-        return replace(found, records=records, same_until=time, troubles=troubles)
+        return replace(compared, records=records, same_until=time, troubles=troubles)
 
 
 def _note_damage(side: Side, own: log_difference.OwnMessages) -> None:
-    for one in own.damage:
+    for damage in own.damage:
         other = "B" if side.name == "A" else "A"
-        where = f"; {other} has the same bytes" if one.is_shared else ""
-        what = BRIDGE_NOTE if one.is_bridge else one.code.meaning.rstrip(".")
+        where = f"; {other} has the same bytes" if damage.is_shared else ""
+        what = BRIDGE_NOTE if damage.is_bridge else damage.code.meaning.rstrip(".")
         problem = f"{what}{where}"
         side.note(
-            SideProblem(one.path, problem, False, one.physical_offset, one.length, str(one.code))
+            SideProblem(
+                damage.path, problem, False, damage.physical_offset, damage.length, str(damage.code)
+            )
         )
 
 

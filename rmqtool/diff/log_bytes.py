@@ -83,7 +83,7 @@ def _pieces(a: LogReader, b: LogReader, begin: int, ends: tuple[int, int]) -> It
     end = max(ends)
     edges = {begin, *(end for end in ends if begin < end)}
     for reader in (a, b):
-        for segment in (one for log in reader.logs for one in log):
+        for segment in (segment for log in reader.logs for segment in log):
             edges |= {edge for edge in (segment.start, segment.end) if begin < edge < end}
     for low, high in pairwise(sorted(edges)):
         files = (
@@ -118,7 +118,7 @@ def compare_piece(piece: LogPair) -> Compared:
 
 def _compare(piece: LogPair, a: Segment, b: Segment, files: tuple[OpenFile, OpenFile]) -> Compared:
     """Compare chunk by chunk; a chunk that one disk refuses does not hide the others."""
-    found: list[LogStretch] = []
+    stretches: list[LogStretch] = []
     unread: list[UnreadablePath | None] = [None, None]
     buffers = bytearray(CHUNK), bytearray(CHUNK)
     for start in range(piece.begin, piece.end, CHUNK):
@@ -137,8 +137,8 @@ def _compare(piece: LogPair, a: Segment, b: Segment, files: tuple[OpenFile, Open
                 buffers[number][count:] = bytes(length - count)
         if relation is Relation.SAME and buffers[0] != buffers[1]:
             relation = Relation.DIFFERENT
-        found.append(LogStretch(start, start + length, relation))
-    return Compared(list(joined(found)), (unread[0], unread[1]))
+        stretches.append(LogStretch(start, start + length, relation))
+    return Compared(list(joined(stretches)), (unread[0], unread[1]))
 
 
 def joined(stretches: Iterable[LogStretch]) -> Iterator[LogStretch]:

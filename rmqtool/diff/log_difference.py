@@ -70,17 +70,17 @@ class OwnMessages:
 
     def messages(self, *ranges: str) -> int:
         """Count the messages of some ranges."""
-        return sum(one.messages for key, one in self.tallies.items() if key.range in ranges)
+        return sum(tally.messages for key, tally in self.tallies.items() if key.range in ranges)
 
     @property
     def own_damage(self) -> list[Damage]:
         """Damage that the other log does not have, and that no repair has put a bridge over."""
-        return [one for one in self.damage if not (one.is_shared or one.is_bridge)]
+        return [damage for damage in self.damage if not (damage.is_shared or damage.is_bridge)]
 
     @property
     def own_bridges(self) -> list[Damage]:
         """Bridges that the other log does not have."""
-        return [one for one in self.damage if one.is_bridge and not one.is_shared]
+        return [damage for damage in self.damage if damage.is_bridge and not damage.is_shared]
 
     def take(self, report: RecordReport) -> None:
         """Add what was found in one file."""
@@ -137,9 +137,9 @@ def compare(a: Side, b: Side, jobs: int | None = None, *, has_log: bool = True) 
     ends = spans[0].end, spans[1].end
     stretches: list[LogStretch] = []
     begin = min((span.begin for span in spans if span.length), default=0)
-    for found in compare_logs(a.reader, b.reader, begin, ends, jobs):
-        stretches += found.stretches
-        for side, error in zip(sides, found.unread, strict=True):
+    for pieces in compare_logs(a.reader, b.reader, begin, ends, jobs):
+        stretches += pieces.stretches
+        for side, error in zip(sides, pieces.unread, strict=True):
             if error is not None:
                 side.problem(error)
     stretches = list(joined(stretches))
@@ -152,7 +152,7 @@ def compare(a: Side, b: Side, jobs: int | None = None, *, has_log: bool = True) 
             last_same = max(last_same, report.last_same)
             if report.unread is not None:
                 side.problem(report.unread)
-    first = min((one.first for one in own if one.first is not None), default=None)
+    first = min((side.first for side in own if side.first is not None), default=None)
     return LogDifference(
         *(spans[0], spans[1]),
         own=own,
@@ -174,7 +174,10 @@ def _last_untouched(stretches: list[LogStretch], side: Side) -> int:
     starts = [
         segment.start
         for segment in side.segments
-        if any(one.begin <= segment.start and min(segment.end, side.end) <= one.end for one in same)
+        if any(
+            stretch.begin <= segment.start and min(segment.end, side.end) <= stretch.end
+            for stretch in same
+        )
     ]
     return max(starts, default=-1)
 
@@ -194,14 +197,22 @@ def _tasks(
         ]
         if not own:
             continue
-        unread = [(one.begin, one.end) for one in own if one.relation is _UNREAD[1 - number]]
-        others = [one for one in other.segments if _meets(segment, one.start, one.end)]
+        unread = [
+            (stretch.begin, stretch.end)
+            for stretch in own
+            if stretch.relation is _UNREAD[1 - number]
+        ]
+        others = [
+            own_segment
+            for own_segment in other.segments
+            if _meets(segment, own_segment.start, own_segment.end)
+        ]
         yield RecordTask(
             segment,
             side.end,
             other.end,
             tuple(others),
-            tuple((one.begin, one.end) for one in own),
+            tuple((stretch.begin, stretch.end) for stretch in own),
             tuple(unread),
             shared,
         )
@@ -351,13 +362,13 @@ class _OwnRecords:
             self._first(begin)
 
     def _damage(self, begin: int, length: int, code: Code, *, is_own: bool) -> None:
-        found = self.report.damage
-        one = Damage(begin, length, code, self.task.segment.path, not is_own)
-        last = found[-1] if found else None
-        if last and last[2:] == one[2:] and last.physical_offset + last.length == begin:
-            found[-1] = last._replace(length=last.length + length)
+        damage = self.report.damage
+        gap = Damage(begin, length, code, self.task.segment.path, not is_own)
+        last = damage[-1] if damage else None
+        if last and last[2:] == gap[2:] and last.physical_offset + last.length == begin:
+            damage[-1] = last._replace(length=last.length + length)
         else:
-            found.append(one)
+            damage.append(gap)
         if is_own:
             self._first(begin)
 
@@ -386,11 +397,11 @@ class _OwnRecords:
         """Tell which records a repair has put over damage: they stand for lost messages."""
         columns, topics = batch.columns, batch.topics
         numbers = [number for number in range(len(topics)) if topics[number] == BRIDGE_TOPIC]
-        found: Bools = is_in(columns[row.TOPIC_NUMBER], np.array(numbers, np.int64))
-        for one in np.flatnonzero(found).tolist():
-            offset, size = int(columns[row.PHYSICAL_OFFSET, one]), int(columns[row.SIZE, one])
-            self._damage(offset, size, CL_TRANTYPE, is_own=bool(own[one]))
-        return found
+        is_bridge: Bools = is_in(columns[row.TOPIC_NUMBER], np.array(numbers, np.int64))
+        for number in np.flatnonzero(is_bridge).tolist():
+            offset, size = int(columns[row.PHYSICAL_OFFSET, number]), int(columns[row.SIZE, number])
+            self._damage(offset, size, CL_TRANTYPE, is_own=bool(own[number]))
+        return is_bridge
 
     def _own(self, batch: Batch, begin: int) -> Bools:
         """Say which records of a batch differ from what the other log has there."""
@@ -404,8 +415,8 @@ class _OwnRecords:
         mask = np.frombuffer(mine, np.uint8) != np.frombuffer(theirs, np.uint8)
         header = batch.segment.entry_header
         starts = np.maximum(batch.columns[row.POSITION] - header - batch.position, 0)
-        found: Bools = np.logical_or.reduceat(mask, starts)
-        return found
+        is_own: Bools = np.logical_or.reduceat(mask, starts)
+        return is_own
 
     def _is_same(self, begin: int, end: int) -> bool:
         """Tell whether a stretch was found to be the same in both logs before."""
@@ -458,13 +469,13 @@ def read_across(log: LogReader, begin: int, length: int) -> bytes:
     Raises:
         UnreadablePath: a file cannot be read.
     """
-    found = bytearray()
+    joined = bytearray()
     starts = sorted(file.start for files in log.logs for file in files)
-    while len(found) < length:
-        at = begin + len(found)
-        raw = log.read_at(at, length - len(found))
+    while len(joined) < length:
+        at = begin + len(joined)
+        raw = log.read_at(at, length - len(joined))
         if not raw:
             following = next((start for start in starts if start > at), begin + length)
             raw = bytes(min(following, begin + length) - at)
-        found += raw
-    return bytes(found)
+        joined += raw
+    return bytes(joined)

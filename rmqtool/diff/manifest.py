@@ -60,9 +60,9 @@ class ChangedFile:
     @property
     def file(self) -> ManifestFile:
         """The newer of both."""
-        found = self.now or self.then
-        assert found is not None  # noqa: S101 - it is in one of both
-        return found
+        file = self.now or self.then
+        assert file is not None  # noqa: S101 - it is in one of both
+        return file
 
     def row(self) -> Row:
         """Give its row."""
@@ -91,36 +91,40 @@ class ManifestDifference:
     @property
     def unread(self) -> int:
         """How many files could not be read."""
-        return sum(one.change is None for one in self.changed)
+        return sum(changed.change is None for changed in self.changed)
 
     @property
     def verdict(self) -> str:
         """The answer in a sentence: of the log first, as all else follows from it."""
-        counts = Counter(str(one.change or UNREAD) for one in self.changed)
+        counts = Counter(str(changed.change or UNREAD) for changed in self.changed)
         others = [f"{count:,} {name}" for name, count in sorted(counts.items())]
         files = ", ".join([f"{counted(self.same, 'file')} unchanged", *others])
         return f"{self._log()}; {files}"
 
     def _log(self) -> str:
-        log = [one for one in self.changed if one.file.kind in _LOGS]
+        log = [changed for changed in self.changed if changed.file.kind in _LOGS]
         end = self.manifest.log_end
-        bad = [one for one in log if one.change not in {Change.GROWN, Change.NEW}]
+        bad = [changed for changed in log if changed.change not in {Change.GROWN, Change.NEW}]
         first = self._first_left()
-        bad = [one for one in bad if not (one.change is Change.GONE and _start(one.file) < first)]
+        bad = [
+            changed
+            for changed in bad
+            if not (changed.change is Change.GONE and _start(changed.file) < first)
+        ]
         if not bad:
-            longer = any(one.change in {Change.GROWN, Change.NEW} for one in log)
+            longer = any(changed.change in {Change.GROWN, Change.NEW} for changed in log)
             more = ", and goes on" if longer else ""
-            if len(log) > sum(one.change in {Change.GROWN, Change.NEW} for one in log):
+            if len(log) > sum(changed.change in {Change.GROWN, Change.NEW} for changed in log):
                 return f"the log is unchanged from {first} to {end}{more}; older files are gone"
             return f"the log is unchanged up to {end}{more}"
-        worst = min(bad, key=lambda one: _start(one.file))
+        worst = min(bad, key=lambda changed: _start(changed.file))
         words = {Change.GONE: "is gone", Change.REWRITTEN: "was rewritten"}
         how = "could not be read" if worst.change is None else words[worst.change]
         return f"{worst.file.path} {how}"
 
     def _first_left(self) -> int:
         """Give where the first file of the log begins that is still there."""
-        gone = {one.file.path for one in self.changed if one.change is Change.GONE}
+        gone = {changed.file.path for changed in self.changed if changed.change is Change.GONE}
         starts = [
             _start(file)
             for file in self.manifest.files.values()
@@ -143,27 +147,29 @@ def compare(store: Store, manifest: Manifest, *, jobs: int | None = None) -> Man
     """
     if store.asked.kind is not ArtefactKind.STORE:
         reason = "a manifest names all files of a store: give the store root"
-        raise UnsupportedStore(path=str(store.asked.place), reason=reason, trouble=Trouble.TOLD)
+        raise UnsupportedStore(
+            path=str(store.asked.place), reason=reason, trouble=Trouble.EXPLAINED
+        )
     before = manifest.files
-    files = sorted(store.artefacts(), key=lambda one: one.path)
+    files = sorted(store.artefacts(), key=lambda file: file.path)
     tasks = [
         DigestTask(file.place, before[file.path].used if file.path in before else 0)
         for file in files
     ]
     changed: list[ChangedFile] = []
-    for one, found in zip(files, engine.run(digest, tasks, jobs=jobs), strict=True):
-        then = before.get(one.path)
-        entry = None if found.unread else one.place.stat()
+    for file, read in zip(files, engine.run(digest, tasks, jobs=jobs), strict=True):
+        then = before.get(file.path)
+        entry = None if read.unread else file.place.stat()
         facts = (entry.size, entry.mtime_ns, entry.inode) if entry else (0, 0, 0)
         now = ManifestFile(
-            one.path, one.kind, *facts, used=found.used, used_sha256=found.used_sha256
+            file.path, file.kind, *facts, used=read.used, used_sha256=read.used_sha256
         )
-        change = None if found.unread else change_of(then, now, found.until_mark)
+        change = None if read.unread else change_of(then, now, read.until_mark)
         if change is not Change.SAME:
-            changed.append(ChangedFile(change, then, now, found.unread))
+            changed.append(ChangedFile(change, then, now, read.unread))
     changed += _gone(before, {file.path for file in files})
-    changed.sort(key=lambda one: one.file.path)
-    same = len(files) - sum(one.now is not None for one in changed)
+    changed.sort(key=lambda changed: changed.file.path)
+    same = len(files) - sum(changed_file.now is not None for changed_file in changed)
     return ManifestDifference(manifest, tuple(changed), same)
 
 

@@ -14,6 +14,7 @@ from contextlib import ExitStack
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from rmqtool.errors import UnreadablePath
+from rmqtool.formats.config_names import OFFSET_TABLE, OFFSETS_JSON
 from rmqtool.formats.config_shapes import consumer_offsets
 from rmqtool.queues.discovery import Queues
 from rmqtool.table import Column, Table, Type
@@ -22,7 +23,6 @@ if TYPE_CHECKING:
     from rmqtool.diff.difference import StoreDifference
     from rmqtool.store.tree import Store
 
-FILE: Final = "consumerOffset.json"
 MERGED: Final = Table(
     "merged",
     "a consumer offset of two stores in one file",
@@ -59,26 +59,26 @@ class MergedOffset(NamedTuple):
 
     def row(self) -> dict[str, object]:
         """Give it as a row of `MERGED`."""
-        names = [side for side, one in (("A", self.a), ("B", self.b)) if one == self.merged]
+        names = [side for side, offset in (("A", self.a), ("B", self.b)) if offset == self.merged]
         taken = None if self.merged is None else " and ".join(names)
         sides = {"queue_offset_a": self.a, "queue_offset_b": self.b, "queue_offset": self.merged}
         return MERGED.row(self.name, **sides, taken_from=taken, reason=self.reason or None)
 
 
-def merge(a: Store, b: Store, found: StoreDifference) -> list[MergedOffset]:
+def merge(a: Store, b: Store, compared: StoreDifference) -> list[MergedOffset]:
     """Decide for each offset that one of two stores has, by topic, group and queue.
 
     Args:
         a: a store.
         b: the other.
-        found: their difference.
+        compared: their difference.
 
     Raises:
         UnreadablePath: offsets or queues cannot be read.
     """
     with ExitStack() as opened:
         queues = [opened.enter_context(Queues(store)) for store in (a, b)]
-        judge = _Judge(queues, found)
+        judge = _Judge(queues, compared)
         offsets = [_offsets(store) for store in (a, b)]
         names = sorted({name for some in offsets for name in some})
         return [judge.decide(name, *(some.get(name) for some in offsets)) for name in names]
@@ -87,11 +87,11 @@ def merge(a: Store, b: Store, found: StoreDifference) -> list[MergedOffset]:
 def document(merged: list[MergedOffset]) -> bytes:
     """Give the file that a broker loads."""
     table: dict[str, dict[str, int]] = {}
-    for one in merged:
-        if one.merged is not None:
-            pair = f"{one.name.topic}@{one.name.group}"
-            table.setdefault(pair, {})[str(one.name.queue_id)] = one.merged
-    text = json.dumps({"offsetTable": table}, indent=1, ensure_ascii=False)
+    for offset in merged:
+        if offset.merged is not None:
+            pair = f"{offset.name.topic}@{offset.name.group}"
+            table.setdefault(pair, {})[str(offset.name.queue_id)] = offset.merged
+    text = json.dumps({OFFSET_TABLE: table}, indent=1, ensure_ascii=False)
     return text.encode("utf-8", "backslashreplace")
 
 
@@ -101,12 +101,14 @@ def _offsets(store: Store) -> dict[OffsetName, int]:
     Raises:
         UnreadablePath: it cannot be read; a file that is not there holds none.
     """
-    found = store.config(FILE)
-    if not found and found.problems:
-        raise UnreadablePath(path=found.problems[0].path, reason=found.problems[0].says)
+    offsets_json = store.config(OFFSETS_JSON)
+    if not offsets_json and offsets_json.problems:
+        raise UnreadablePath(
+            path=offsets_json.problems[0].path, reason=offsets_json.problems[0].says
+        )
     return {
         OffsetName(offset.topic, offset.group, offset.queue_id): offset.queue_offset
-        for offset in consumer_offsets(found.document)
+        for offset in consumer_offsets(offsets_json.document)
         if offset.queue_offset is not None and offset.queue_offset >= 0
     }
 
@@ -114,17 +116,17 @@ def _offsets(store: Store) -> dict[OffsetName, int]:
 class _Judge:
     """Says which offsets both stores bear."""
 
-    def __init__(self, queues: list[Queues], found: StoreDifference) -> None:
+    def __init__(self, queues: list[Queues], compared: StoreDifference) -> None:
         self._queues = queues
-        self._begins = found.log.a.begin, found.log.b.begin
-        self._parting = found.parts_at
+        self._begins = compared.log.a.begin, compared.log.b.begin
+        self._parting = compared.parts_at
 
     def decide(self, name: OffsetName, a: int | None, b: int | None) -> MergedOffset:
         """Take the largest offset that both stores bear."""
         if a == b:
             return MergedOffset(name, a, b, a, "")
         reason = ""
-        for offset in sorted({one for one in (a, b) if one is not None}, reverse=True):
+        for offset in sorted({offset for offset in (a, b) if offset is not None}, reverse=True):
             why = self._why_not(name, offset)
             if not why:
                 return MergedOffset(name, a, b, offset, reason)

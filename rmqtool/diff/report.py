@@ -166,22 +166,22 @@ TABLES: Final = (VERDICT, RECORDS, MESSAGES, QUEUES, OFFSETS, EPOCHS, SETTINGS, 
 SECTIONS: Final = tuple(table.name for table in TABLES)
 
 
-def report(found: StoreDifference) -> list[Rows]:
+def report(compared: StoreDifference) -> list[Rows]:
     """Give the sections, the verdict first."""
     makers = (_verdict, _records, _messages, _queues, _offsets, _epochs, _settings, _problems)
     return [
-        table.rows([list(make(found))], label="section")
+        table.rows([list(make(compared))], label="section")
         for table, make in zip(TABLES, makers, strict=True)
     ]
 
 
-def _verdict(found: StoreDifference) -> Iterator[Row]:
-    log, shared = found.log, found.log.shared
-    path_a, path_b = found.paths
+def _verdict(compared: StoreDifference) -> Iterator[Row]:
+    log, shared = compared.log, compared.log.shared
+    path_a, path_b = compared.paths
     only_a, only_b = (own.messages(BEFORE, SHARED, AFTER) for own in log.own)
     yield VERDICT.row(
-        found,
-        verdict=verdict(found),
+        compared,
+        verdict=verdict(compared),
         path_a=path_a,
         path_b=path_b,
         begin_a=log.a.begin,
@@ -190,7 +190,7 @@ def _verdict(found: StoreDifference) -> Iterator[Row]:
         end_b=log.b.end,
         common_begin=shared.begin if shared.length else None,
         common_end=shared.end if shared.length else None,
-        first_difference=found.parts_at,
+        first_difference=compared.parts_at,
         messages_only_a=only_a,
         messages_only_b=only_b,
         bytes_compared=log.compared,
@@ -198,8 +198,8 @@ def _verdict(found: StoreDifference) -> Iterator[Row]:
     )
 
 
-def _records(found: StoreDifference) -> Iterator[Row]:
-    for name, record in zip(NAMES, found.records, strict=True):
+def _records(compared: StoreDifference) -> Iterator[Row]:
+    for name, record in zip(NAMES, compared.records, strict=True):
         if record is not None:
             yield {"side": name, **_record(record)}
 
@@ -210,14 +210,14 @@ def _record(record: LogRecord | NoRecord) -> Row:
     return message_row(record)
 
 
-def _messages(found: StoreDifference) -> Iterator[Row]:
-    for name, own in zip(NAMES, found.log.own, strict=True):
+def _messages(compared: StoreDifference) -> Iterator[Row]:
+    for name, own in zip(NAMES, compared.log.own, strict=True):
         for key, tally in sorted(own.tallies.items()):
             yield MESSAGES.row(key, tally, side=name)
 
 
-def _queues(found: StoreDifference) -> Iterator[Row]:
-    for (topic, queue_id, kind), (a, b) in found.state.queues.items():
+def _queues(compared: StoreDifference) -> Iterator[Row]:
+    for (topic, queue_id, kind), (a, b) in compared.state.queues.items():
         yield {
             "topic": topic,
             "queue_id": queue_id,
@@ -229,8 +229,8 @@ def _queues(found: StoreDifference) -> Iterator[Row]:
         }
 
 
-def _offsets(found: StoreDifference) -> Iterator[Row]:
-    for key, (a, b) in found.state.offsets.items():
+def _offsets(compared: StoreDifference) -> Iterator[Row]:
+    for key, (a, b) in compared.state.offsets.items():
         is_a = b is None or (a is not None and a > b)
         yield {
             **key._asdict(),
@@ -240,18 +240,18 @@ def _offsets(found: StoreDifference) -> Iterator[Row]:
         }
 
 
-def _epochs(found: StoreDifference) -> Iterator[Row]:
-    for number, (a, b) in found.state.epochs.items():
+def _epochs(compared: StoreDifference) -> Iterator[Row]:
+    for number, (a, b) in compared.state.epochs.items():
         yield {"epoch": number, "start_offset_a": a, "start_offset_b": b}
 
 
-def _settings(found: StoreDifference) -> Iterator[Row]:
-    for key, (a, b) in found.state.settings.items():
+def _settings(compared: StoreDifference) -> Iterator[Row]:
+    for key, (a, b) in compared.state.settings.items():
         yield {**key._asdict(), "value_a": a, "value_b": b}
 
 
-def _problems(found: StoreDifference) -> Iterator[Row]:
-    for name, troubles in zip(NAMES, found.troubles, strict=True):
+def _problems(compared: StoreDifference) -> Iterator[Row]:
+    for name, troubles in zip(NAMES, compared.troubles, strict=True):
         for trouble in troubles:
             yield {"side": name, **trouble._asdict()}
 
@@ -262,29 +262,29 @@ def _problems(found: StoreDifference) -> Iterator[Row]:
 NAMES = ("A", "B")
 
 
-def verdict(found: StoreDifference) -> str:
+def verdict(compared: StoreDifference) -> str:
     """Say in one sentence how B is to A."""
-    parts = [*(_log(found) if Part.LOG in found.parts else ()), *_state(found)]
-    if not found.is_complete:
+    parts = [*(_log(compared) if Part.LOG in compared.parts else ()), *_state(compared)]
+    if not compared.is_complete:
         parts.append("some input could not be read")
-    if found.is_same is not False:
+    if compared.is_same is not False:
         what = "no difference was seen"
-        if found.is_same:
-            whole = len(found.parts) == len(Part)
-            what = f"the {'stores' if whole else ' and '.join(sorted(found.parts))} are the same"
-        rest = parts[1:] if found.log.shared.length else parts
+        if compared.is_same:
+            whole = len(compared.parts) == len(Part)
+            what = f"the {'stores' if whole else ' and '.join(sorted(compared.parts))} are the same"
+        rest = parts[1:] if compared.log.shared.length else parts
         return "; ".join([what, *rest])
     return "; ".join(parts)
 
 
-def _log(found: StoreDifference) -> Iterator[str]:
-    log = found.log
+def _log(compared: StoreDifference) -> Iterator[str]:
+    log = compared.log
     if not log.shared.length:
         yield _apart(log)
         return
-    if strangers := _strangers(found):
+    if strangers := _strangers(compared):
         yield strangers
-    yield from _shared(found)
+    yield from _shared(compared)
     for name, own in zip(NAMES, log.own, strict=True):
         if older := own.messages(BEFORE):
             yield f"{name} has {older:,} older {_message_word(older)}"
@@ -292,20 +292,25 @@ def _log(found: StoreDifference) -> Iterator[str]:
         yield f"{log.unread:,} bytes of the log could not be compared"
 
 
-def _strangers(found: StoreDifference) -> str:
+def _strangers(compared: StoreDifference) -> str:
     """Say that two stores were never replicas of each other; empty where they may have been.
 
     Of replicas the oldest record that both hold is the same: brokers stored it at one time.
     """
-    log, records = found.log, found.records
+    log, records = compared.log, compared.records
     if log.first != log.shared.begin or log.goes_on:
         return ""
-    a, b = (None if isinstance(one, NoRecord) or one is None else one.message for one in records)
+    a, b = (
+        None if isinstance(record, NoRecord) or record is None else record.message
+        for record in records
+    )
     if a is None or b is None or a.crc_matches is False or b.crc_matches is False:
         return ""
     if (a.store_timestamp, a.unique_key) == (b.store_timestamp, b.unique_key):
         return ""
-    first, second = (f"{iso_time(one.store_timestamp)} by {one.store_host}" for one in (a, b))
+    first, second = (
+        f"{iso_time(message.store_timestamp)} by {message.store_host}" for message in (a, b)
+    )
     return (
         f"they were never replicas of each other: the record at {log.first} was stored at {first} "
         f"in A, at {second} in B"
@@ -324,11 +329,11 @@ def _apart(log: LogDifference) -> str:
     )
 
 
-def _shared(found: StoreDifference) -> Iterator[str]:
-    log = found.log
+def _shared(compared: StoreDifference) -> Iterator[str]:
+    log = compared.log
     more = [own.messages(SHARED, AFTER) for own in log.own]
     if log.first is None:
-        yield _longer(found, more)
+        yield _longer(compared, more)
         return
     if not log.goes_on:
         parts = " and ".join(
@@ -352,25 +357,27 @@ def _shared(found: StoreDifference) -> Iterator[str]:
             yield f"{name} has {counted(count, 'bridge')} of a repair in place of lost messages"
 
 
-def lender(found: StoreDifference) -> int | None:
+def lender(compared: StoreDifference) -> int | None:
     """Say which of two stores can lend the other one records; None for neither, or for both.
 
     Returns:
         0 for A, 1 for B: only the other one is damaged, and after that they are the same again.
     """
-    damaged = [bool(own.own_damage or own.own_bridges) for own in found.log.own]
-    if not found.log.goes_on or damaged[0] == damaged[1]:
+    damaged = [bool(own.own_damage or own.own_bridges) for own in compared.log.own]
+    if not compared.log.goes_on or damaged[0] == damaged[1]:
         return None
     return damaged.index(False)
 
 
-def _longer(found: StoreDifference, more: list[int]) -> str:
-    log = found.log
+def _longer(compared: StoreDifference, more: list[int]) -> str:
+    log = compared.log
     if log.a.end == log.b.end:
         return "their logs are the same" if log.a == log.b else "their logs end alike"
     long = 0 if log.a.end > log.b.end else 1
     count = more[long]
-    time = f"{iso_time(found.same_until)}" if found.same_until is not None else "its beginning"
+    time = (
+        f"{iso_time(compared.same_until)}" if compared.same_until is not None else "its beginning"
+    )
     extra = f"{count:,} {_message_word(count)} more"
     if not count:
         extra = f"{abs(log.a.end - log.b.end):,} bytes more, and no message in them"
@@ -381,8 +388,8 @@ def _longer(found: StoreDifference, more: list[int]) -> str:
     )
 
 
-def _state(found: StoreDifference) -> Iterator[str]:
-    state = found.state
+def _state(compared: StoreDifference) -> Iterator[str]:
+    state = compared.state
     for number, name in enumerate(NAMES):
         if groups := state.newer(number):
             count = len(groups)

@@ -43,10 +43,10 @@ def parts_of(store: Store) -> set[Part]:
     """Say what can be compared of what was asked for: all of a store root, else what is there."""
     if store.asked.kind is ArtefactKind.STORE:
         return set(Part)
-    found = {part for part, kinds in _KINDS.items() if store.branches_of(*kinds)}
+    parts = {part for part, kinds in _KINDS.items() if store.branches_of(*kinds)}
     if all(branch.level is FamilyDepth.FILE for branch in store.branches_of(ArtefactKind.CONFIG)):
-        found.discard(Part.CONFIG)  # a lone file is found by its directory
-    return found
+        parts.discard(Part.CONFIG)  # a lone file is found by its directory
+    return parts
 
 
 class SideProblem(NamedTuple):

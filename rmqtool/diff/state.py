@@ -14,6 +14,13 @@ from rmqtool.diff.side import Part, SideProblem
 from rmqtool.errors import RmqtoolError
 from rmqtool.findings.registry_state import EP_CRC
 from rmqtool.formats import epoch
+from rmqtool.formats.config_names import (
+    DELAYS_JSON,
+    GROUPS_JSON,
+    LIGHT_OFFSETS_JSON,
+    OFFSETS_JSON,
+    TOPICS_JSON,
+)
 from rmqtool.formats.config_shapes import TABLES, consumer_offsets, lmq_consumer_offsets
 from rmqtool.store.artefact import ArtefactKind
 from rmqtool.store.config_files import Fault
@@ -28,7 +35,7 @@ V = TypeVar("V")
 Pair = tuple[V | None, V | None]
 
 LARGEST_EPOCH_FILE: Final = 16 << 20
-COMPARED: Final = ("topics.json", "subscriptionGroup.json", "delayOffset.json")
+COMPARED: Final = (TOPICS_JSON, GROUPS_JSON, DELAYS_JSON)
 
 
 class QueueReach(NamedTuple):
@@ -105,8 +112,8 @@ def _different(a: Mapping[K, V], b: Mapping[K, V]) -> dict[K, Pair[V]]:
 
 
 def _queues(side: Side) -> dict[tuple[str, int, str], QueueReach]:
-    def key(one: QueueSpan) -> tuple[str, int, str]:
-        return one.topic, one.queue_id, str(one.kind)
+    def key(span: QueueSpan) -> tuple[str, int, str]:
+        return span.topic, span.queue_id, str(span.kind)
 
     # A queue that never had a message says nothing: its directory is made ahead of need.
     return {
@@ -117,14 +124,14 @@ def _queues(side: Side) -> dict[tuple[str, int, str], QueueReach]:
 
 
 def _offsets(side: Side) -> dict[OffsetKey, int]:
-    found = [
-        *consumer_offsets(_document(side, "consumerOffset.json")),
-        *lmq_consumer_offsets(_document(side, "lmqConsumerOffset.json")),
+    offsets = [
+        *consumer_offsets(_document(side, OFFSETS_JSON)),
+        *lmq_consumer_offsets(_document(side, LIGHT_OFFSETS_JSON)),
     ]
     return {
-        OffsetKey(one.group, one.topic, one.queue_id): one.queue_offset
-        for one in found
-        if one.queue_offset is not None
+        OffsetKey(offset.group, offset.topic, offset.queue_id): offset.queue_offset
+        for offset in offsets
+        if offset.queue_offset is not None
     }
 
 
@@ -143,12 +150,12 @@ def _entries(table: object) -> Iterator[tuple[str, Any]]:
 
 def _document(side: Side, name: str) -> dict[str, Any]:
     """Read a file as a broker would, and note what is wrong with it."""
-    found = side.store.config(name)
-    for problem in found.problems:
-        used = f"; {found.path} was compared instead" if found else ""
-        is_unread = not found and problem.fault is not Fault.EMPTY  # to brokers it is not there
+    document = side.store.config(name)
+    for problem in document.problems:
+        used = f"; {document.path} was compared instead" if document else ""
+        is_unread = not document and problem.fault is not Fault.EMPTY  # to brokers it is not there
         side.note(SideProblem(problem.path, problem.says + used, is_unread))
-    return found.document
+    return document.document
 
 
 def _epochs(side: Side) -> dict[int, int]:

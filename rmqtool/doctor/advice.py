@@ -55,15 +55,15 @@ def steps_for(seen: Examination) -> list[AdviceStep]:
     """Give what is to be done, in order; the last step of a sound store is to start the broker."""
     if seen.is_live:
         return [_live(seen)]
-    found = [*_around(seen), *_lengths(seen), *_of_log(seen)]
-    if not found:
+    steps = [*_around(seen), *_lengths(seen), *_of_log(seen)]
+    if not steps:
         edits, left = list(_repair(seen)), list(_left(seen))
         # A repair that saves nothing comes after what the start costs.
-        first = [] if any(one.costs for one in edits) else [one for one in left if one.costs]
-        rest = [one for one in left if one not in first]
-        found = [*_unread(seen), *_by_hand(seen), *first, *edits, *rest]
-    if found:
-        return [*found, *_retention(seen)]
+        first = [] if any(edit.costs for edit in edits) else [step for step in left if step.costs]
+        rest = [step for step in left if step not in first]
+        steps = [*_unread(seen), *_by_hand(seen), *first, *edits, *rest]
+    if steps:
+        return [*steps, *_retention(seen)]
     # A configuration that was not looked at may keep the files for longer.
     last = _sound(seen)
     return [last, *_retention(seen)] if seen.conf_beside else [*_retention(seen), last]
@@ -152,7 +152,7 @@ def _lengths(seen: Examination) -> Iterator[AdviceStep]:
     conf = seen.options.broker_conf or ""
     first, *more = seen.lengths
     also = f"; and {counted(len(more), 'length')} more" if more else ""
-    lines = " ".join(f"-e '$a {length.key}={length.found}'" for length in seen.lengths)
+    lines = " ".join(f"-e '$a {length.key}={length.on_disk}'" for length in seen.lengths)
     yield AdviceStep(
         f"{conf}: {first}{also}",
         "the broker refuses to start, or reads records and units at wrong places",
@@ -176,11 +176,11 @@ def _of_log(seen: Examination) -> Iterator[AdviceStep]:
 
 def _unread(seen: Examination) -> Iterator[AdviceStep]:
     """Yield what is to be done about what cannot be read."""
-    harmed = [one.path for one in _damage(seen)]
+    harmed = [finding.path for finding in _damage(seen)]
     unread = [  # where damage of a file within is known, that is the cause
         (path, reason)
         for path, reason in seen.summary.account.reasons
-        if not any(f"{one}/".startswith(f"{path}/") for one in harmed)
+        if not any(f"{harmed_path}/".startswith(f"{path}/") for harmed_path in harmed)
     ]
     if not unread:
         return
@@ -197,10 +197,10 @@ def _by_hand(seen: Examination) -> Iterator[AdviceStep]:
     """Yield what has to be done before a repair can be planned."""
     if seen.plan is None:
         return
-    asked = [one for one in seen.plan.left if one.why.startswith(FIRST)]
-    for why in dict.fromkeys(one.why for one in asked):
-        one = next(one for one in asked if one.why == why)
-        cause = f"{one.path}: {one.message}"
+    asked = [left for left in seen.plan.left if left.why.startswith(FIRST)]
+    for why in dict.fromkeys(left.why for left in asked):
+        left = next(left for left in asked if left.why == why)
+        cause = f"{left.path}: {left.message}"
         yield AdviceStep(
             cause, _consequence(seen), _moves(seen, renames(why)), why.removeprefix(FIRST)
         )
@@ -210,7 +210,7 @@ def _moves(seen: Examination, pairs: list[tuple[str, str]]) -> str:
     """Give the command that renames files of a store; one whose new name is taken stays."""
     if not pairs or seen.host is None:
         return ""
-    words = [shlex.join(["mv", "-n", one, other]) for one, other in pairs]
+    words = [shlex.join(["mv", "-n", source, other]) for source, other in pairs]
     return f"({' && '.join([f'cd {shlex.quote(seen.store)}', *words])})"
 
 
@@ -219,15 +219,15 @@ def _repair(seen: Examination) -> Iterator[AdviceStep]:
     plan = seen.plan
     if plan is None or not (_damage(seen) or _is_harmful(seen) or seen.missing):
         return
-    if any(one.why.startswith(FIRST) for one in plan.left):
+    if any(left.why.startswith(FIRST) for left in plan.left):
         return
-    has_gap = any(one.code == FS_GAP for one in plan.left)
-    lacks_config = any(one.why == RESET for one in plan.left)
+    has_gap = any(left.code == FS_GAP for left in plan.left)
+    lacks_config = any(left.why == RESET for left in plan.left)
     if not plan.edits and not has_gap and not lacks_config:
         return
     options = ([BRIDGE] if has_gap else []) + ([RESET_CONFIG] if lacks_config else [])
     restore = "if a copy of the missing files exists, put it back instead" if options else ""
-    left = frozenset() if options else frozenset(one.path for one in plan.left)
+    left = frozenset() if options else frozenset(left.path for left in plan.left)
     yield AdviceStep(
         _worst(seen, left),
         _consequence(seen, left),
@@ -257,8 +257,8 @@ def _retention(seen: Examination) -> Iterator[AdviceStep]:
     if conf is not None:
         command = f"sed -i -e '$a fileReservedTime={expiring.hours_to_keep}' {shlex.quote(conf)}"
     else:
-        folders = {posixpath.join(seen.store, posixpath.dirname(one)) for one in expiring.paths}
-        command = f"touch -c {' '.join(f'{shlex.quote(one)}/*' for one in sorted(folders))}"
+        folders = {posixpath.join(seen.store, posixpath.dirname(path)) for path in expiring.paths}
+        command = f"touch -c {' '.join(f'{shlex.quote(folder)}/*' for folder in sorted(folders))}"
     yield AdviceStep(
         f"{expiring.which} {expiring.why}",
         f"the broker deletes them {when_deleted(seen, expiring)}",
@@ -281,17 +281,17 @@ def _left(seen: Examination) -> Iterator[AdviceStep]:
         if _damage(seen):
             yield AdviceStep(_worst(seen), _consequence(seen), advice=_damage(seen)[0].repair)
         return
-    steps = seen.prediction.further if seen.prediction is not None else ()
-    for one in plan.left:
-        is_said = one.code in {FS_GAP, FS_OWNER} or one.why == RESET
-        if is_said or one.why.startswith(FIRST):
+    steps = seen.prediction.later_steps if seen.prediction is not None else ()
+    for left in plan.left:
+        is_reported = left.code in {FS_GAP, FS_OWNER} or left.why == RESET
+        if is_reported or left.why.startswith(FIRST):
             continue
-        costs = ", ".join(step.message for step in steps if step.path == one.path)
+        costs = ", ".join(step.message for step in steps if step.path == left.path)
         yield AdviceStep(
-            f"{one.path}: {one.message}",
-            f"starting it now costs: {costs}" if costs else one.code.consequence,
-            _repair_command(seen, CLAMP) if one.why in {CLAMPED, WAITING} else "",
-            one.why,
+            f"{left.path}: {left.message}",
+            f"starting it now costs: {costs}" if costs else left.code.consequence,
+            _repair_command(seen, CLAMP) if left.why in {CLAMPED, WAITING} else "",
+            left.why,
             costs=bool(costs),
         )
 
@@ -359,7 +359,7 @@ def _costs(seen: Examination, left: Container[str] = ()) -> list[str]:
         (len(prediction.segments_deleted) if lost else 0, "commitlog file", "deleted"),
     ]
     costs = [f"{counted(count, what)} {how}" for count, what, how in parts if count]
-    costs += [step.message for step in prediction.further if step.path not in left]
+    costs += [step.message for step in prediction.later_steps if step.path not in left]
     return costs + not_read(prediction)
 
 
@@ -385,18 +385,18 @@ def _consequence(seen: Examination, left: Container[str] = ()) -> str:
 
 
 def _damage(seen: Examination, left: Container[str] = ()) -> list[Finding]:
-    found = [finding for finding in seen.findings if finding.severity is Severity.DAMAGE]
-    return [finding for finding in found if finding.path not in left] or found
+    findings = [finding for finding in seen.findings if finding.severity is Severity.DAMAGE]
+    return [finding for finding in findings if finding.path not in left] or findings
 
 
 def _worst(seen: Examination, left: Container[str] = ()) -> str:
     """Say what the worst finding is: of the log where it is damaged, as the rest follows it."""
-    found = _damage(seen, left) or [
+    findings = _damage(seen, left) or [
         finding for finding in seen.findings if finding.severity is Severity.WARNING
     ]
-    if not found:
+    if not findings:
         return f"{counted(seen.missing, 'message')} lost already"
-    first = min(found, key=lambda one: not one.path.startswith("commitlog"))
-    more = len(found) - 1
+    first = min(findings, key=lambda finding: not finding.path.startswith("commitlog"))
+    more = len(findings) - 1
     also = f"; and {counted(more, 'finding')} more" if more else ""
     return f"{first.code} {first.path}: {first.message}{also}"

@@ -126,7 +126,7 @@ def examine_store(
     except RmqtoolError as error:
         not_planned = str(error)
         run = validate(_asked(options))
-        findings = [one for one in run if one.code != FS_LOCK]
+        findings = [finding for finding in run if finding.code != FS_LOCK]
         summary = run.summary
     else:
         plan, findings, summary, account = examined
@@ -160,8 +160,8 @@ def conf_beside(store: Store) -> str:
     if not store.root.is_local:
         return ""
     above = os.path.dirname(os.path.abspath(store.root.location))  # noqa: PTH100, PTH120 - a text
-    found = (os.path.join(above, name) for name in CONFS)  # noqa: PTH118 - likewise
-    return next(filter(os.path.isfile, found), "")
+    places = (os.path.join(above, name) for name in CONFS)  # noqa: PTH118 - likewise
+    return next(filter(os.path.isfile, places), "")
 
 
 def _asked(options: RepairOptions) -> ValidateOptions:
@@ -223,7 +223,7 @@ def host_of(store: Store, as_user: str | None = None) -> Host | None:
     root = store.root.location
     outside = [branch.place.location for branch in store.branches if branch.path.startswith("/")]
     disks = {path: os.statvfs(path) for path in (root, *outside)}
-    place = min(disks, key=lambda one: disks[one].f_bavail * disks[one].f_frsize)
+    place = min(disks, key=lambda path: disks[path].f_bavail * disks[path].f_frsize)
     fullest = disks[place]
     taken = fullest.f_blocks - fullest.f_bfree
     holdings = Holdings(store)
@@ -241,4 +241,4 @@ def host_of(store: Store, as_user: str | None = None) -> Host | None:
 
 
 def _denied(holdings: Holdings, broker: User) -> tuple[str, ...]:
-    return tuple(one.path for one in holdings.chosen(lambda one: not one.allows(broker)))
+    return tuple(held.path for held in holdings.chosen(lambda held: not held.allows(broker)))

@@ -128,7 +128,7 @@ def sections(seen: Examination) -> list[Rows]:
     """Give all that is known, for programs: diagnosis, steps, losses, findings, plan."""
     account = seen.summary.account
     unread = [*account.reasons, *account.left_out]
-    found = [
+    tables = [
         DIAGNOSIS.rows([[_diagnosis(seen)]]),
         STEPS.rows([[STEPS.row(step) for step in steps_for(seen)]]),
         FINDINGS.rows([[finding.row() for finding in seen.findings]]),
@@ -136,13 +136,13 @@ def sections(seen: Examination) -> list[Rows]:
         UNREAD.rows([[{"path": path, "reason": reason} for path, reason in unread]]),
     ]
     if seen.prediction is not None:
-        found += [
-            one
-            for one in startup.report(seen.prediction)
-            if one.name not in {"verdict", STEPS.name}
+        tables += [
+            rows
+            for rows in startup.report(seen.prediction)
+            if rows.name not in {"verdict", STEPS.name}
         ]
     plan = repair.rows_of(seen.plan) if seen.plan else []
-    return found + [one for one in plan if one.name != LOST_MESSAGES.name]
+    return tables + [rows for rows in plan if rows.name != LOST_MESSAGES.name]
 
 
 def screen(seen: Examination, language: Language = Language.ENGLISH) -> Rows:
@@ -268,7 +268,7 @@ def _cost(prediction: Prediction) -> str:
         parts.append(f"{counted(count, 'message')} missing in light queues")
     if count := prediction.timers_lost:
         parts.append(f"{counted(count, 'timer message')} never delivered")
-    parts += [step.message for step in prediction.further] + not_read(prediction)
+    parts += [step.message for step in prediction.later_steps] + not_read(prediction)
     return "; ".join(parts) or "nothing"
 
 
@@ -288,7 +288,9 @@ def _kind(seen: Examination) -> str:
 
 def _checked(seen: Examination) -> str:
     counts = seen.summary.counts
-    counts_text = ", ".join(f"{counts.get(one, 0):,} {one}" for one in reversed(Severity))
+    counts_text = ", ".join(
+        f"{counts.get(severity, 0):,} {severity}" for severity in reversed(Severity)
+    )
     return f"{seen.summary.verdict}: {counts_text}"
 
 

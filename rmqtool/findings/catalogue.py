@@ -28,7 +28,6 @@ WARNING: Final = Severity.WARNING
 NOTE: Final = Severity.NOTE
 
 REBUILD_CQ: Final = "rmqtool rebuild-cq STORE --output DIR"
-REBUILD_INDEX: Final = "rmqtool rebuild-index STORE --output DIR"
 REPAIR: Final = "rmqtool repair STORE --dry-run"
 REPAIR_GAP: Final = "rmqtool repair STORE --bridge-missing --dry-run"
 REPAIR_OFFSETS: Final = "rmqtool repair STORE --clamp-offsets --dry-run"

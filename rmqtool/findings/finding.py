@@ -122,29 +122,29 @@ def finding(  # noqa: PLR0913 - the one way to make a finding
     )
 
 
-def in_passing(found: Finding) -> Finding:
+def in_passing(finding: Finding) -> Finding:
     """Give a finding about what a running broker is at: it needs no repair, but another look."""
-    return found._replace(repair=f"none: look again when the broker has written it; {VALIDATE}")
+    return finding._replace(repair=f"none: look again when the broker has written it; {VALIDATE}")
 
 
-def of_deleted(found: Finding) -> Finding:
+def of_deleted(finding: Finding) -> Finding:
     """Give a finding about a queue that brokers have deleted: a rebuild would bring it back."""
-    return found._replace(repair="none needed: brokers delete the queues of a topic with it")
+    return finding._replace(repair="none needed: brokers delete the queues of a topic with it")
 
 
-def rebuild_hides(found: Finding, messages: int) -> Finding:
+def rebuild_hides(finding: Finding, messages: int) -> Finding:
     """Give a finding about units that a rebuild from queue offsets would write over each other."""
     count = "a message" if messages == 1 else f"{messages:,} messages"
-    return found._replace(
+    return finding._replace(
         repair=f"by hand: consumers can read all messages now; do not rebuild this queue, because "
         f"{count} would be out of reach"
     )
 
 
-def of_queue(found: Iterable[Finding], topic: str, queue_id: int) -> Iterator[Finding]:
+def of_queue(findings: Iterable[Finding], topic: str, queue_id: int) -> Iterator[Finding]:
     """Name the queue in findings about its files."""
-    for one in found:
-        yield one._replace(topic=topic, queue_id=queue_id)
+    for finding in findings:
+        yield finding._replace(topic=topic, queue_id=queue_id)
 
 
 def _command(code: Code, at: At) -> str:

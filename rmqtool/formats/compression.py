@@ -51,55 +51,55 @@ def _zlib(body: bytes, ceiling: int) -> Decompressed:
     """Read one zlib stream; bytes after it are ignored, as Java's InflaterInputStream does."""
     reader = zlib.decompressobj()
     try:
-        found = reader.decompress(body, ceiling + 1)
+        text = reader.decompress(body, ceiling + 1)
     except zlib.error as error:
         return Decompressed(None, f"zlib: {error}")
-    if len(found) > ceiling:
+    if len(text) > ceiling:
         return above(ceiling)
-    return Decompressed(found) if reader.eof else Decompressed(None, "zlib: ends too early")
+    return Decompressed(text) if reader.eof else Decompressed(None, "zlib: ends too early")
 
 
 def _lz4(body: bytes, ceiling: int) -> Decompressed:
     """Read LZ4 frames until the body ends."""
     from lz4.frame import LZ4FrameDecompressor
 
-    found, left = bytearray(), body
+    text, left = bytearray(), body
     try:
         while left:
             reader = LZ4FrameDecompressor()
             piece = reader.decompress(left, max_length=_STEP_BYTES)
-            while piece and len(found) <= ceiling:
-                found += piece
+            while piece and len(text) <= ceiling:
+                text += piece
                 piece = b"" if reader.eof else reader.decompress(b"", max_length=_STEP_BYTES)
-            if len(found) > ceiling:
+            if len(text) > ceiling:
                 return above(ceiling)
             if not reader.eof:
                 return Decompressed(None, "lz4: ends too early")
             left = reader.unused_data or b""
     except (RuntimeError, EOFError) as error:
         return Decompressed(None, f"lz4: {error}")
-    return Decompressed(bytes(found))
+    return Decompressed(bytes(text))
 
 
 def _zstd(body: bytes, ceiling: int) -> Decompressed:
     """Read zstd frames until the body ends."""
     from zstandard import ZstdDecompressor, ZstdError
 
-    found, position = bytearray(), 0
+    text, position = bytearray(), 0
     try:
         while position < len(body):
             reader = ZstdDecompressor(max_window_size=_ZSTD_WINDOW_BYTES).decompressobj()
             while position < len(body) and not reader.eof:
-                found += reader.decompress(body[position : position + _ZSTD_INPUT_BYTES])
+                text += reader.decompress(body[position : position + _ZSTD_INPUT_BYTES])
                 position = min(position + _ZSTD_INPUT_BYTES, len(body))
-                if len(found) > ceiling:
+                if len(text) > ceiling:
                     return above(ceiling)
             if not reader.eof:
                 return Decompressed(None, "zstd: ends too early")
             position -= len(reader.unused_data)
     except ZstdError as error:
         return Decompressed(None, f"zstd: {error}")
-    return Decompressed(bytes(found))
+    return Decompressed(bytes(text))
 
 
 def above(ceiling: int) -> Decompressed:

@@ -134,14 +134,14 @@ def _position(text: str, error: json.JSONDecodeError) -> int:
 
 
 def _quote_bare_key(match: re.Match[str]) -> str:
-    found = match.group()
-    if found.startswith(_QUOTE):
-        return found
-    if found.startswith("{"):
+    key = match.group()
+    if key.startswith(_QUOTE):
+        return key
+    if key.startswith("{"):
         with suppress(json.JSONDecodeError):
-            found = json.dumps(json.loads(found), ensure_ascii=False, separators=(",", ":"))
-        return json.dumps(found, ensure_ascii=False)
-    return f"{_QUOTE}{found}{_QUOTE}"
+            key = json.dumps(json.loads(key), ensure_ascii=False, separators=(",", ":"))
+        return json.dumps(key, ensure_ascii=False)
+    return f"{_QUOTE}{key}{_QUOTE}"
 
 
 def _refuse_constant(name: str) -> NoReturn:

@@ -12,6 +12,21 @@ import json
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+from rmqtool.formats.config_names import (
+    DELAYS_JSON,
+    FILTER_TABLE,
+    FILTERS_JSON,
+    GROUP_TABLE,
+    GROUPS_JSON,
+    LIGHT_OFFSETS_JSON,
+    MAPPINGS_JSON,
+    MODES_JSON,
+    OFFSET_TABLE,
+    OFFSETS_JSON,
+    ORDERS_JSON,
+    TOPIC_TABLE,
+    TOPICS_JSON,
+)
 from rmqtool.formats.java import parse_long
 
 if TYPE_CHECKING:
@@ -23,19 +38,17 @@ if TYPE_CHECKING:
 
 # Of each JSON file the object that has an entry for each topic, group or the like.
 TABLES: Final = {
-    "topics.json": "topicConfigTable",
-    "subscriptionGroup.json": "subscriptionGroupTable",
-    "consumerOffset.json": "offsetTable",
-    "lmqConsumerOffset.json": "offsetTable",
-    "delayOffset.json": "offsetTable",
-    "consumerFilter.json": "filterDataByTopic",
-    "consumerOrderInfo.json": "table",
-    "topicQueueMapping.json": "topicQueueMappingInfoMap",
-    "messageRequestMode.json": "messageRequestModeMap",
+    TOPICS_JSON: TOPIC_TABLE,
+    GROUPS_JSON: GROUP_TABLE,
+    OFFSETS_JSON: OFFSET_TABLE,
+    LIGHT_OFFSETS_JSON: OFFSET_TABLE,
+    DELAYS_JSON: OFFSET_TABLE,
+    FILTERS_JSON: FILTER_TABLE,
+    ORDERS_JSON: "table",
+    MAPPINGS_JSON: "topicQueueMappingInfoMap",
+    MODES_JSON: "messageRequestModeMap",
 }
 TOPIC_GROUP_SEPARATOR: Final = "@"
-PERM_READ: Final = 4
-PERM_WRITE: Final = 2
 
 
 class DataVersion(NamedTuple):
@@ -125,7 +138,7 @@ def data_version(document: Document) -> DataVersion:
 
 def topics(document: Document) -> Iterator[TopicConfig]:
     """Read `topics.json`."""
-    for topic, entry in _objects(document.get("topicConfigTable")):
+    for topic, entry in _objects(document.get(TOPIC_TABLE)):
         yield topic_config(topic, entry)
 
 
@@ -149,7 +162,7 @@ def topic_config(topic: str, entry: Document) -> TopicConfig:
 
 def consumer_offsets(document: Document) -> Iterator[ConsumerOffset]:
     """Read `consumerOffset.json`; keys that are not topic, `@`, group are left out."""
-    for name, queues in _objects(document.get("offsetTable")):
+    for name, queues in _objects(document.get(OFFSET_TABLE)):
         parts = name.split(TOPIC_GROUP_SEPARATOR)
         if len(parts) == 2:  # noqa: PLR2004 - topic and group
             for number, offset in queues.items():
@@ -170,7 +183,7 @@ def client_offsets(document: Document) -> Iterator[ClientOffset]:
 
     Source: LocalFileOffsetStore, OffsetSerializeWrapper, 4.9.3 to 5.5.0.
     """
-    for key, offset in _object(document.get("offsetTable")).items():
+    for key, offset in _object(document.get(OFFSET_TABLE)).items():
         try:
             queue = _object(json.loads(key))
         except ValueError:
@@ -183,7 +196,7 @@ def client_offsets(document: Document) -> Iterator[ClientOffset]:
 
 def delay_offsets(document: Document) -> dict[int, int | None]:
     """Read `delayOffset.json`: delay level to the next unit of its queue (level - 1)."""
-    table = _object(document.get("offsetTable"))
+    table = _object(document.get(OFFSET_TABLE))
     return {
         level: _int(offset)
         for name, offset in table.items()
@@ -193,7 +206,7 @@ def delay_offsets(document: Document) -> dict[int, int | None]:
 
 def subscription_groups(document: Document) -> Iterator[SubscriptionGroup]:
     """Read `subscriptionGroup.json`."""
-    for group, entry in _objects(document.get("subscriptionGroupTable")):
+    for group, entry in _objects(document.get(GROUP_TABLE)):
         yield SubscriptionGroup(
             group,
             _bool(entry.get("consumeEnable")),
@@ -205,7 +218,7 @@ def subscription_groups(document: Document) -> Iterator[SubscriptionGroup]:
 
 def consumer_filters(document: Document) -> Iterator[ConsumerFilter]:
     """Read `consumerFilter.json`."""
-    for topic, by_group in _objects(document.get("filterDataByTopic")):
+    for topic, by_group in _objects(document.get(FILTER_TABLE)):
         for group, entry in _objects(by_group.get("groupFilterData")):
             bloom = _object(entry.get("bloomFilterData"))
             positions = bloom.get("bitPos")

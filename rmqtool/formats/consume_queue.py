@@ -52,8 +52,8 @@ def is_pre_blank(physical_offset: Number, size: Number) -> Number:
     Of numbers or of arrays, shape (n,), which give an array of bools. `queues` asks, and nobody
     else but who recognises a file by its content: what a unit is, is said there.
     """
-    found: Number = (size == PRE_BLANK_SIZE) & (physical_offset == 0)
-    return found
+    is_blank: Number = (size == PRE_BLANK_SIZE) & (physical_offset == 0)
+    return is_blank
 
 
 def file_length(configured_bytes: int) -> int:

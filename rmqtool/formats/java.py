@@ -98,8 +98,8 @@ def _replace_malformed(error: UnicodeError) -> tuple[str, int]:
     """Give one U+FFFD and where to go on, an encoded surrogate as one."""
     if not isinstance(error, UnicodeDecodeError):
         raise error
-    if found := _ENCODED_SURROGATE.match(error.object, error.start):
-        return "\ufffd", found.end()
+    if surrogate := _ENCODED_SURROGATE.match(error.object, error.start):
+        return "\ufffd", surrogate.end()
     return "\ufffd", error.end
 
 

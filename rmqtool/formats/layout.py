@@ -75,8 +75,8 @@ class Field(NamedTuple):
         import numpy as np
 
         raw = np.ascontiguousarray(rows[:, self.position : self.end])
-        found: npt.NDArray[np.int64] = raw.view(self.numpy_type)[:, 0].astype(np.int64)
-        return found
+        values: npt.NDArray[np.int64] = raw.view(self.numpy_type)[:, 0].astype(np.int64)
+        return values
 
     def build(self, value: int) -> bytes:
         """Give the bytes of a value. Raises OverflowError: it does not fit."""

@@ -225,7 +225,7 @@ def _month_starts(reference_ms: int) -> tuple[int, ...]:
         reference = datetime.fromtimestamp(reference_ms / 1000, UTC)
         first = reference.replace(day=1, hour=0, minute=0, second=0, microsecond=0)
         before = (first - timedelta(days=1)).replace(day=1)
-        behind = (first + timedelta(days=32)).replace(day=1)
+        after = (first + timedelta(days=32)).replace(day=1)
     except (ValueError, OverflowError, OSError):
         return ()  # a born timestamp out of a damaged record
-    return tuple(int(start.timestamp()) * 1000 for start in (before, first, behind))
+    return tuple(int(start.timestamp()) * 1000 for start in (before, first, after))

@@ -92,20 +92,6 @@ def are_torn(raw: bytes) -> bool:
     return False
 
 
-def decode_before_4_9_1(raw: bytes) -> dict[str, str]:
-    """Read properties as releases before 4.9.1 did: a value with a 0x01 in it is dropped.
-
-    `String#split` forgets empty strings at the end but not at the beginning, so an empty name is
-    kept and an empty value is not.
-    """
-    found = {}
-    for stretch in raw.split(PROPERTY_SEPARATOR):
-        parts = stretch.rstrip(NAME_VALUE_SEPARATOR).split(NAME_VALUE_SEPARATOR)
-        if len(parts) == 2:  # noqa: PLR2004 - name and value
-            found[text(parts[0])] = text(parts[1])
-    return found
-
-
 def encode(properties: Mapping[str, str], *, ends_with_separator: bool = True) -> bytes:
     """Write properties in the mapping's order.
 

@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from typing import Final, NamedTuple
 
+from rmqtool.formats.config_names import GROUPS_JSON, OFFSETS_JSON, TOPICS_JSON
+
 DEFAULT: Final = "default"  # the family that each database has
 FORBIDDEN: Final = "forbidden"  # family of groups and topics, in either kind of database
 QUEUES: Final = "consumequeue"
@@ -35,9 +37,9 @@ class Manager(NamedTuple):
 
 
 MANAGERS: Final = {
-    "topics.json": Manager("config/topics", "topic"),
-    "subscriptionGroup.json": Manager("config/subscriptionGroups", "subscriptionGroup"),
-    "consumerOffset.json": Manager("config/consumerOffsets", "consumerOffset"),
+    TOPICS_JSON: Manager("config/topics", "topic"),
+    GROUPS_JSON: Manager("config/subscriptionGroups", "subscriptionGroup"),
+    OFFSETS_JSON: Manager("config/consumerOffsets", "consumerOffset"),
 }
 """By the name of the JSON file."""
 
@@ -54,7 +56,9 @@ class DatabaseKind(NamedTuple):
 _UNITS: Final = {DEFAULT: "unit", "offset": "offset"}
 _JSON: Final = dict.fromkeys((DEFAULT, FORBIDDEN, "kvDataVersion"), "json")
 _OF_ALL: Final = [
-    name for one in MANAGERS.values() for name in (one.data_in(ONE), one.version_in(ONE))
+    name
+    for manager in MANAGERS.values()
+    for name in (manager.data_in(ONE), manager.version_in(ONE))
 ]
 _TOGETHER: Final = "topics, subscription groups and consumer offsets"
 DATABASES: Final = {
@@ -80,4 +84,6 @@ it."""
 
 def managers_in(path: str) -> tuple[str, ...]:
     """Give the JSON files whose content a database of metadata holds; none for other paths."""
-    return tuple(name for name, one in MANAGERS.items() if path in {one.path, ONE, VERSION_2})
+    return tuple(
+        name for name, manager in MANAGERS.items() if path in {manager.path, ONE, VERSION_2}
+    )

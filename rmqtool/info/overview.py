@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from rmqtool.broker.names import DLQ_PREFIX, RETRY_PREFIX
 from rmqtool.errors import RmqtoolError, UnreadablePath
+from rmqtool.formats.config_names import LIGHT_OFFSETS_JSON, OFFSETS_JSON
 from rmqtool.formats.config_shapes import consumer_offsets, lmq_consumer_offsets
 from rmqtool.formats.index import FIRST_ENTRY, INDEX_HEADER
 from rmqtool.info import overview_rows as rows
@@ -51,14 +52,14 @@ def disk_rows(survey: Survey) -> list[DiskRow]:
     """Disk use of each name in the store root, and their sum."""
     if survey.store.asked.kind is not ArtefactKind.STORE:
         return []
-    found = []
+    uses = []
     for name, use in _uses(survey):
         try:
-            found.append(DiskRow(printable(name), *use()))
+            uses.append(DiskRow(printable(name), *use()))
         except UnreadablePath as error:
             survey.problem(error)
-    totals = zip(*((row.files, row.size, row.allocated) for row in found), strict=True)
-    return [*found, DiskRow("(all)", *map(sum, totals))] if found else []
+    totals = zip(*((row.files, row.size, row.allocated) for row in uses), strict=True)
+    return [*uses, DiskRow("(all)", *map(sum, totals))] if uses else []
 
 
 def _uses(survey: Survey) -> Iterator[tuple[str, Callable[[], DiskUse]]]:
@@ -186,8 +187,8 @@ def geometry_rows(survey: Survey) -> list[rows.LengthRow]:
 def segment_rows(survey: Survey) -> list[rows.SegmentRow]:
     """Files of the commitlog, of one from before a conversion to DLedger first."""
     end = survey.tail.physical_offset
-    found = [_segment(survey, segment, segment.size, "full") for segment in survey.old_commitlog]
-    return found + [segment_row(survey, segment, end) for segment in survey.commitlog]
+    segments = [_segment(survey, segment, segment.size, "full") for segment in survey.old_commitlog]
+    return segments + [segment_row(survey, segment, end) for segment in survey.commitlog]
 
 
 def segment_row(survey: Survey, segment: Segment, end: int) -> rows.SegmentRow:
@@ -221,14 +222,21 @@ def _segment(survey: Survey, segment: Segment, end: int, state: str) -> rows.Seg
 
 def oddity_rows(survey: Survey) -> list[rows.OddityRow]:
     """What a broker does not leave behind: holes, odd lengths, foreign names."""
-    found: list[Oddity] = [*survey.store.oddities]
+    oddities: list[Oddity] = [*survey.store.oddities]
     for log in (survey.old_commitlog, survey.commitlog):
-        found += log.oddities
+        oddities += log.oddities
     for queue in survey.ranges:
-        found += queue.oddities
+        oddities += queue.oddities
     listed = [
-        rows.OddityRow(str(one.kind), one.path, one.expected, one.actual, one.start, one.length)
-        for one in found
+        rows.OddityRow(
+            str(oddity.kind),
+            oddity.path,
+            oddity.expected,
+            oddity.actual,
+            oddity.start,
+            oddity.length,
+        )
+        for oddity in oddities
     ]
     conf = survey.store.broker_conf
     if conf is not None:
@@ -346,15 +354,15 @@ def checkpoint_rows(survey: Survey) -> list[rows.CheckpointRow]:
     if fields is None:
         return []
     actual = _actual(survey)
-    found = []
+    times_ = []
     for name, stored in fields.items():
         seen = actual.get(name)
         unit = MILLISECONDS if name.endswith("_timestamp") else "bytes"
         # 0: never set, or the release does not know the field.
         difference = seen - stored if seen is not None and stored else None
         times = (stored, seen) if unit == MILLISECONDS else (None, None)
-        found.append(rows.CheckpointRow(name, stored, seen, difference, unit, *times))
-    return found
+        times_.append(rows.CheckpointRow(name, stored, seen, difference, unit, *times))
+    return times_
 
 
 def _actual(survey: Survey) -> Mapping[str, int | None]:
@@ -374,7 +382,7 @@ def _actual(survey: Survey) -> Mapping[str, int | None]:
 def groups(survey: Survey) -> list[rows.GroupRow]:
     """Consumer groups with their lag and dead letters, from the JSON files."""
     store = survey.store
-    documents = [store.config(name) for name in ("consumerOffset.json", "lmqConsumerOffset.json")]
+    documents = [store.config(name) for name in (OFFSETS_JSON, LIGHT_OFFSETS_JSON)]
     for document in documents:
         for problem in document.problems:
             survey.note(document.path or document.name, problem.says)
@@ -386,10 +394,10 @@ def database_rows(survey: Survey) -> list[rows.DatabaseRow]:
     try:
         return [
             rows.DatabaseRow(
-                one.path, one.holds, one.since, one.is_empty, one.table_files, one.size,
-                one.allocated,
+                database.path, database.holds, database.since, database.is_empty,
+                database.table_files, database.size, database.allocated,
             )
-            for one in survey.store.rocksdb()
+            for database in survey.store.rocksdb()
         ]  # fmt: skip
     except UnreadablePath as error:
         survey.problem(error)
@@ -445,19 +453,19 @@ def group_rows(
     """
     by_queue = {(range_.topic, range_.queue_id): range_ for range_ in ranges}
     topics = TopicSums(Counter(), Counter())
-    for one in by_queue.values():
-        topics.messages[one.topic] += one.messages
-        topics.queues[one.topic] += 1
+    for span in by_queue.values():
+        topics.messages[span.topic] += span.messages
+        topics.queues[span.topic] += 1
     offsets: dict[tuple[str, str], list[ConsumerOffset]] = defaultdict(list)
     for offset in _offsets(documents):
         offsets[offset.group, offset.topic].append(offset)
-    found = {pair: _row(pair, offsets[pair], by_queue, topics) for pair in offsets}
+    groups = {pair: _row(pair, offsets[pair], by_queue, topics) for pair in offsets}
     known = {group for group, _ in offsets}
     for topic in topics.messages:
         group = topic.removeprefix(DLQ_PREFIX)
         if group != topic and group not in known:
-            found[group, ""] = _row((group, ""), [], by_queue, topics)
-    return [found[pair] for pair in sorted(found)]
+            groups[group, ""] = _row((group, ""), [], by_queue, topics)
+    return [groups[pair] for pair in sorted(groups)]
 
 
 def _offsets(documents: Iterable[Mapping[str, Any]]) -> Iterator[ConsumerOffset]:

@@ -328,12 +328,12 @@ def table(name: str) -> Table:
     return Table(name, section.meaning, columns_of(section.row), section.shown, whole=section.whole)
 
 
-def section_rows(name: str, found: Iterable[NamedTuple]) -> Rows:
+def section_rows(name: str, sections: Iterable[NamedTuple]) -> Rows:
     """Give a section as rows to be written: times as text, and the columns even without a row.
 
     Args:
         name: of the section.
-        found: what `overview.SECTIONS` gives for it.
+        sections: what `overview.SECTIONS` gives for it.
     """
     own = table(name)
-    return own.rows([list(map(own.row, found))], label="section")
+    return own.rows([list(map(own.row, sections))], label="section")

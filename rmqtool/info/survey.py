@@ -89,16 +89,16 @@ class Survey:
     @cached_property
     def ranges(self) -> list[QueueSpan]:
         """How far each queue reaches, plain queues first."""
-        found: list[QueueSpan] = []
+        spans: list[QueueSpan] = []
         for source in self.queues.sources:
-            found.extend(self._spans_of(source))
-        return found
+            spans.extend(self._spans_of(source))
+        return spans
 
     @cached_property
     def dispatched(self) -> QueueSpan | None:
         """The queue whose last unit lies highest in the log; None when no queue has a unit."""
         filled = [range_ for range_ in self.ranges if range_.last]
-        return max(filled, key=lambda one: one.last.end if one.last else 0, default=None)
+        return max(filled, key=lambda span: span.last.end if span.last else 0, default=None)
 
     @cached_property
     def tail(self) -> Tail:

@@ -80,11 +80,11 @@ class DLedgerEntryJudge:
         except UnreadablePath as error:
             self.unread = error
             return
-        found = np.frombuffer(raw, np.uint8).reshape(-1, DLEDGER_INDEX_UNIT.size)
-        expected = wanted.view(np.uint8).reshape(-1, DLEDGER_INDEX_UNIT.size)[: len(found)]
+        units = np.frombuffer(raw, np.uint8).reshape(-1, DLEDGER_INDEX_UNIT.size)
+        expected = wanted.view(np.uint8).reshape(-1, DLEDGER_INDEX_UNIT.size)[: len(units)]
         # Units at the tail may not have been written; the library adds them when it starts.
-        written = found.any(axis=1)
-        for number in np.flatnonzero(written & (found != expected).any(axis=1)).tolist():
+        written = units.any(axis=1)
+        for number in np.flatnonzero(written & (units != expected).any(axis=1)).tolist():
             place = start + number * DLEDGER_INDEX_UNIT.size
             segment = index.at(place)
             if segment is not None:
@@ -100,7 +100,7 @@ class DLedgerEntryJudge:
                     at,
                     "the index unit does not match its entry",
                     expected=expected[number].tobytes().hex(),
-                    actual=found[number].tobytes().hex(),
+                    actual=units[number].tobytes().hex(),
                 )
 
 

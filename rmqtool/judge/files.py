@@ -55,13 +55,13 @@ class FileJudge:
     skips_directories: Callable[[], bool] = lambda: True
 
     def files(
-        self, files: MappedFiles, is_said: Callable[[Oddity], bool] = lambda _: False
+        self, files: MappedFiles, is_reported: Callable[[Oddity], bool] = lambda _: False
     ) -> Iterator[Finding]:
         """Judge one directory of segments.
 
         Args:
             files: of the directory.
-            is_said: tells which oddities have a finding already.
+            is_reported: tells which oddities have a finding already.
         """
         misnamed, unread = set(), UnreadStretches(files)
         for segment in (*files.segments, *files.misnamed):
@@ -75,7 +75,7 @@ class FileJudge:
                     actual=segment.start,
                 )
         for oddity in files.oddities:
-            if is_said(oddity) or is_explained(unread, oddity):
+            if is_reported(oddity) or is_explained(unread, oddity):
                 continue
             if oddity.path not in misnamed or oddity.kind in LENGTHS:
                 yield from self.oddity(oddity, files)
@@ -114,7 +114,7 @@ class FileJudge:
         is_last = oddity.path == files.segments[-1].path
         at = At(oddity.path)
         if is_last and not oddity.length and self.is_live():
-            found = finding(
+            short = finding(
                 FS_LEN,
                 at,
                 IN_THE_MAKING,
@@ -122,7 +122,7 @@ class FileJudge:
                 actual=0,
                 severity=Severity.NOTE,
             )
-            return in_passing(found)
+            return in_passing(short)
         missing = files.file_length - (oddity.length or 0)
         message = f"the file is {missing:,} bytes shorter than a broker made it"
         remedy = f"extend it with zeros to {files.file_length:,} bytes"
@@ -153,8 +153,8 @@ def no_log(store: Store, queues_with_files: Callable[[], int]) -> Iterator[Findi
     if any(oddity.start is not None for oddity in oddities):  # a file of it that cannot be read
         return
     witnesses = [
-        counted(count, one, several)
-        for count, one, several in (
+        counted(count, singular, several)
+        for count, singular, several in (
             (queues_with_files(), "queue with files", "queues with files"),
             (len(store.index_files()), "index file", ""),
         )

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from rmqtool.findings.finding import Finding
     from rmqtool.store.segment import Segment
 
-HEAD_BYTES: Final = MESSAGE_PREFIX.size + max(one.size for one in MESSAGE_MIDDLES.values())
+HEAD_BYTES: Final = MESSAGE_PREFIX.size + max(middle.size for middle in MESSAGE_MIDDLES.values())
 FEWEST: Final = 3  # files; of two nobody can say which is the other one's
 _MAGIC: Final = slice(MESSAGE_PREFIX["magic_code"].position, MESSAGE_PREFIX["magic_code"].end)
 
@@ -58,11 +58,11 @@ def foreign_files(heads: Iterable[tuple[int, bytes]]) -> frozenset[int]:
     Args:
         heads: of each file of the log, in order, its start and its first bytes.
     """
-    firsts = [one for start, raw in heads if (one := first_record(start, raw)) is not None]
-    if len(firsts) < FEWEST or len({one.host for one in firsts}) == 1:
+    firsts = [record for start, raw in heads if (record := first_record(start, raw)) is not None]
+    if len(firsts) < FEWEST or len({first.host for first in firsts}) == 1:
         return frozenset()
     return frozenset(
-        one.start for number, one in enumerate(firsts) if _is_foreign(firsts, number, one)
+        record.start for number, record in enumerate(firsts) if _is_foreign(firsts, number, record)
     )
 
 
@@ -91,11 +91,11 @@ def of_foreign(segment: Segment) -> Finding:
     return finding(CL_FOREIGN, At(segment.path))
 
 
-def _is_foreign(firsts: Sequence[FirstRecord], number: int, one: FirstRecord) -> bool:
+def _is_foreign(firsts: Sequence[FirstRecord], number: int, record: FirstRecord) -> bool:
     first = min(max(number - 1, 0), len(firsts) - FEWEST)
-    others = [other for other in firsts[first : first + FEWEST] if other is not one]
-    if len({other.host for other in others}) > 1 or one.host == others[0].host:
+    others = [other for other in firsts[first : first + FEWEST] if other is not record]
+    if len({other.host for other in others}) > 1 or record.host == others[0].host:
         return False
-    in_order = sorted([one, *others], key=lambda other: other.start)
+    in_order = sorted([record, *others], key=lambda other: other.start)
     times = [other.store_timestamp for other in in_order]
     return times != sorted(times)

@@ -65,10 +65,10 @@ def of_texts(columns: Int64s, number: int) -> int:
         flags |= PROPERTIES
     if marks & row.MARK_MULTI_DISPATCH:
         flags |= MULTI_DISPATCH
-    stored, found = columns[row.PROPERTY_CRC, number], columns[row.PROPERTY_CRC_FOUND, number]
+    stored, measured = columns[row.PROPERTY_CRC, number], columns[row.PROPERTY_CRC_FOUND, number]
     if stored == row.ABSENT:
         flags |= NO_PROPERTY_CRC
-    elif stored == row.UNPARSABLE or (found >= 0 and found != stored):
+    elif stored == row.UNPARSABLE or (measured >= 0 and measured != stored):
         flags |= PROPERTY_CRC
     batch_bits = columns[row.SYS_FLAG, number] & BATCH_BITS
     if batch_bits:
@@ -91,7 +91,7 @@ def judge(columns: Int64s, what: tuple[int, int, int, int], numbers: Int64s, bit
         bits: int64, shape (m,); filled with what they have.
     """
     count, wanted, before, has_texts = what
-    found = 0
+    judged = 0
     for number in range(count):
         flags = of_flags(
             columns[row.SYS_FLAG, number], columns[row.PREPARED_TRANSACTION_OFFSET, number]
@@ -109,6 +109,6 @@ def judge(columns: Int64s, what: tuple[int, int, int, int], numbers: Int64s, bit
             flags |= of_texts(columns, number)
         flags &= wanted
         if flags:
-            numbers[found], bits[found] = number, flags
-            found += 1
-    return found
+            numbers[judged], bits[judged] = number, flags
+            judged += 1
+    return judged

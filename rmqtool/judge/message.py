@@ -37,7 +37,7 @@ from rmqtool.formats.java import text
 from rmqtool.formats.message import MESSAGE_MAGIC_CODE_V2
 from rmqtool.judge import kernels_message as has
 from rmqtool.judge.bridge import is_bridge
-from rmqtool.judge.message_content import UNKNOWN, check_content, check_further, timer_facts
+from rmqtool.judge.message_content import UNKNOWN, check_content, check_light_queues, timer_facts
 from rmqtool.judge.message_fields import FieldJudge
 from rmqtool.scan import columns as row
 from rmqtool.times import iso_time
@@ -131,17 +131,17 @@ class RecordJudge:
     def judge(self, batch: Batch) -> Iterator[Finding]:
         """Judge the records of one batch."""
         keeps = not self._options.damage_only
-        for one in self._judge(batch):
-            if keeps and one.code in UNUSABLE and one.severity is Severity.DAMAGE:
-                self.damaged.append(one)
-            yield one
+        for defect in self._judge(batch):
+            if keeps and defect.code in UNUSABLE and defect.severity is Severity.DAMAGE:
+                self.damaged.append(defect)
+            yield defect
 
     def _judge(self, batch: Batch) -> Iterator[Finding]:
         self._know_topics(batch)
         if self._numbers.size < batch.matrix.shape[1]:
             self._numbers = np.empty(batch.matrix.shape[1], np.int64)
             self._bits = np.empty_like(self._numbers)
-        found = has.judge(
+        count = has.judge(
             batch.matrix,
             (batch.count, self._options.wanted, self.last_time, int(batch.has_texts)),
             self._numbers,
@@ -154,9 +154,9 @@ class RecordJudge:
         self.last_time = int(times[-1])
         self.newest_time = max(self.newest_time, int(times.max()))
         if not self._options.damage_only:
-            self._collect(batch, found)
-        if found:
-            yield from self._judge_each(batch, found, before)
+            self._collect(batch, count)
+        if count:
+            yield from self._judge_each(batch, count, before)
         if not self._options.knows_v2:
             for number in np.flatnonzero(
                 batch.columns[row.MAGIC_CODE] == MESSAGE_MAGIC_CODE_V2
@@ -177,11 +177,11 @@ class RecordJudge:
                 self._special[topic] = number
         self._known = len(batch.topics)
 
-    def _collect(self, batch: Batch, found: int) -> None:
+    def _collect(self, batch: Batch, count: int) -> None:
         """Keep what later checks need of the records."""
         columns = batch.columns
-        bits = self._bits[:found]
-        if found and (commits := self._numbers[:found][bits & has.COMMIT != 0]).size:
+        bits = self._bits[:count]
+        if count and (commits := self._numbers[:count][bits & has.COMMIT != 0]).size:
             ends = columns[[row.PHYSICAL_OFFSET, row.PREPARED_TRANSACTION_OFFSET]][:, commits]
             # What is stored again (retried, delayed, dead) keeps the flag, but not the offset.
             self.commits.append(ends[:, ends[1] != 0])
@@ -194,16 +194,16 @@ class RecordJudge:
             elif topic == TIMER_TOPIC:
                 self.timers.append(self._timers(batch, rows))
             elif self._options.content:
-                for one in rows.tolist():
-                    self.op_offsets += _op_offsets(batch, one)
+                for place in rows.tolist():
+                    self.op_offsets += _op_offsets(batch, place)
 
     def _timers(self, batch: Batch, rows: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
         """Give what timer log records can be compared with, see `Transactions`."""
         timers = np.full((5, len(rows)), UNKNOWN, np.int64)
         timers[:2] = batch.columns[[row.PHYSICAL_OFFSET_FIELD, row.SIZE]][:, rows]
         if self._options.content:
-            for number, one in enumerate(rows.tolist()):
-                timers[2:, number] = timer_facts(batch, one)
+            for number, record in enumerate(rows.tolist()):
+                timers[2:, number] = timer_facts(batch, record)
         return timers
 
     def _illegal_topics(self, batch: Batch) -> Iterator[Finding]:
@@ -219,9 +219,9 @@ class RecordJudge:
                 severity=Severity.NOTE if _is_possible(topic) else None,
             )
 
-    def _judge_each(self, batch: Batch, found: int, before: int) -> Iterator[Finding]:
+    def _judge_each(self, batch: Batch, count: int, before: int) -> Iterator[Finding]:
         """Say what is wrong with each record that the kernel found."""
-        judged = zip(self._numbers[:found].tolist(), self._bits[:found].tolist(), strict=True)
+        judged = zip(self._numbers[:count].tolist(), self._bits[:count].tolist(), strict=True)
         for number, bits in judged:
             at = at_record(batch, number)
             record = batch.matrix[:, number]
@@ -246,14 +246,16 @@ class RecordJudge:
             if bits & CONTENT:
                 yield from check_content(batch, number, at)
             if bits & has.MULTI_DISPATCH:
-                yield from self._of_further_queues(batch, number, at)
+                yield from self._of_light_queues(batch, number, at)
 
-    def _of_further_queues(self, batch: Batch, number: int, at: At) -> Iterator[Finding]:
+    def _of_light_queues(self, batch: Batch, number: int, at: At) -> Iterator[Finding]:
         rules = self._options.rules
         topic = batch.topics[int(batch.matrix[row.TOPIC_NUMBER, number])]
         is_dispatched = rules is not None and rules.multi_dispatches(text(topic))
         is_deep = self._options.content
-        yield from check_further(batch, number, at, is_dispatched=is_dispatched, is_deep=is_deep)
+        yield from check_light_queues(
+            batch, number, at, is_dispatched=is_dispatched, is_deep=is_deep
+        )
 
     def _of_properties(self, batch: Batch, number: int, bits: int, at: At) -> Iterator[Finding]:
         record = batch.matrix[:, number]

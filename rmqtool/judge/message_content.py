@@ -40,14 +40,14 @@ def check_content(batch: Batch, number: int, at: At) -> Iterator[Finding]:
     start, flags = int(record[row.BODY_START]), int(record[row.SYS_FLAG])
     if start >= 0 and flags & (SysFlag.COMPRESSED_FLAG | SysFlag.INNER_BATCH_FLAG):
         body = batch.text(start, int(record[row.BODY_LENGTH]))
-        found = decompress(body, flags)
-        if found.body is None:
-            yield finding(CL_DECOMP, at, expected="a body", actual=found.reason)
+        content = decompress(body, flags)
+        if content.body is None:
+            yield finding(CL_DECOMP, at, expected="a body", actual=content.reason)
         elif flags & SysFlag.INNER_BATCH_FLAG:
-            yield from _batch(found.body, int(record[row.INNER_NUM]), at)
+            yield from _batch(content.body, int(record[row.INNER_NUM]), at)
 
 
-def check_further(
+def check_light_queues(
     batch: Batch, number: int, at: At, *, is_dispatched: bool, is_deep: bool
 ) -> Iterator[Finding]:
     """Compare the names of a record's further queues with their offsets.

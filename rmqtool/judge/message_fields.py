@@ -177,14 +177,14 @@ def _born(
     born = batch.columns[row.BORN_TIMESTAMP][numbers]
     rest = (born - times) % ZONE_STEP_MS
     differs = np.minimum(rest, ZONE_STEP_MS - rest) > KEY_TOLERANCE_MS
-    for one in np.flatnonzero(differs).tolist():
+    for differing in np.flatnonzero(differs).tolist():
         message = (
             "bornTimestamp is not the time when the unique key was made; messages that were sent "
             "on under their old key have such times, too"
         )
-        expected = f"{int(times[one])} ms into a month"
-        at = place(int(numbers[one]))
-        yield _field(at, message, expected, int(born[one]), Severity.NOTE)
+        expected = f"{int(times[differing])} ms into a month"
+        at = place(int(numbers[differing]))
+        yield _field(at, message, expected, int(born[differing]), Severity.NOTE)
 
 
 def _born_hosts(
@@ -204,10 +204,10 @@ def _born_hosts(
     odd &= _is_stray(clients, hosts)[order]
     for number in np.flatnonzero(odd).tolist():
         pair = order[[number, number - 1]]
-        one = int(pair[0])
+        host = int(pair[0])
         if _bits_apart(batch, starts[pair], is_v6[pair]) == 1:
             message = "bornHost differs from its client's messages before and after it"
-            yield _field(place(int(numbers[one])), message, "", "", Severity.NOTE)
+            yield _field(place(int(numbers[host])), message, "", "", Severity.NOTE)
 
 
 def _is_stray(clients: Numbers, hosts: Numbers) -> npt.NDArray[np.bool_]:
@@ -225,8 +225,8 @@ def _bits_apart(batch: Batch, starts: Numbers, is_v6: npt.NDArray[np.bool_]) -> 
     """Count the bits in which two addresses differ."""
     sizes = np.where(is_v6, IPV6_BYTES, IPV4_BYTES) + PORT_BYTES
     places = zip(starts.tolist(), sizes.tolist(), strict=True)
-    one, other = (int.from_bytes(batch.text(start, size)) for start, size in places)
-    return (one ^ other).bit_count()
+    either, other = (int.from_bytes(batch.text(start, size)) for start, size in places)
+    return (either ^ other).bit_count()
 
 
 def _control_characters(batch: Batch, place: Place) -> Iterator[Finding]:
@@ -236,8 +236,8 @@ def _control_characters(batch: Batch, place: Place) -> Iterator[Finding]:
     ends = starts + lengths
     first = int(starts.min())
     places = np.flatnonzero(_IS_CONTROL[batch.window[first : int(ends.max())]]) + first
-    found = np.searchsorted(places, ends) - np.searchsorted(places, starts)
-    for number in np.flatnonzero((found > 0) & (lengths > 0)).tolist():
+    counts = np.searchsorted(places, ends) - np.searchsorted(places, starts)
+    for number in np.flatnonzero((counts > 0) & (lengths > 0)).tolist():
         message = "the properties hold control characters"
-        actual = f"{int(found[number])} of them"
+        actual = f"{int(counts[number])} of them"
         yield finding(CL_PROPS, place(number), message, actual=actual, severity=Severity.NOTE)

@@ -38,8 +38,8 @@ def pass_over(units: Units, log_start: int, segment_length: int) -> Mask:
     if not segment_length:
         return np.zeros(len(units), np.bool_)
     starts = units["physical_offset"].astype(np.int64) + 1 - log_start
-    found: Mask = (units["size"] == segment_length) & (starts > 0) & (starts % segment_length == 0)
-    return found
+    mask: Mask = (units["size"] == segment_length) & (starts > 0) & (starts % segment_length == 0)
+    return mask
 
 
 class SoundSoFar(NamedTuple):
@@ -137,7 +137,7 @@ class SoundQueues:
     def _rows_of(self, runs: QueueRuns) -> Int64s:
         """Give the row of the queue of each run: int64, shape (runs,); -1 for none."""
         known = self._rows
-        rows = [known[one] if one in known else self._row_of(one) for one in runs.queues]
+        rows = [known[queue] if queue in known else self._row_of(queue) for queue in runs.queues]
         return np.array(rows, np.int64)[runs.queue]
 
     def _row_of(self, name: tuple[bytes, int]) -> int:

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 COMPILING: Final = "compiling native code for this machine; it is kept for later runs"
 
 _listeners: list[Callable[[str], None]] = []
-_said: set[str] = set()
+_announced: set[str] = set()
 _spent = [0.0]
 
 
@@ -24,14 +24,14 @@ def listen(listener: Callable[[str], None]) -> None:
 def forget() -> None:
     """Have no function called any more; what was said is new again."""
     _listeners.clear()
-    _said.clear()
+    _announced.clear()
 
 
 def say(sentence: str) -> None:
     """Say a sentence, once in this process."""
-    if sentence in _said:
+    if sentence in _announced:
         return
-    _said.add(sentence)
+    _announced.add(sentence)
     for listener in _listeners:
         listener(sentence)
 

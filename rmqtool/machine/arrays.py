@@ -32,10 +32,10 @@ def distinct(numbers: Int64s) -> Int64s:
     Returns:
         int64, shape (at most n,).
     """
-    found = np.sort(numbers)
-    is_new = np.ones(found.size, np.bool_)
-    np.not_equal(found[1:], found[:-1], out=is_new[1:])
-    return found[is_new]
+    ordered = np.sort(numbers)
+    is_new = np.ones(ordered.size, np.bool_)
+    np.not_equal(ordered[1:], ordered[:-1], out=is_new[1:])
+    return ordered[is_new]
 
 
 def is_in(wanted: Int64s, there: Int64s) -> npt.NDArray[np.bool_]:
@@ -53,5 +53,23 @@ def is_in(wanted: Int64s, there: Int64s) -> npt.NDArray[np.bool_]:
     if not there.size:
         return np.zeros(wanted.shape, np.bool_)
     places = np.minimum(np.searchsorted(there, wanted), there.size - 1)
-    found: npt.NDArray[np.bool_] = there[places] == wanted
-    return found
+    is_member: npt.NDArray[np.bool_] = there[places] == wanted
+    return is_member
+
+
+def are_within(offsets: Int64s, starts: Int64s, ends: Int64s) -> npt.NDArray[np.bool_]:
+    """Tell which offsets lie in stretches that do not overlap.
+
+    Args:
+        offsets: int64, shape (n,).
+        starts: int64, shape (m,), sorted.
+        ends: int64, shape (m,), after the last byte of each.
+
+    Returns:
+        bool, shape (n,).
+    """
+    if not starts.size:
+        return np.zeros(offsets.shape, np.bool_)
+    places = np.searchsorted(starts, offsets, side="right") - 1
+    within: npt.NDArray[np.bool_] = (places >= 0) & (offsets < ends[np.maximum(places, 0)])
+    return within

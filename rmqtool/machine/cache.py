@@ -68,8 +68,8 @@ def find(key: KernelKey, among: Sequence[CacheDirectory]) -> KernelCode | None:
     """
     for place in among:
         with suppress(OSError, Untrusted), opened(place) as directory:
-            if (found := _decode(private_place.read(directory, key.file), key.stamp)) is not None:
-                return found
+            if (code := _decode(private_place.read(directory, key.file), key.stamp)) is not None:
+                return code
     return None
 
 
@@ -173,11 +173,11 @@ def own() -> list[CacheDirectory]:
 
     A home that belongs to another user is not one: `sudo` may keep that of who called it.
     """
-    found = [os.environ.get("NUMBA_CACHE_DIR", ""), _below(os.environ.get("XDG_CACHE_HOME", ""))]
-    found.append(_below(os.environ.get("HOME", ""), ".cache"))
+    places = [os.environ.get("NUMBA_CACHE_DIR", ""), _below(os.environ.get("XDG_CACHE_HOME", ""))]
+    places.append(_below(os.environ.get("HOME", ""), ".cache"))
     with suppress(KeyError):  # a container may run as a user whom nobody knows
-        found.append(_below(pwd.getpwuid(os.geteuid()).pw_dir, ".cache"))
-    return [CacheDirectory(path) for path in dict.fromkeys(found) if path.startswith("/")]
+        places.append(_below(pwd.getpwuid(os.geteuid()).pw_dir, ".cache"))
+    return [CacheDirectory(path) for path in dict.fromkeys(places) if path.startswith("/")]
 
 
 def _below(place: str, *names: str) -> str:

@@ -72,8 +72,8 @@ class Kernel:
         from rmqtool.machine import cache
         from rmqtool.machine.cache import own
 
-        if (found := self.kept()) is not None:
-            return found
+        if (code := self.kept()) is not None:
+            return code
         made = self.compile()
         try:
             cache.keep(self.key, made, own())
@@ -86,8 +86,8 @@ class Kernel:
         from rmqtool.machine import cache
         from rmqtool.machine.machine_code import levels
 
-        if (found := cache.find(self.key, cache.places())) is not None:
-            return found
+        if (code := cache.find(self.key, cache.places())) is not None:
+            return code
         keys = map(self.key_for, levels())
         return next(filter(None, (cache.find(key, [cache.installed()]) for key in keys)), None)
 

@@ -113,9 +113,9 @@ class _PartCompiler(COMPILER):  # type: ignore[misc]  # of no type that is known
         self.state.library = _Parts(codegen, self.state.func_id.func_qualname)
         self.state.flags.no_compile = True
         passes = MANAGER("kernel")
-        for one, what in PASSES.define_nopython_pipeline(self.state).passes:
-            if one.name() not in NEEDLESS:
-                passes.add_pass(one, what)
+        for compiler_pass, what in PASSES.define_nopython_pipeline(self.state).passes:
+            if compiler_pass.name() not in NEEDLESS:
+                passes.add_pass(compiler_pass, what)
         passes.finalize()
         return [passes]
 
@@ -215,12 +215,12 @@ def _prepared(
 
 
 @cache
-def _part(one: Instruction | KernelPiece) -> Any:  # noqa: ANN401 - numba's own
+def _part(piece: Instruction | KernelPiece) -> Any:  # noqa: ANN401 - numba's own
     """Give what kernels call; it is compiled when the first one does."""
-    if isinstance(one, Instruction):
-        return _instruction(one)
-    forced = {"forceinline": True} if one.forceinline else {}
-    made = _jit(**BARE, **forced, pipeline_class=_PartCompiler)(_prepared(one.function, _part))
+    if isinstance(piece, Instruction):
+        return _instruction(piece)
+    forced = {"forceinline": True} if piece.forceinline else {}
+    made = _jit(**BARE, **forced, pipeline_class=_PartCompiler)(_prepared(piece.function, _part))
     template_of = made.get_call_template
 
     def for_any_number(arguments: tuple[Any, ...], keywords: dict[str, Any]) -> Any:  # noqa: ANN401
@@ -232,12 +232,12 @@ def _part(one: Instruction | KernelPiece) -> Any:  # noqa: ANN401 - numba's own
 
 
 @cache
-def _plain(one: Instruction | KernelPiece) -> Any:  # noqa: ANN401 - numba's own
-    if isinstance(one, Instruction):
-        return _instruction(one)
-    return NJIT(boundscheck=False, error_model="numpy")(_prepared(one.function, _plain))
+def _plain(piece: Instruction | KernelPiece) -> Any:  # noqa: ANN401 - numba's own
+    if isinstance(piece, Instruction):
+        return _instruction(piece)
+    return NJIT(boundscheck=False, error_model="numpy")(_prepared(piece.function, _plain))
 
 
 @cache
-def _instruction(one: Instruction) -> Any:  # noqa: ANN401 - numba's own
-    return intrinsic(getattr(import_module(one.module), one.name))
+def _instruction(instruction: Instruction) -> Any:  # noqa: ANN401 - numba's own
+    return intrinsic(getattr(import_module(instruction.module), instruction.name))

@@ -125,9 +125,9 @@ def differences(context: Any, array: Any, position: Any, other: Any) -> Any:
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         array, position, other = arguments
-        one = _load_vector(context, builder, signature, (array, position))
+        left = _load_vector(context, builder, signature, (array, position))
         two = _load_vector(context, builder, signature, (array, other))
-        return _bits(builder, builder.icmp_unsigned("!=", one, two))
+        return _bits(builder, builder.icmp_unsigned("!=", left, two))
 
     return types.int64(array, types.int64, types.int64), generate
 

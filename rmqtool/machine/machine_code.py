@@ -136,8 +136,8 @@ class Routine:
     def __init__(self, signature: str, name: str, code: bytes) -> None:
         tree = ast.parse(signature, mode="eval").body
         assert isinstance(tree, ast.Call)  # noqa: S101 - a signature is written as a call
-        self._flatten = [_flattener(one) for one in tree.args]
-        count = sum(_width(one) for one in tree.args)
+        self._flatten = [_flattener(argument) for argument in tree.args]
+        count = sum(_width(argument) for argument in tree.args)
         self._results, self._is_tuple = _results(tree.func)
         prototype = ctypes.CFUNCTYPE(
             ctypes.c_int32, ctypes.c_void_p, ctypes.c_void_p, *[ctypes.c_int64] * count

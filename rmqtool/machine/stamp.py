@@ -61,13 +61,13 @@ def sources(module: Path) -> frozenset[Path]:
     Args:
         module: its file.
     """
-    found = {module, *_whole()}
-    waiting = [*found]
+    paths = {module, *_whole()}
+    waiting = [*paths]
     while waiting:
-        new = _imported(waiting.pop()) - found
-        found |= new
+        new = _imported(waiting.pop()) - paths
+        paths |= new
         waiting += new
-    return frozenset(found)
+    return frozenset(paths)
 
 
 @cache
@@ -105,16 +105,16 @@ def _read(source: Path) -> bytes:
 @cache
 def _imported(source: Path) -> frozenset[Path]:
     """Give the files of the modules of rmqtool that a module imports."""
-    found = set()
+    modules = set()
     for parent, names, whole in IMPORT.findall(_read(source)):
         path = PACKAGE.joinpath(*(parent or whole).decode().split(".")[1:])
         if not path.is_dir():
-            found.add(path.with_name(f"{path.name}.py"))
+            modules.add(path.with_name(f"{path.name}.py"))
             continue
-        found.add(path / "__init__.py")
+        modules.add(path / "__init__.py")
         inside = (path / f"{name.decode()}.py" for name in WORD.findall(names))
-        found |= {module for module in inside if module.is_file()}
-    return frozenset(found)
+        modules |= {module for module in inside if module.is_file()}
+    return frozenset(modules)
 
 
 @cache
@@ -128,19 +128,24 @@ def _surroundings(level: str) -> bytes:
         if item[0].startswith("NUMBA_") and item[0] != "NUMBA_CACHE_DIR"
     )
     installed = tuple(map(_installed, COMPILERS))
-    return repr((target(level), sys.version, installed, settings)).encode()
+    # The compiler sees bytecode, which is the same in all releases that share its magic number.
+    python = sys.implementation.cache_tag, importlib.util.MAGIC_NUMBER
+    return repr((target(level), python, installed, settings)).encode()
 
 
 def _installed(name: str) -> tuple[object, ...]:
     """Say what is installed of a package, without loading it: the same wherever that lies."""
-    found = importlib.util.find_spec(name)
-    if found is None or found.origin is None:
+    spec = importlib.util.find_spec(name)
+    if spec is None or spec.origin is None:
         return (name,)
-    source = Path(found.origin)
+    source = Path(spec.origin)
     for record in source.parents[1].glob(f"{name}-*.dist-info/RECORD"):
-        return name, record.parent.name, hashlib.sha256(_read(record)).hexdigest()
+        own = [line for line in _read(record).splitlines() if line.startswith(f"{name}/".encode())]
+        hashed = sorted(line for line in own if b",sha256=" in line)  # bytecode has no digest
+        if hashed:
+            return name, record.parent.name, hashlib.sha256(b"\n".join(hashed)).hexdigest()
     facts = source.stat()
-    return name, found.origin, facts.st_size, facts.st_mtime_ns
+    return name, spec.origin, facts.st_size, facts.st_mtime_ns
 
 
 @cache

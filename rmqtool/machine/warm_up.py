@@ -50,7 +50,7 @@ def warm_up(watch: Callable[[int, int], None] = lambda *_: None) -> Ready:
     begin = time.monotonic()
     place = cache.writable([installed(), *own()] if os.geteuid() == ROOT else own())
     known = _named()
-    missing = [name for name, one in known.items() if cache.find(one.key, [place]) is None]
+    missing = [name for name, kernel in known.items() if cache.find(kernel.key, [place]) is None]
     if missing:
         announce.say(announce.COMPILING)  # once, and not in each process
     for number, _ in enumerate(_all_made(missing, place), 1):
@@ -64,14 +64,20 @@ def kernels() -> Iterator[Kernel]:
     for path in sorted(PACKAGE.rglob("*.py")):
         if DECLARED in path.read_bytes():
             name = ".".join(path.relative_to(PACKAGE.parent).with_suffix("").parts)
-            found = vars(import_module(name)).values()
-            yield from (one for one in found if isinstance(one, Kernel))
+            values = vars(import_module(name)).values()
+            yield from (kernel for kernel in values if isinstance(kernel, Kernel))
 
 
-def for_level(level: str) -> None:
-    """Compile all kernels for a level of processors, and put them beside the modules."""
+def for_level(level: str, directory: str = "") -> None:
+    """Compile all kernels for a level of processors.
+
+    Args:
+        level: a name of LEVELS.
+        directory: takes them, for a wheel; of none they are put beside the modules.
+    """
+    place = CacheDirectory(directory, 0o755, 0o644) if directory else installed()
     for kernel in kernels():
-        cache.keep(kernel.key_for(level), kernel.compile(level), [installed()])
+        cache.keep(kernel.key_for(level), kernel.compile(level), [place])
 
 
 @functools.cache

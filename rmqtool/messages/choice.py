@@ -181,7 +181,7 @@ def _resolved(
 
     Source: MessageAccessor, MessageConst.PROPERTY_REAL_TOPIC and PROPERTY_REAL_QUEUE_ID.
     """
-    found = {}
+    places = {}
     stored = stretches(batch, columns, row.PROPERTIES_START)
     # What waits has no offset in its own queue yet.
     has_offsets = wanted.queue_offsets != (None, None)
@@ -199,8 +199,8 @@ def _resolved(
         if has_offsets or not is_queue or not is_topic:
             is_kept[number] = False
         else:
-            found[number] = place
-    return found
+            places[number] = place
+    return places
 
 
 # What is in another store, and which half messages are open: what a choice of messages asks for.
@@ -214,9 +214,9 @@ def hashes(batch: Batch, columns: Int64s) -> Int64s:
     from rmqtool.relog import kernels  # few name other stores
     from rmqtool.relog.chunk import KEY_ROWS
 
-    found = np.empty(columns.shape[1], np.int64)
-    kernels.hash_keys(batch.window, np.ascontiguousarray(columns[KEY_ROWS]), found)
-    return found
+    key_hashes = np.empty(columns.shape[1], np.int64)
+    kernels.hash_keys(batch.window, np.ascontiguousarray(columns[KEY_ROWS]), key_hashes)
+    return key_hashes
 
 
 def open_other(path: str) -> LogSource:
@@ -257,8 +257,8 @@ def waiting_messages(store: Store) -> list[Row]:
 
     newest: dict[object, Row] = {}  # a timer that waits long is stored again and again
     # in the order of the log, so that the newest counts
-    waiting = (one for one in pending_timers(store) if one.get("extent") is None)
-    for message in sorted(waiting, key=lambda one: int(str(one["physical_offset"]))):
+    waiting = (timer for timer in pending_timers(store) if timer.get("extent") is None)
+    for message in sorted(waiting, key=lambda message: int(str(message["physical_offset"]))):
         newest[message["topic"], message["unique_key"] or message["physical_offset"]] = message
     return list(newest.values())
 
@@ -267,7 +267,7 @@ def places_of(transactions: Sequence[Row], others: Sequence[Row] = ()) -> Int64s
     """Give the physical offsets of half messages, the newest record of each, and others, sorted."""
     places = [transaction["last_physical_offset"] for transaction in transactions]
     places += [message["physical_offset"] for message in others]
-    return np.array(sorted(one for one in places if isinstance(one, int)), np.int64)
+    return np.array(sorted(place for place in places if isinstance(place, int)), np.int64)
 
 
 def decisions(transactions: Sequence[Row]) -> Iterator[str]:
@@ -276,7 +276,7 @@ def decisions(transactions: Sequence[Row]) -> Iterator[str]:
     for transaction in transactions:
         groups.setdefault(str(transaction["producer_group"] or "unknown"), []).append(transaction)
     for group, some in sorted(groups.items()):
-        moments = [one["first_store_time"] for one in some]
+        moments = [message["first_store_time"] for message in some]
         times = [ms_of(moment) for moment in moments if isinstance(moment, datetime)]
         since = f", the oldest of {iso_time(min(times))}" if times else ""
         what = counted(len(some), "open transaction")

@@ -72,7 +72,7 @@ class Extracted:
     # files that a running broker deleted while they were read
     expired: set[str] = field(default_factory=set)
 
-    def add(self, found: PartMessages) -> None:
+    def add(self, messages: PartMessages) -> None:
         """Count what a part gave."""
         self.messages += found.messages
         self.records += found.records
@@ -137,19 +137,19 @@ class ExtractRun:
             if self.options.wanted_format is ExtractFormat.PARQUET:
                 columns = self.options.columns or SENT.names
                 table = keep.enter_context(ParquetMessages(file.binary, columns))
-            for found in self._found(done, advance):
-                done.add(found)
-                for chunk in found.chunks:
+            for messages in self._messages(done, advance):
+                done.add(messages)
+                for chunk in messages.chunks:
                     file.binary.write(chunk)
                 if table is not None:
-                    table.put(found.tables)
+                    table.put(messages.tables)
             if done.gaps or done.damaged or done.bridges:
                 self._count_lost(done)
             keep.close()
             done.bytes += 0 if table is None else table.length
         return done
 
-    def _found(self, done: Extracted, advance: Callable[[int], None]) -> Iterator[PartMessages]:
+    def _messages(self, done: Extracted, advance: Callable[[int], None]) -> Iterator[PartMessages]:
         """Read all logs of all stores."""
         choices = self._choices(done, advance)
         for (path, store), wanted in zip(self._stores, choices, strict=True):
@@ -157,9 +157,9 @@ class ExtractRun:
                 if store.branches_of(kind):
                     yield from self._parts(path, store, kind, wanted, advance)
                     selection = self.options.selection
-                    found, unread = log_damage(store, VIEWS[str(kind)], selection)
-                    done.damaged_files += found
-                    done.gaps += len(found)
+                    findings, unread = log_damage(store, VIEWS[str(kind)], selection)
+                    done.damaged_files += findings
+                    done.gaps += len(findings)
                     done.unread += unread
 
     def _count_lost(self, done: Extracted) -> None:
@@ -213,9 +213,9 @@ class ExtractRun:
         )
         view = VIEWS[str(kind)]
         parts = whole_parts(store, view, selection.offsets, PART_BYTES, read)
-        for part, found in run_joined(read, parts, jobs=options.jobs):
+        for part, messages in run_joined(read, parts, jobs=options.jobs):
             advance(part.length)
-            for piece in chain([found], read.rest(part, found)):
+            for piece in chain([messages], read.rest(part, messages)):
                 piece.judge_expired(store, part)
                 yield piece
 

@@ -114,31 +114,31 @@ class MessagesSent:
 
     def __call__(self, part: SegmentPart, *, start: int | None = None) -> PartMessages:
         """Read one part; of what is written, as much as the budget holds."""
-        found, weight = PartMessages(end=part.end), 0
+        messages, weight = PartMessages(end=part.end), 0
         if missing_rows(part, self.options) is not None:
-            found.gaps.append(part.segment.missing_before)
+            messages.gaps.append(part.segment.missing_before)
         try:
             for batch in batches_of(part, self.options, start=start):
-                found.first = batch.position if found.first is None else found.first
-                found.end = batch.end
-                if found.rest is not None:
+                messages.first = batch.position if messages.first is None else messages.first
+                messages.end = batch.end
+                if messages.rest is not None:
                     continue  # where the part ends is to be known, too
                 some = self._within(batch) if weight <= self._most else None
                 if some is None:
-                    found.rest = batch.position
+                    messages.rest = batch.position
                 else:
-                    found.add(some)
+                    messages.add(some)
                     weight += some.weight
         except UnreadablePath as error:
-            found.end, found.unread = part.end, error
-        return found
+            messages.end, messages.unread = part.end, error
+        return messages
 
-    def rest(self, part: SegmentPart, found: PartMessages) -> Iterator[PartMessages]:
+    def rest(self, part: SegmentPart, messages: PartMessages) -> Iterator[PartMessages]:
         """Yield what the budget did not hold, piece by piece, while it is taken."""
-        if found.rest is None:
+        if messages.rest is None:
             return
         try:
-            for batch in batches_of(part, self.options, start=found.rest):
+            for batch in batches_of(part, self.options, start=messages.rest):
                 yield from self._pieces(batch)
         except UnreadablePath as error:
             yield PartMessages(unread=error)
@@ -150,13 +150,13 @@ class MessagesSent:
 
     def _within(self, batch: Batch) -> PartMessages | None:
         """Give the messages of a batch; None where the last piece is not all that is too much."""
-        found, weight = PartMessages(), 0
+        messages, weight = PartMessages(), 0
         for piece in self._pieces(batch):
             if weight > self._most:
                 return None
-            found.add(piece)
+            messages.add(piece)
             weight += piece.weight
-        return found
+        return messages
 
     def _pieces(self, batch: Batch) -> Iterator[PartMessages]:
         """Give the messages of a batch, in the order of the log, or the gap that it is."""
@@ -171,9 +171,9 @@ class MessagesSent:
         for number in [*inner.tolist(), batch.count]:  # batch records stand among the others
             yield from self._records(batch, begin + np.flatnonzero(mask[begin:number]))
             if number < batch.count:
-                found = PartMessages()
-                self._add_inner(batch, number, found)
-                yield found
+                messages = PartMessages()
+                self._add_inner(batch, number, messages)
+                yield messages
             begin = number
 
     def _records(self, batch: Batch, numbers: Int64s) -> Iterator[PartMessages]:
@@ -219,8 +219,8 @@ class MessagesSent:
         # The kernels have a text in memory several times: too often for one that comes alone.
         if rows.num_rows > 1 or rows.nbytes <= BUDGET_BYTES:
             return memoryview(json_lines(rows, self.columns).text)
-        (one,) = arrow.plain_rows(rows)
-        return json_line(one, self.columns)
+        (plain_row,) = arrow.plain_rows(rows)
+        return json_line(plain_row, self.columns)
 
     def _rows(
         self, batch: Batch, group: Group, places: list[tuple[str, int] | None]
@@ -258,10 +258,10 @@ class MessagesSent:
             fields |= _origins(fields["topic"], fields["properties"])
         return arrow.batch(SENT.arrow, fields, count)
 
-    def _add_inner(self, batch: Batch, number: int, found: PartMessages) -> None:
+    def _add_inner(self, batch: Batch, number: int, messages: PartMessages) -> None:
         """Add the wanted messages of one batch record; of .rmq the record, if there are any."""
         columns = np.ascontiguousarray(batch.columns[:, number : number + 1])
-        wanted = self._of_batch_record(batch, columns, found)
+        wanted = self._of_batch_record(batch, columns, messages)
         position, size = int(columns[row.POSITION, 0]), int(columns[row.SIZE, 0])
         with batch.segment.open() as file:
             raw = file.read_at(position, min(size, DEFAULT_CEILING_BYTES))
@@ -269,57 +269,57 @@ class MessagesSent:
             return
         rows: list[dict[str, Any]] = []
         path, options = batch.segment.path, self.options
-        for found_row in messages_of(raw, path, position, options, SENT):
-            one: dict[str, Any] = dict(found_row)
-            if one.get("extent") is not None:
-                found.damaged += 1
+        for hit_row in messages_of(raw, path, position, options, SENT):
+            fields: dict[str, Any] = dict(hit_row)
+            if fields.get("extent") is not None:
+                messages.damaged += 1
                 continue
-            offset = one["queue_offset"]
+            offset = fields["queue_offset"]
             is_like = self.wanted.where is None or self.wanted.where.matches(
-                one["properties"] or {}
+                fields["properties"] or {}
             )
-            if is_like and self._is_in_range(offset) and self._is_unconsumed(one, found):
-                places = {"stored_topic": one["topic"], "stored_queue_id": one["queue_id"]}
+            if is_like and self._is_in_range(offset) and self._is_unconsumed(fields, messages):
+                places = {"stored_topic": fields["topic"], "stored_queue_id": fields["queue_id"]}
                 where = {
                     "position": position,
                     "size": size,
-                    "stored_queue_offset": offset - one["number"],
+                    "stored_queue_offset": offset - fields["number"],
                 }
-                rows.append({**one, **places, **where, "store": self.store})
+                rows.append({**fields, **places, **where, "store": self.store})
         if not rows:
             return
-        found.messages += len(rows)
-        found.records += 1
+        messages.messages += len(rows)
+        messages.records += 1
         if self.format is ExtractFormat.RMQ:
-            found.chunks += _raw_records(batch, columns)
+            messages.chunks += _raw_records(batch, columns)
             return
         wrong = [one["body_b64"] is None for one in rows if one["body_error"] is not None]
         found.damaged += sum(wrong)
         found.undecoded += len(wrong) - sum(wrong)
         if self.format is ExtractFormat.PARQUET:
-            found.tables.append(batch_of(rows))
+            messages.tables.append(batch_of(rows))
             return
-        for one in rows:
-            found.chunks.append(json_line(one, self.columns))
+        for fields in rows:
+            messages.chunks.append(json_line(fields, self.columns))
 
-    def _of_batch_record(self, batch: Batch, columns: Int64s, found: PartMessages) -> bool:
+    def _of_batch_record(self, batch: Batch, columns: Int64s, messages: PartMessages) -> bool:
         """Say whether the topic and the queue of a batch record are wanted."""
         outer = replace(self.wanted, unconsumed=None, queue_offsets=EVERYTHING, where=None)
         choice = chosen(batch, columns, outer)
-        found.add(_left_out(choice))
+        messages.add(_left_out(choice))
         return bool(choice.numbers.size)
 
     def _is_in_range(self, queue_offset: int) -> bool:
         start, end = self.wanted.queue_offsets
         return (start is None or queue_offset >= start) and (end is None or queue_offset < end)
 
-    def _is_unconsumed(self, one: dict[str, Any], found: PartMessages) -> bool:
+    def _is_unconsumed(self, fields: dict[str, Any], messages: PartMessages) -> bool:
         if self.wanted.unconsumed is None:
             return True
-        queue = one["topic"], one["queue_id"]
+        queue = fields["topic"], fields["queue_id"]
         if queue not in self.wanted.unconsumed.committed:
-            found.without_offset.add(queue)
-        return self.wanted.unconsumed.is_wanted(queue, one["queue_offset"])
+            messages.without_offset.add(queue)
+        return self.wanted.unconsumed.is_wanted(queue, fields["queue_offset"])
 
 
 def _columns(columns: Int64s, numbers: Int64s) -> Int64s:
@@ -341,8 +341,8 @@ def _left_out(choice: Choice) -> PartMessages:
 def _origins(topics: pa.Array, stored: pa.Array) -> dict[str, pa.Array]:
     """Give where retried and dead messages were first sent to; null for others."""
     pairs = [
-        properties.origin(dict(one or ())) if str(topic).startswith(_RETRIED) else (None, None)
-        for topic, one in zip(topics.to_pylist(), stored.to_pylist(), strict=True)
+        properties.origin(dict(pairs or ())) if str(topic).startswith(_RETRIED) else (None, None)
+        for topic, pairs in zip(topics.to_pylist(), stored.to_pylist(), strict=True)
     ]
     return {
         "origin_topic": pa.array([topic for topic, _ in pairs], pa.string()),

@@ -20,6 +20,7 @@ from rmqtool.broker import names
 from rmqtool.broker.dispatch import light_queues
 from rmqtool.errors import UsageError
 from rmqtool.formats import config_shapes, java, properties
+from rmqtool.formats.config_names import DELAYS_JSON, OFFSETS_JSON
 from rmqtool.machine.arrays import is_in
 from rmqtool.plural import meant
 from rmqtool.scan import columns as row
@@ -96,7 +97,7 @@ class Wanted:
     def is_all(self) -> bool:
         """Whether each message of a topic that is wanted is, whatever else is known of it."""
         nothing = (self.queue_id, self.unconsumed, self.where, self.waiting, self.known)
-        return self.queue_offsets == EVERYTHING and all(one is None for one in nothing)
+        return self.queue_offsets == EVERYTHING and all(limit is None for limit in nothing)
 
     @property
     def stored_topics(self) -> tuple[str, ...]:
@@ -161,18 +162,18 @@ def _expression(text: str | None) -> Subscription | None:
         return None
     from rmqtool.derive.sql92 import Subscription
 
-    found = Subscription(text)
-    if not found.is_understood:
+    subscription = Subscription(text)
+    if not subscription.is_understood:
         reason = f"{text!r} is not a SQL92 expression that brokers understand"
         step = "--where \"region = 'eu' AND amount BETWEEN 10 AND 20\""
         raise UsageError(option="--where", reason=reason, step=step)
-    return found
+    return subscription
 
 
 def _delivered(store: Store) -> dict[int, int]:
     """Give where each queue of delayed messages goes on; one that is not there begins at 0."""
-    found = config_shapes.delay_offsets(store.config("delayOffset.json").document)
-    return {level - 1: offset for level, offset in found.items() if offset is not None}
+    offsets = config_shapes.delay_offsets(store.config(DELAYS_JSON).document)
+    return {level - 1: offset for level, offset in offsets.items() if offset is not None}
 
 
 # What a consumer group has not consumed: by committed offsets, retry topics, and pops.
@@ -274,9 +275,9 @@ def unconsumed_by(store: Store, group: str, topics: frozenset[str] | None) -> Un
     retried -= {names.RETRY_PREFIX + name for name in groups}
     wanted = topics or frozenset({*own, *retried, names.RETRY_PREFIX + group})
     in_flight = defaultdict(set)
-    for one in unacknowledged(store, known):
-        if one.group == group:
-            in_flight[one.topic, one.queue_id].add(one.queue_offset)
+    for popped in unacknowledged(store, known):
+        if popped.group == group:
+            in_flight[popped.topic, popped.queue_id].add(popped.queue_offset)
     for held in pop_in_flight(store):
         topic, queue_id, offset = (held.get(name) for name in ("topic", "queue_id", "queue_offset"))
         if held.get("group") == group and isinstance(queue_id, int) and isinstance(offset, int):
@@ -288,7 +289,7 @@ def unconsumed_by(store: Store, group: str, topics: frozenset[str] | None) -> Un
 
 
 def _unknown(store: Store, group: str, groups: set[str]) -> UsageError:
-    document = store.config("consumerOffset.json")
+    document = store.config(OFFSETS_JSON)
     if groups or document:
         reason = f"no offset of group {group!r}; {meant(group, sorted(groups))}"
     else:

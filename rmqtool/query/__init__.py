@@ -11,13 +11,13 @@
 
     with Lookup(open_store("/data/store")) as lookup:
         answer = lookup.find(ByKey("order-17"))
-        for found in answer.found:
-            print(message_row(found.record))
+        for hit in answer.hits:
+            print(message_row(hit.record))
 
 Nothing here loads numpy, numba or pyarrow unless the log itself has to be searched by kernels.
 """
 
-from rmqtool.query.answer import Answer, Found
+from rmqtool.query.answer import Answer, Hit
 from rmqtool.query.lookup import Lookup
 from rmqtool.query.requests import (
     ById,
@@ -44,7 +44,7 @@ __all__ = [
     "ByText",
     "ByTime",
     "ByTransaction",
-    "Found",
+    "Hit",
     "Lookup",
     "Request",
     "message_row",

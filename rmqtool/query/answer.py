@@ -21,7 +21,7 @@ NEIGHBOUR: Final = "neighbour"  # how a message fits that stands beside the one 
 
 
 @dataclass(slots=True)
-class Found:
+class Hit:
     """One record that was found and verified."""
 
     record: LogRecord  # what it is
@@ -36,7 +36,7 @@ class Answer:
     """What one request found."""
 
     request: Request  # what was asked
-    found: list[Found] = field(default_factory=list)  # records in the order of the log, each once
+    hits: list[Hit] = field(default_factory=list)  # records in the order of the log, each once
     trail: Trail = field(default_factory=Trail)  # the way to them
     taken_for: str = ""  # what the request was taken for, one phrase
     # what is wrong with the request or the store, and what is nearest; may be empty
@@ -52,15 +52,15 @@ class Answer:
     @property
     def is_found(self) -> bool:
         """Whether there is an answer."""
-        return bool(self.found or self.rows)
+        return bool(self.hits or self.rows)
 
-    def take(self, found: Found) -> bool:
+    def take(self, hit: Hit) -> bool:
         """Add a record unless it is there; tell whether it was new."""
-        offset = found.record.physical_offset
-        if any(one.record.physical_offset == offset for one in self.found):
+        offset = hit.record.physical_offset
+        if any(hit.record.physical_offset == offset for hit in self.hits):
             return False
-        self.found.append(found)
-        self.found.sort(key=lambda one: one.record.physical_offset)
+        self.hits.append(hit)
+        self.hits.sort(key=lambda hit: hit.record.physical_offset)
         return True
 
     @property
@@ -73,17 +73,17 @@ class Answer:
         return "; ".join([*filter(None, words), f"searched: {where}"])
 
     def _known(self) -> str:
-        found = [one for one in self.found if one.how != NEIGHBOUR]
-        if not found:
+        hits = [hit for hit in self.hits if hit.how != NEIGHBOUR]
+        if not hits:
             return ""
-        ways = " and ".join(dict.fromkeys(one.found_by for one in found))
-        first = found[0]
-        verified = first.record.verified if len(found) == 1 else "each record"
-        how = ", ".join(dict.fromkeys(filter(None, (one.how for one in found))))
+        ways = " and ".join(dict.fromkeys(hit.found_by for hit in hits))
+        first = hits[0]
+        verified = first.record.verified if len(hits) == 1 else "each record"
+        how = ", ".join(dict.fromkeys(filter(None, (hit.how for hit in hits))))
         how = "" if how == ways else how
-        count = "1 message" if len(found) == 1 else f"{len(found):,} messages"
+        count = "1 message" if len(hits) == 1 else f"{len(hits):,} messages"
         words = [f"{count} by {ways}, verified: {', '.join(filter(None, (how, verified)))}"]
-        words += dict.fromkeys(filter(None, (one.note for one in found)))
-        if others := len(self.found) - len(found):
+        words += dict.fromkeys(filter(None, (hit.note for hit in hits)))
+        if others := len(self.hits) - len(hits):
             words.append(f"{others} neighbours")
         return "; ".join(words)

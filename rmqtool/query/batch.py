@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from rmqtool.query.answer import BY_SEARCH, Answer, Found
+from rmqtool.query.answer import BY_SEARCH, Answer, Hit
 from rmqtool.query.log import LogRange
 from rmqtool.query.lookup import LIGHT_BYTES
 from rmqtool.query.match import PLACE, RecordNeed
@@ -53,7 +53,7 @@ def _searched_later(
     finally:
         lookup.scan = asked
     for answer in answers:
-        answer.trail.searched = [one for one in answer.trail.searched if "--no-scan" not in one]
+        answer.trail.searched = [line for line in answer.trail.searched if "--no-scan" not in line]
     _search_keys(lookup, answers, stretches)
     _search_places(lookup, answers)
     yield from answers
@@ -77,7 +77,7 @@ def _search_keys(lookup: Lookup, answers: list[Answer], stretches: list[LogRange
         for text in {message.unique_key or "", *message.keys}:
             for wanted, answer in by_text.get(text, ()):
                 if how := wanted.match(message):
-                    answer.take(Found(record, BY_SEARCH, how))
+                    answer.take(Hit(record, BY_SEARCH, how))
 
 
 def _wanted(request: Request) -> list[RecordNeed]:
@@ -97,7 +97,7 @@ def _search_places(lookup: Lookup, answers: list[Answer]) -> None:
     """Search for places of queues whose queue or unit is lost."""
     lost: dict[ByQueueOffset, list[Answer]] = {}
     for answer in answers:
-        if isinstance(answer.request, ByQueueOffset) and answer.may_search and not answer.found:
+        if isinstance(answer.request, ByQueueOffset) and answer.may_search and not answer.hits:
             lost.setdefault(answer.request, []).append(answer)
     if not lost:
         return
@@ -106,8 +106,8 @@ def _search_places(lookup: Lookup, answers: list[Answer]) -> None:
     stretch = LogRange(lookup.log.start, lookup.log.end)
     for record, place in find_places(lookup.log, list(lost), [stretch], answers[0].trail):
         for answer in lost[place]:
-            answer.take(Found(record, BY_SEARCH, PLACE))
+            answer.take(Hit(record, BY_SEARCH, PLACE))
     for asked in lost.values():
         for answer in asked:
             answer.trail.search(lookup.log.described(stretch))
-            answer.problem = "" if answer.found else answer.problem
+            answer.problem = "" if answer.hits else answer.problem

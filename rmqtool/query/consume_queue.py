@@ -9,7 +9,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Final
 
 from rmqtool.broker.dispatch import light_queues
-from rmqtool.broker.names import further_queue_id
+from rmqtool.broker.names import light_queue_id
 from rmqtool.formats.java import parse_long
 from rmqtool.formats.properties import (
     INNER_BASE,
@@ -59,8 +59,8 @@ class Queue:
         return low, high
 
     def _offset_at(self, queue_offset: int) -> int | None:
-        found = self.units.look_up(queue_offset)
-        return found.unit.physical_offset if found and found.unit else None
+        unit = self.units.look_up(queue_offset)
+        return unit.unit.physical_offset if unit and unit.unit else None
 
 
 def places_of(message: Message) -> list[tuple[str, int, int, int]]:
@@ -70,20 +70,22 @@ def places_of(message: Message) -> list[tuple[str, int, int, int]]:
     if INNER_NUM in properties and INNER_BASE in properties:
         base = _number(properties[INNER_BASE], base)
         count = max(_number(properties[INNER_NUM], 1), 1)
-    found = [(message.topic, message.queue_id, base, count)]
+    places = [(message.topic, message.queue_id, base, count)]
     for name, number in zip(*light_queues(properties), strict=True):
         # Other names keep the record's queue, but 4.9.3 without LMQ puts all of them there.
-        queue_ids = {further_queue_id(name, message.queue_id, has_lmq=one) for one in (False, True)}
+        queue_ids = {
+            light_queue_id(name, message.queue_id, has_lmq=has_lmq) for has_lmq in (False, True)
+        }
         offset = _number(number, -1)
-        found += [(name, queue_id, offset, 1) for queue_id in sorted(queue_ids)]
-    return found
+        places += [(name, queue_id, offset, 1) for queue_id in sorted(queue_ids)]
+    return places
 
 
 def claims(message: Message, topic: str, queue_id: int, queue_offset: int) -> bool:
     """Tell whether a record says that it belongs to a place of a queue."""
     return any(
-        (one, number) == (topic, queue_id) and base <= queue_offset < base + count
-        for one, number, base, count in places_of(message)
+        (name, number) == (topic, queue_id) and base <= queue_offset < base + count
+        for name, number, base, count in places_of(message)
     )
 
 

@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Final
 
 from rmqtool.broker import names
 from rmqtool.formats import config_shapes, properties
+from rmqtool.formats.config_names import OFFSETS_JSON, TOPICS_JSON
 from rmqtool.plural import counted
 from rmqtool.query.consume_queue import places_of
 from rmqtool.query.groups import CONSUMED, ConsumerGroup, committed_offsets
-from rmqtool.query.topics import TOPICS_FILE
 from rmqtool.query.trace import follow
 
 if TYPE_CHECKING:
@@ -45,10 +45,10 @@ def consumed_rows(lookup: Lookup, answer: Answer, group: ConsumerGroup) -> list[
     Raises:
         UnreadablePath: a file may not be read.
     """
-    asked = [one.record.message for one in answer.found]
-    asked = [one for one in asked if not one.topic.startswith(COPIES)] or asked
+    asked = [hit.record.message for hit in answer.hits]
+    asked = [message for message in asked if not message.topic.startswith(COPIES)] or asked
     follow(lookup, answer)
-    everything = [one.record.message for one in answer.found]
+    everything = [hit.record.message for hit in answer.hits]
     rows = []
     for message in asked:
         topic, queue_id, queue_offset, _ = places_of(message)[0]
@@ -76,7 +76,7 @@ def groups_of(lookup: Lookup, answer: Answer) -> list[ConsumerGroup]:
         lookup: the store.
         answer: with the messages.
     """
-    topics = {places_of(one.record.message)[0][0] for one in answer.found}
+    topics = {places_of(hit.record.message)[0][0] for hit in answer.hits}
     topics -= {topic for topic in topics if topic.startswith(COPIES)}
     names_found = {
         offset.group for offset in committed_offsets(lookup.store) if offset.topic in topics
@@ -89,7 +89,7 @@ def verdict_of(rows: list[dict[str, object]]) -> str:
     by_verdict: dict[object, list[str]] = {YES: [], NO: [], UNKNOWN: []}
     for name in dict.fromkeys(str(row["group"]) for row in rows):
         verdicts = {row["consumed"] for row in rows if row["group"] == name}
-        worst = next(one for one in (NO, UNKNOWN, YES) if one in verdicts)
+        worst = next(verdict for verdict in (NO, UNKNOWN, YES) if verdict in verdicts)
         by_verdict[worst].append(name)
     total = sum(map(len, by_verdict.values()))
     if not total:
@@ -139,10 +139,10 @@ def _passed(lookup: Lookup, group: ConsumerGroup, topic: str, committed: int) ->
 
 
 def _no_offset(lookup: Lookup, group: ConsumerGroup, topic: str, queue_id: int) -> str:
-    document = lookup.store.config("consumerOffset.json")
+    document = lookup.store.config(OFFSETS_JSON)
     if not document and not group.committed:
         return "there is no consumerOffset.json to tell committed offsets"
-    others = [one for one in group.committed if one[0] == topic]
+    others = [place for place in group.committed if place[0] == topic]
     where = f"queue {queue_id} of {topic}"
     if others:
         return f"the group has offsets of {topic}, but none of queue {queue_id}"
@@ -167,22 +167,22 @@ def given_back(
     """
     ours = {group.retry_topic, group.dead_letter_topic, group.pop_topic(message.topic)}
     copies = [
-        one
-        for one in everything
-        if one.topic in ours
-        and one.physical_offset > message.physical_offset
-        and (one.unique_key or "") == (message.unique_key or "")
+        asked
+        for asked in everything
+        if asked.topic in ours
+        and asked.physical_offset > message.physical_offset
+        and (asked.unique_key or "") == (message.unique_key or "")
     ]
     scheduled = [
-        one
-        for one in everything
-        if one.topic == names.SCHEDULE_TOPIC
-        and one.properties.get(properties.REAL_TOPIC, "") in ours
-        and one.physical_offset > message.physical_offset
+        asked
+        for asked in everything
+        if asked.topic == names.SCHEDULE_TOPIC
+        and asked.properties.get(properties.REAL_TOPIC, "") in ours
+        and asked.physical_offset > message.physical_offset
     ]
     if not copies and not scheduled:
         return None
-    last = max((*copies, *scheduled), key=lambda one: one.physical_offset)
+    last = max((*copies, *scheduled), key=lambda message: message.physical_offset)
     if last.topic == group.dead_letter_topic:
         at = f"dead letter at queue offset {last.queue_offset} of {last.topic}"
         return NO, f"the group gave it up after {last.reconsume_times} retries: {at}"
@@ -198,5 +198,5 @@ def given_back(
 
 
 def _is_compacted(lookup: Lookup, topic: str) -> bool:
-    found = config_shapes.topics(lookup.store.config(TOPICS_FILE).document)
-    return any(one.topic == topic and one.is_compaction for one in found)
+    topics = config_shapes.topics(lookup.store.config(TOPICS_JSON).document)
+    return any(config.topic == topic and config.is_compaction for config in topics)

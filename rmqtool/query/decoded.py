@@ -64,7 +64,7 @@ def decoded(text: str, now_ms: int) -> Rows:
 
 def _rows(text: str, now_ms: int) -> Iterator[Row]:
     likely = recognise(text)
-    readings = sorted(_readings(text), key=lambda one: one != likely)
+    readings = sorted(_readings(text), key=lambda reading: reading != likely)
     for reading in readings:
         kind, host, time, number = _fields(reading, now_ms)
         yield DECODED.row(
@@ -81,17 +81,17 @@ def _rows(text: str, now_ms: int) -> Iterator[Row]:
 def _readings(text: str) -> Iterator[MessageId]:
     for decode in (decode_offset_id, decode_unique_key, decode_client_id):
         try:
-            one = decode(text)
+            message_id = decode(text)
         except DecodeError:
             continue
-        if not isinstance(one, OffsetMessageId) or 0 < one.port <= HIGHEST_PORT:
-            yield one
+        if not isinstance(message_id, OffsetMessageId) or 0 < message_id.port <= HIGHEST_PORT:
+            yield message_id
 
 
-def _fields(one: MessageId, now_ms: int) -> tuple[str, str, int | None, int | None]:
-    if isinstance(one, OffsetMessageId):
-        return OFFSET_ID, one.host, None, None
-    if isinstance(one, UniqueKey):
-        past = [time for time in one.time_candidates(now_ms) if time <= now_ms + AHEAD_MS]
-        return UNIQUE_KEY, one.host, max(past, default=None), one.counter
-    return CLIENT_ID, one.hardware_address.hex(":"), one.time, one.sequence
+def _fields(message_id: MessageId, now_ms: int) -> tuple[str, str, int | None, int | None]:
+    if isinstance(message_id, OffsetMessageId):
+        return OFFSET_ID, message_id.host, None, None
+    if isinstance(message_id, UniqueKey):
+        past = [time for time in message_id.time_candidates(now_ms) if time <= now_ms + AHEAD_MS]
+        return UNIQUE_KEY, message_id.host, max(past, default=None), message_id.counter
+    return CLIENT_ID, message_id.hardware_address.hex(":"), message_id.time, message_id.sequence

@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING
 
 from rmqtool.broker.names import SCHEDULE_TOPIC
 from rmqtool.formats import config_shapes
+from rmqtool.formats.config_names import DELAYS_JSON
 from rmqtool.formats.properties import REAL_TOPIC, UNIQ_KEY, decode
 from rmqtool.query.lookup import Lookup
 from rmqtool.query.requests import ById, ByQueueOffset
 from rmqtool.queues.discovery import Queues
-from rmqtool.store.config_sources import DELAY_OFFSETS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -32,9 +32,9 @@ def delivered_levels(store: Store) -> dict[int, int]:
     Raises:
         UnreadablePath: what is needed cannot be read.
     """
-    found = store.config(DELAY_OFFSETS)
-    if found:
-        levels = config_shapes.delay_offsets(found.document)
+    document = store.config(DELAYS_JSON)
+    if document:
+        levels = config_shapes.delay_offsets(document.document)
         return {level: offset for level, offset in levels.items() if offset is not None}
     with Queues(store) as queues:
         spans = [(queue.queue_id, queue.span()) for queue in queues.queues_of(SCHEDULE_TOPIC)]
@@ -55,18 +55,18 @@ def delay_offsets(store: Store, queues: Iterable[tuple[int, int, int]]) -> dict[
     Raises:
         UnreadablePath: what is needed cannot be read.
     """
-    found = {}
+    offsets = {}
     with Lookup(store) as lookup:
         for queue_id, first, end in queues:
             waits = partial(_waits, lookup, queue_id)
-            found[queue_id + 1] = first + bisect_left(range(first, end), True, key=waits)
-    return found
+            offsets[queue_id + 1] = first + bisect_left(range(first, end), True, key=waits)
+    return offsets
 
 
 def _waits(lookup: Lookup, queue_id: int, number: int) -> bool:
     """Tell whether a delayed message has no copy yet."""
     answer = lookup.find(ByQueueOffset(SCHEDULE_TOPIC, queue_id, number))
-    return not any(_is_delivered(lookup, one.record) for one in answer.found)
+    return not any(_is_delivered(lookup, hit.record) for hit in answer.hits)
 
 
 def _is_delivered(lookup: Lookup, record: LogRecord) -> bool:
@@ -74,7 +74,7 @@ def _is_delivered(lookup: Lookup, record: LogRecord) -> bool:
     key, topic = properties.get(UNIQ_KEY), properties.get(REAL_TOPIC)
     if key is None or topic is None:
         return False
-    copies = lookup.find(ById(key)).found
+    copies = lookup.find(ById(key)).hits
     return any(
         copy.record.message.topic == topic and copy.record.physical_offset > record.physical_offset
         for copy in copies

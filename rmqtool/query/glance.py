@@ -37,16 +37,16 @@ def glance(sources: Sources) -> FirstLook:
     last = log.previous_record(log.end) if log.files else None
     newest = None if last is None else last.store_timestamp
     when = "" if newest is None else f", newest message stored {iso_time(newest)}"
-    is_told = sources.store.broker_conf is not None
+    is_given = sources.store.broker_conf is not None
     lines = [
         ("kind", f"{about.recognised_as}, {about.commitlog} log"),
         ("release", about.release),
         ("stopped", about.stopped),
         ("commitlog", f"{counted(len(log.segments), 'file')}, {size:,} bytes{when}"),
-        ("broker.conf", "" if is_told else "none was given: --broker-conf FILE"),
+        ("broker.conf", "" if is_given else "none was given: --broker-conf FILE"),
     ]
     step = max((log.end - log.start) // SAMPLES, 1)
     heads = filter(None, (log.next_record(at) for at in range(log.start, log.end, step)))
     return FirstLook(
-        lines, size, newest, [(one.store_timestamp, one.physical_offset) for one in heads]
+        lines, size, newest, [(head.store_timestamp, head.physical_offset) for head in heads]
     )

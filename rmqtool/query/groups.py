@@ -15,10 +15,10 @@ from rmqtool.broker.names import DLQ_PREFIX, POP_SEPARATORS, RETRY_PREFIX
 from rmqtool.errors import DecodeError, UnreadablePath, UsageError
 from rmqtool.formats import config_shapes
 from rmqtool.formats.config import parse_object
+from rmqtool.formats.config_names import GROUPS_JSON, LIGHT_OFFSETS_JSON, OFFSETS_JSON
 from rmqtool.formats.config_shapes import ClientOffset, client_offsets
 from rmqtool.plural import counted, meant
 from rmqtool.query.log import LogRecord
-from rmqtool.query.topics import GROUPS_FILE
 from rmqtool.store.address import place_of
 from rmqtool.store.config_files import BACKUP, CLIENT_OFFSETS, LARGEST_CONFIG
 from rmqtool.table import Column, Table, Type
@@ -96,9 +96,9 @@ CONSUMED: Final = Table(
 
 def known_groups(store: Store) -> list[str]:
     """Give every group that has offsets or is configured, sorted."""
-    found = {offset.group for offset in committed_offsets(store)}
-    configured = store.config(GROUPS_FILE).document
-    return sorted(found | {group.group for group in config_shapes.subscription_groups(configured)})
+    groups = {offset.group for offset in committed_offsets(store)}
+    configured = store.config(GROUPS_JSON).document
+    return sorted(groups | {group.group for group in config_shapes.subscription_groups(configured)})
 
 
 def committed_offsets(store: Store) -> Iterator[config_shapes.ConsumerOffset]:
@@ -108,13 +108,13 @@ def committed_offsets(store: Store) -> Iterator[config_shapes.ConsumerOffset]:
     `consumerOffset.json` is not read: where both know a queue, the former counts.
     Source: LmqConsumerOffsetManager#configFilePath, #decode, 4.9.3 to 5.5.0.
     """
-    light = store.config(LIGHT_OFFSETS_FILE).document
-    found = {
+    light = store.config(LIGHT_OFFSETS_JSON).document
+    offsets = {
         (offset.topic, offset.group, offset.queue_id): offset
-        for document in (store.config(OFFSETS_FILE).document, light)
+        for document in (store.config(OFFSETS_JSON).document, light)
         for offset in config_shapes.consumer_offsets(document)
     }
-    yield from found.values()
+    yield from offsets.values()
     yield from config_shapes.lmq_consumer_offsets(light)
 
 
@@ -160,7 +160,7 @@ class ConsumerGroup:
 
     def pop_topic(self, topic: str) -> str | None:
         """Give the retry topic of pop consumers of a topic; None without one."""
-        names = (f"{self.retry_topic}{one}{topic}" for one in POP_SEPARATORS)
+        names = (f"{self.retry_topic}{separator}{topic}" for separator in POP_SEPARATORS)
         return next((name for name in names if name in self._sources.topics), None)
 
     def require(self) -> None:
@@ -172,8 +172,8 @@ class ConsumerGroup:
         known = known_groups(store)
         if self.committed or topics or self.name in known:
             return
-        problems = [problem.says for problem in store.config(OFFSETS_FILE).problems]
-        if not store.config(OFFSETS_FILE):
+        problems = [problem.says for problem in store.config(OFFSETS_JSON).problems]
+        if not store.config(OFFSETS_JSON):
             problems.append("there is no consumerOffset.json, so no committed offset")
         hint = meant(self.name, known) if known else "no group is known"
         reason = "; ".join([f"nothing is known of group {self.name!r}", hint, *problems])
@@ -197,11 +197,11 @@ class ConsumerGroup:
                 yield self._row(topic, queue_id, queues.get(queue_id))
 
     def _topics(self) -> list[str]:
-        found = sorted({topic for topic, _ in self.committed} - {self.retry_topic})
-        pop = [name for topic in found if (name := self.pop_topic(topic)) and name not in found]
+        topics = sorted({topic for topic, _ in self.committed} - {self.retry_topic})
+        pop = [name for topic in topics if (name := self.pop_topic(topic)) and name not in topics]
         last = [self.retry_topic, self.dead_letter_topic]
         there = {*self._sources.queue_topics, *(topic for topic, _ in self.committed)}
-        return [*found, *pop, *(name for name in last if name in there)]
+        return [*topics, *pop, *(name for name in last if name in there)]
 
     def _row(self, topic: str, queue_id: int, queue: Queue | None) -> dict[str, object]:
         committed = self.committed.get((topic, queue_id))
@@ -292,14 +292,16 @@ def read_client_offsets(path: str, broker_conf: BrokerConf | None) -> ClientOffs
         UnreadablePath: neither can be read.
         UsageError: it is not clear which broker is meant.
     """
-    found = _entries(path)
-    brokers = sorted({one.broker for one in found})
+    entries = _entries(path)
+    brokers = sorted({entry.broker for entry in entries})
     name = broker_conf.text(BROKER_NAME) if broker_conf else None
     if name is None and len(brokers) > 1:
         reason = f"{path} is about {', '.join(brokers)}; a --broker-conf with brokerName tells"
         raise UsageError(option="--group", reason=reason)
     committed = {
-        (one.topic, one.queue_id): one.queue_offset for one in found if name in {None, one.broker}
+        (entry.topic, entry.queue_id): entry.queue_offset
+        for entry in entries
+        if name in {None, entry.broker}
     }
     return ClientOffsets(PurePath(path).parent.name, committed)
 

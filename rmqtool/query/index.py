@@ -280,5 +280,5 @@ class KeyIndex:
 
     def troubles(self) -> list[tuple[str, str]]:
         """Give what cannot be believed, or not be read, each with the reason."""
-        found = [(reader.file.path, reader.trouble) for reader in self.readers if reader.trouble]
-        return [*self._unlisted, *found]
+        troubles = [(reader.file.path, reader.trouble) for reader in self.readers if reader.trouble]
+        return [*self._unlisted, *troubles]

@@ -160,13 +160,13 @@ class Log:
             (segment.end for segment in self.segments if segment.end <= physical_offset),
             default=None,
         )
-        behind = min(
+        after = min(
             (segment.start for segment in self.segments if segment.start > physical_offset),
             default=0,
         )
-        if before is None or not behind:
+        if before is None or not after:
             return f"outside of the log: {self.range_text}"
-        return f"no file of the log holds [{before}, {behind}): it is missing"
+        return f"no file of the log holds [{before}, {after}): it is missing"
 
     def record_at(self, physical_offset: int) -> LogRecord | NoRecord:
         """Read and verify the record that begins at an offset.
@@ -204,15 +204,15 @@ class Log:
         Raises:
             UnreadablePath: the file may not be read.
         """
-        found = self.record_at(physical_offset)
-        if isinstance(found, LogRecord) and self._is_reached(found):
-            return found
+        record = self.record_at(physical_offset)
+        if isinstance(record, LogRecord) and self._is_reached(record):
+            return record
         segment = self.reader.segment_at(physical_offset)
         if segment is None:
-            return found
+            return record
         head = self._covering_head(segment, physical_offset)
         if head is None:
-            return found
+            return record
         return self.record_at(head.physical_offset)
 
     def next_record(self, physical_offset: int) -> RecordHead | None:

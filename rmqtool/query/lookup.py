@@ -23,7 +23,7 @@ from rmqtool.query.answer import (
     BY_QUEUE,
     BY_SEARCH,
     Answer,
-    Found,
+    Hit,
 )
 from rmqtool.query.log import NO_LOG, LogRange, LogRecord
 from rmqtool.query.match import RecordNeed, at_place, hash_collision
@@ -104,7 +104,7 @@ class Lookup(Sources):
         names = list(dict.fromkeys((text, text.upper())))
         for name in names:
             self._from_index(RecordNeed(name), answer)
-            if answer.found:
+            if answer.hits:
                 answer.taken_for = "unique key" if name == text else f"unique key {name}"
         is_opaque = kind is None and self.scan is None and bool(self.index)
         for name in names[-1:] if is_opaque else names:
@@ -112,26 +112,26 @@ class Lookup(Sources):
 
     def _by_offset_id(self, kind: OffsetMessageId, text: str, answer: Answer) -> bool:
         """Read the record that an offset ID names; tell whether that settles it."""
-        found = self.log.record_at(kind.physical_offset)
+        record = self.log.record_at(kind.physical_offset)
         answer.trail.search(f"offset {kind.physical_offset} in the log")
-        if not isinstance(found, LogRecord):
+        if not isinstance(record, LogRecord):
             answer.trail.add(
                 "offset message ID",
-                found.reason,
-                found.segment.path if found.segment else "",
+                record.reason,
+                record.segment.path if record.segment else "",
                 physical_offset=kind.physical_offset,
             )
-            answer.problem = f"at {kind.physical_offset}: {found.reason}"
+            answer.problem = f"at {kind.physical_offset}: {record.reason}"
             return False
         note = ""
-        if found.message.message_id != text.upper():
-            note = f"the record was stored by {found.message.store_host}, the ID says {kind.host}"
+        if record.message.message_id != text.upper():
+            note = f"the record was stored by {record.message.store_host}, the ID says {kind.host}"
             self._from_index(RecordNeed(text), answer)
-            if answer.found:  # an ID of the application that looks like an offset
+            if answer.hits:  # an ID of the application that looks like an offset
                 answer.taken_for = "unique key"
                 return True
-        self.verified(found, answer, "offset message ID")
-        answer.take(Found(found, BY_OFFSET, "offset message ID", note=note))
+        self.verified(record, answer, "offset message ID")
+        answer.take(Hit(record, BY_OFFSET, "offset message ID", note=note))
         return True
 
     # keys
@@ -143,7 +143,7 @@ class Lookup(Sources):
             answer.problem = "an empty key is never indexed"
             return
         self.find_text(wanted, answer)
-        if answer.found:
+        if answer.hits:
             return
         unknown = [topic for topic in request.topics if topic not in self.topics]
         problems = [topics.hint(topic, self.topics) for topic in unknown]
@@ -214,7 +214,7 @@ class Lookup(Sources):
         how = wanted.match(record.message)
         if how:
             self.verified(record, answer, how)
-            answer.take(Found(record, BY_INDEX, how))
+            answer.take(Hit(record, BY_INDEX, how))
             return
         other = hash_collision(record.message, key_hash)
         reason = f"hash collision with {other}" if other else "the record has no such key"
@@ -242,12 +242,12 @@ class Lookup(Sources):
                 if stretch.end > bound
             ]
         self._search(wanted, stretches, answer)
-        if answer.found or not may_search_all:
+        if answer.hits or not may_search_all:
             return
         self._prove_index(wanted, answer)
-        if not answer.found and (near := around(self.log, wanted.text)):
+        if not answer.hits and (near := around(self.log, wanted.text)):
             self._search(wanted, near, answer)
-        if not answer.found and not wanted.topics and not self.keeps_queues:
+        if not answer.hits and not wanted.topics and not self.keeps_queues:
             self._search(wanted, [LogRange(self.log.start, self.log.end)], answer)
 
     def _prove_index(self, wanted: RecordNeed, answer: Answer) -> None:
@@ -271,21 +271,21 @@ class Lookup(Sources):
         for stretch in todo:
             answer.trail.search(self.log.described(stretch))
         for record, how in search(self.log, wanted, todo, answer.trail):
-            if answer.take(Found(record, BY_SEARCH, how)):
+            if answer.take(Hit(record, BY_SEARCH, how)):
                 self.verified(record, answer, how)
 
     def uncovered(self, doubtful: Iterable[str] = ()) -> list[LogRange]:
         """Give the stretches of the log that no trustworthy index file covers."""
-        found: list[LogRange] = []
+        ranges: list[LogRange] = []
         cursor = self.log.start
         for first, last in self.index.covered(doubtful):
             if first - cursor >= SMALLEST_RECORD:
-                found.append(LogRange(cursor, first))
+                ranges.append(LogRange(cursor, first))
             head = self.log.reader.head_at(last)
             cursor = max(cursor, head.end if head else last)
         if self.log.end - cursor >= SMALLEST_RECORD:
-            found.append(LogRange(cursor, self.log.end))
-        return found
+            ranges.append(LogRange(cursor, self.log.end))
+        return ranges
 
     # offsets
 
@@ -298,14 +298,14 @@ class Lookup(Sources):
             how = BY_COVERING if inside else BY_OFFSET
             note = f"byte {inside} of its {record.message.total_size}" if inside else ""
             self.verified(record, answer, how)
-            answer.take(Found(record, how, how, note=note))
+            answer.take(Hit(record, how, how, note=note))
             return
         answer.trail.add("record", record.reason, physical_offset=physical_offset)
         words = [f"at {physical_offset}: {record.reason}"]
         if before := self.log.previous_record(physical_offset):
             words.append(f"the record before it is at {before.physical_offset}")
-        if behind := self.log.next_record(physical_offset):
-            words.append(f"the next one is at {behind.physical_offset}")
+        if after := self.log.next_record(physical_offset):
+            words.append(f"the next one is at {after.physical_offset}")
         answer.problem = ", ".join(words)
 
 
@@ -320,7 +320,7 @@ WINDOW: Final = 2 << 20  # searching for 32 bytes: 3 GB/s; with 256 KiB 1.9
 SHORT: Final = 8  # bytes; shorter texts stand everywhere
 LIGHT_BYTES: Final = 4 << 20  # a stretch for which importing the kernels would take longer
 _BEFORE: Final = frozenset(b"\x01 ")
-_BEHIND: Final = frozenset(b"\x02 \x00\xff")  # \0 and \xff begin what follows the record
+_ENDS: Final = frozenset(b"\x02 \x00\xff")  # \0 and \xff begin what follows the record
 
 
 def search(
@@ -339,11 +339,11 @@ def search(
         if is_long and len(wanted.text.encode("utf-8", "surrogatepass")) < SHORT:
             from rmqtool.query.scan import find_keys
 
-            found = find_keys(log, [wanted], [stretch], trail)
+            records = find_keys(log, [wanted], [stretch], trail)
         else:
-            found = find_text(log, wanted, stretch, trail)
+            records = find_text(log, wanted, stretch, trail)
         count = 0
-        for record, how in found:
+        for record, how in records:
             count += 1
             yield record, how
         trail.add("search of the log", f"{stretch}: {count:,} found")
@@ -394,9 +394,9 @@ def _places(log: Log, needle: bytes, segment: Segment, stretch: LogRange) -> Ite
             return
         at = raw.find(needle)
         while at >= 0:
-            behind = at + len(needle)
+            past = at + len(needle)
             fits = at == 0 or raw[at - 1] in _BEFORE
-            if fits and (behind >= len(raw) or raw[behind] in _BEHIND):
+            if fits and (past >= len(raw) or raw[past] in _ENDS):
                 yield segment.start + position + at
             at = raw.find(needle, at + 1)
         position += WINDOW
@@ -427,20 +427,20 @@ def moments(log: Log, text: str) -> list[int]:
         return []
     low = first.store_timestamp - LONGEST_WAIT_MS
     high = last.store_timestamp + ZONE_MS
-    found = {
+    times = {
         moment
         for reference in range(first.store_timestamp, high + 28 * DAY_MS, 28 * DAY_MS)
         for moment in kind.time_candidates(min(reference, high))
     }
-    return sorted(moment for moment in found if low - ZONE_MS <= moment <= high)
+    return sorted(moment for moment in times if low - ZONE_MS <= moment <= high)
 
 
 def earliest(log: Log, text: str) -> int | None:
     """Give the offset before which a record with this ID cannot lie; None when nothing tells."""
-    found = moments(log, text)
-    if not found:
+    times = moments(log, text)
+    if not times:
         return None
-    head = first_record_from(log, found[0] - ZONE_MS)
+    head = first_record_from(log, times[0] - ZONE_MS)
     return log.end if head is None else head.physical_offset
 
 
@@ -479,17 +479,17 @@ def _ask_queue(sources: Sources, request: ByQueueOffset, answer: Answer) -> None
     if queue is None:
         _without_queue(sources, request, answer)
         return
-    found, span = queue.units.find(request.queue_offset), queue.span
+    unit, span = queue.units.find(request.queue_offset), queue.span
     answer.trail.search(f"queue {queue.units.path}")
-    if found is not None and _unit_agrees(sources, request, found, answer):
+    if unit is not None and _unit_agrees(sources, request, unit, answer):
         return
-    if found is not None and found.problem:
-        answer.trail.add("queue unit", found.problem, found.place.path, found.place.position)
+    if unit is not None and unit.problem:
+        answer.trail.add("queue unit", unit.problem, unit.place.path, unit.place.position)
     inside = span.first is not None and span.min_offset <= request.queue_offset < span.max_offset
-    if inside and not (found and found.unit and found.unit.physical_offset < sources.log.start):
+    if inside and not (unit and unit.unit and unit.unit.physical_offset < sources.log.start):
         low, high = queue.bounds(request.queue_offset)
         _search_place(sources, request, low, high, answer)
-    if not answer.found:
+    if not answer.hits:
         answer.problem = (
             f"queue {request.topic} {request.queue_id} has offsets "
             f"[{span.min_offset}, {span.max_offset})"
@@ -498,12 +498,12 @@ def _ask_queue(sources: Sources, request: ByQueueOffset, answer: Answer) -> None
             answer.problem += f", {span.expired} before them are expired"
 
 
-def _unit_agrees(sources: Sources, request: ByQueueOffset, found: LookedUp, answer: Answer) -> bool:
+def _unit_agrees(sources: Sources, request: ByQueueOffset, unit: LookedUp, answer: Answer) -> bool:
     """Verify the record that a unit names."""
-    if found.unit is None:
+    if unit.unit is None:
         return False
-    physical_offset = found.unit.physical_offset
-    answer.trail.add("queue unit", "names a record", *found.place, physical_offset)
+    physical_offset = unit.unit.physical_offset
+    answer.trail.add("queue unit", "names a record", *unit.place, physical_offset)
     record = sources.log.record_at(physical_offset)
     if not isinstance(record, LogRecord):
         answer.trail.add("record", record.reason, physical_offset=physical_offset)
@@ -517,7 +517,7 @@ def _unit_agrees(sources: Sources, request: ByQueueOffset, found: LookedUp, answ
                          physical_offset)  # fmt: skip
         return False
     sources.verified(record, answer, how)
-    answer.take(Found(record, BY_QUEUE, how))
+    answer.take(Hit(record, BY_QUEUE, how))
     return True
 
 
@@ -538,7 +538,7 @@ def _without_queue(sources: Sources, request: ByQueueOffset, answer: Answer) -> 
         _search_place(sources, request, None, None, answer)
     else:
         answer.trail.search("the directories of queues")
-    if answer.found:
+    if answer.hits:
         answer.problem = ""
 
 
@@ -557,5 +557,5 @@ def _search_place(
     answer.trail.search(f"the log {stretch}")
     for record, _ in find_places(sources.log, [request], [stretch], answer.trail):
         how = at_place(record.message, request)
-        if answer.take(Found(record, BY_SEARCH, how)):
+        if answer.take(Hit(record, BY_SEARCH, how)):
             sources.verified(record, answer, how)

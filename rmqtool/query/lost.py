@@ -26,6 +26,7 @@ from rmqtool.findings.registry_commitlog import CL_TAIL
 from rmqtool.formats import java
 from rmqtool.formats.batch_queue import BATCH_CQ_UNIT
 from rmqtool.ledger.numbers import LostNumbers
+from rmqtool.machine.arrays import are_within
 from rmqtool.query.log import LogRecord
 from rmqtool.query.lookup import Lookup
 from rmqtool.query.rows import message_row
@@ -46,7 +47,7 @@ if TYPE_CHECKING:
     from rmqtool.store.tree import Store
 
 Between: TypeAlias = "tuple[RecordHead | None, RecordHead | None]"
-Told: TypeAlias = dict[str, Any]
+Fields: TypeAlias = dict[str, Any]
 Bound: TypeAlias = tuple[int, int, "str | None"]
 LOST: Final = "lost"
 DOUBTFUL: Final = "doubtful"
@@ -73,7 +74,7 @@ class DoubtfulPlaces:
         Raises:
             UnreadablePath: a file of the log may not be read.
         """
-        found = cls()
+        places = cls()
         for finding in findings:
             is_harmless = finding.severity is Severity.NOTE and finding.code != CL_TAIL
             if finding.physical_offset is None or is_harmless:
@@ -84,19 +85,17 @@ class DoubtfulPlaces:
             if not isinstance(log.record_at(begin), LogRecord):
                 following = log.next_record(begin)
                 end = max(end, following.physical_offset if following else end)
-            found.bounds.append((begin, end, str(finding.code)))
+            places.bounds.append((begin, end, str(finding.code)))
         for segment in log.segments:
             for start, length in segment.missing:
-                found.bounds.append((start, start + length, None))
-        found.bounds.append((log.end if log.files else 0, PAST_ALL, None))
-        return found
+                places.bounds.append((start, start + length, None))
+        places.bounds.append((log.end if log.files else 0, PAST_ALL, None))
+        return places
 
     def holds(self, offsets: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:
         """Tell which physical offsets lie in one of them."""
         begins, ends, _ = self._merged
-        before = np.searchsorted(begins, offsets, side="right") - 1
-        found: npt.NDArray[np.bool_] = (before >= 0) & (offsets < ends[before])
-        return found
+        return are_within(offsets, begins, ends)
 
     def code(self, offset: int) -> str | None:
         """Give the code of the damage at an offset; None where no file holds it."""
@@ -119,7 +118,7 @@ class DoubtfulPlaces:
         begins: list[int] = []
         ends: list[int] = []
         groups: list[list[Bound]] = []
-        for bound in sorted(self.bounds, key=lambda one: one[:2]):
+        for bound in sorted(self.bounds, key=lambda bound: bound[:2]):
             begin, end, _ = bound
             if ends and begin < ends[-1]:
                 ends[-1] = max(ends[-1], end)
@@ -138,7 +137,7 @@ def _int64(offsets: list[int]) -> npt.NDArray[np.int64]:
 
 def lost_messages(
     store: Store, findings: Iterable[Finding], numbers: Iterable[LostNumbers] = ()
-) -> list[Told]:
+) -> list[Fields]:
     """List what is lost, by topic, queue and queue offset, as rows of `LOST_MESSAGES`.
 
     Args:
@@ -155,17 +154,17 @@ def lost_messages(
     return _with_numbers(rows, numbers)
 
 
-def _with_numbers(rows: list[Told], numbers: Iterable[LostNumbers]) -> list[Told]:
+def _with_numbers(rows: list[Fields], numbers: Iterable[LostNumbers]) -> list[Fields]:
     """Add the queue offsets in a row that no other row names, one row for each run of them."""
     listed: dict[tuple[str, int], list[tuple[int, int]]] = {}
     for row in rows:
         if row["queue_offset"] is not None:
             queue = listed.setdefault((row["topic"], row["queue_id"]), [])
             queue.append((row["queue_offset"], row["queue_offset"] + row["messages"]))
-    added: list[Told] = []
-    for one in numbers:
-        for first, end in _rest(one, sorted(listed.get((one.topic, one.queue_id), ()))):
-            rest = LostNumbers(one.topic, one.queue_id, first, end - first)
+    added: list[Fields] = []
+    for number in numbers:
+        for first, end in _rest(number, sorted(listed.get((number.topic, number.queue_id), ()))):
+            rest = LostNumbers(number.topic, number.queue_id, first, end - first)
             row = LOST_MESSAGES.row(rest, None, sources=[BESIDE])
             added.append({**row, "fate": LOST})
     if not added:
@@ -181,9 +180,9 @@ def _with_numbers(rows: list[Told], numbers: Iterable[LostNumbers]) -> list[Told
     return [*sorted([*known_rows, *added[:LISTED]], key=_place), *others]
 
 
-def _rest(one: LostNumbers, listed: list[tuple[int, int]]) -> Iterator[tuple[int, int]]:
+def _rest(number: LostNumbers, listed: list[tuple[int, int]]) -> Iterator[tuple[int, int]]:
     """Yield what of some queue offsets is in none of these stretches, which are in order."""
-    first, last = one.queue_offset, one.queue_offset + one.messages
+    first, last = number.queue_offset, number.queue_offset + number.messages
     for begin, end in listed:
         if begin > first:
             yield first, min(begin, last)
@@ -193,7 +192,7 @@ def _rest(one: LostNumbers, listed: list[tuple[int, int]]) -> Iterator[tuple[int
     yield first, last
 
 
-def _no_place(fate: str, messages: int | None, source: str) -> Told:
+def _no_place(fate: str, messages: int | None, source: str) -> Fields:
     """Give a row about messages of which no place is told."""
     rows_by_offset = {"fate": fate, "messages": messages, "sources": [source]}
     return {name: rows_by_offset.get(name) for name in LOST_MESSAGES.names}
@@ -206,28 +205,28 @@ class _Listing:
     lookup: Lookup  # the store
     places: DoubtfulPlaces  # where messages may be lost
     # rows by physical offset, one for each queue that names the place
-    rows_by_offset: dict[int, list[Told]] = field(default_factory=dict)
+    rows_by_offset: dict[int, list[Fields]] = field(default_factory=dict)
     # records around a place, by the next record after it
     near: dict[int, list[LogRecord]] = field(default_factory=dict)
     between: Between = (None, None)  # the records before and after the last place
     unlisted: int = 0  # messages at further places in question
 
-    def rows(self) -> list[Told]:
+    def rows(self) -> list[Fields]:
         for topic in self.lookup.queues.topics():
             for units in self.lookup.queues.queues_of(topic):
                 self._ask_queue(units)
         self._ask_index()
-        found = [
+        listed = [
             self._completed(offset, row)
             for offset, rows in sorted(self.rows_by_offset.items())
             if (is_sound := self._soundness(offset)) is not True
             for row in _with_record(rows, is_sound)
         ]
-        found.sort(key=_place)
+        listed.sort(key=_place)
         if self.unlisted:
             source = f"consume queues; the first {LISTED:,} places are listed"
-            found.append(_no_place(UNLISTED, self.unlisted, source))
-        return found
+            listed.append(_no_place(UNLISTED, self.unlisted, source))
+        return listed
 
     def _ask_queue(self, units: QueueUnits) -> None:
         """Take what a queue says of the places in question."""
@@ -242,7 +241,7 @@ class _Listing:
             self.unlisted += len(rest) if counts is None else int(counts.sum())
             for row in map(int, np.flatnonzero(listed)):
                 unit = some[row]
-                rows_by_offset: Told = {
+                rows_by_offset: Fields = {
                     "topic": units.topic,
                     "queue_id": units.queue_id,
                     "queue_offset": int(unit["msg_base_offset"]) if is_batch else first + row,
@@ -263,8 +262,8 @@ class _Listing:
         known = np.fromiter(self.rows_by_offset, np.int64, len(self.rows_by_offset))
         is_known = chosen & np.isin(offsets, known)
         is_new = chosen & ~is_known
-        found: npt.NDArray[np.bool_] = is_known | (is_new & (np.cumsum(is_new) <= room))
-        return found
+        is_listed: npt.NDArray[np.bool_] = is_known | (is_new & (np.cumsum(is_new) <= room))
+        return is_listed
 
     def _ask_index(self) -> None:
         """Take the hashes and the second that the index has for a place."""
@@ -290,7 +289,7 @@ class _Listing:
                         )
 
     def _indexed(self, offset: int, key_hash: int, time: str) -> None:
-        alone: Told = {"physical_offset": offset, "sources": []}
+        alone: Fields = {"physical_offset": offset, "sources": []}
         for row in self.rows_by_offset.setdefault(offset, [alone]):
             hashes = row.setdefault("key_hashes", [])
             if key_hash not in hashes and len(hashes) < HASHES:
@@ -307,7 +306,7 @@ class _Listing:
         is_damaged = offset in self.places.unvouched
         return record if is_damaged or record.crc_matches is False else True
 
-    def _completed(self, offset: int, row: Told) -> Told:
+    def _completed(self, offset: int, row: Fields) -> Fields:
         """Add code, and what neighbours tell."""
         before, after = self._between(offset)
         row["code"] = self.places.code(offset)
@@ -325,7 +324,7 @@ class _Listing:
             self.between = log.previous_record(offset), log.next_record(offset + 1)
         return self.between
 
-    def _keys_of_copies(self, offset: int, row: Told) -> None:
+    def _keys_of_copies(self, offset: int, row: Fields) -> None:
         """Try the keys of neighbours, which may be copies, against the hashes."""
         hashes, topic = set(row["key_hashes"]), row["topic"]
         keys: list[str] = []
@@ -365,7 +364,7 @@ class _Listing:
         return self.near[end]
 
 
-def _with_record(rows: list[Told], record: bool | LogRecord) -> Iterator[Told]:
+def _with_record(rows: list[Fields], record: bool | LogRecord) -> Iterator[Fields]:
     """Give the rows of a place with what a doubtful record says of itself."""
     if not isinstance(record, LogRecord):
         yield from ({**row, "fate": LOST} for row in rows)
@@ -378,7 +377,7 @@ def _with_record(rows: list[Told], record: bool | LogRecord) -> Iterator[Told]:
         yield {**row, **own, "fate": DOUBTFUL, "sources": [*row["sources"], source]}
 
 
-def _confirmed(rows_by_offset: Told, row: Told) -> Told:
+def _confirmed(rows_by_offset: Fields, row: Fields) -> Fields:
     """Give the keys of a doubtful record whose hashes the index has, if it has any."""
     hashes, topic = row.get("key_hashes"), row.get("topic")
     if not hashes or not topic:
@@ -389,7 +388,7 @@ def _confirmed(rows_by_offset: Told, row: Told) -> Told:
     return {"keys": kept or None, "unique_key": unique_key if is_known else None}
 
 
-def _place(row: Told) -> tuple[str, int, int, int]:
+def _place(row: Fields) -> tuple[str, int, int, int]:
     """Order rows by topic, queue and queue offset; those that only the index names come last."""
     topic = row["topic"]
     if topic is None:

@@ -43,12 +43,12 @@ class RecordNeed(NamedTuple):
         """Say as what a record has the text; empty when it has not."""
         if self.topics and message.topic not in self.topics:
             return ""
-        found = message.properties
-        if found.get(properties.UNIQ_KEY) == self.text:
+        decoded = message.properties
+        if decoded.get(properties.UNIQ_KEY) == self.text:
             return UNIQUE_KEY
-        if self.as_key and self.text in properties.keys(found):
+        if self.as_key and self.text in properties.keys(decoded):
             return KEY
-        if self.as_transaction and found.get(TRANSACTION_ID) == self.text:
+        if self.as_transaction and decoded.get(TRANSACTION_ID) == self.text:
             return TRANSACTION
         return self._match_deeper(message)
 
@@ -88,9 +88,9 @@ def at_place(message: Message, place: ByQueueOffset) -> str:
 
 def hash_collision(message: Message, key_hash: int) -> str:
     """Name the key of a record that has a hash; empty when none has."""
-    found = message.properties
-    names = [found.get(properties.UNIQ_KEY, ""), *properties.keys(found)]
-    if tags := found.get(properties.TAGS):
+    decoded = message.properties
+    names = [decoded.get(properties.UNIQ_KEY, ""), *properties.keys(decoded)]
+    if tags := decoded.get(properties.TAGS):
         names.append(f"T#{tags}")
     for name in filter(None, names):
         if java.key_hash(message.topic, name) == key_hash:

@@ -69,16 +69,16 @@ def _from_log(sources: Sources, request: ByTime, answer: Answer) -> None:
         return
     answer.problem = f"topic {topic} has no queues here: this comes from its records"
     answer.rows = []
-    for queue_id, found in seen.items():
-        offset, physical_offset = found.queue_offset, found.physical_offset
+    for queue_id, of_queue in seen.items():
+        offset, physical_offset = of_queue.queue_offset, of_queue.physical_offset
         if offset < 0 and request.boundary is Boundary.UPPER:
-            offset, physical_offset = found.first, found.start
+            offset, physical_offset = of_queue.first, of_queue.start
         row: dict[str, object] = {
             "topic": topic,
             "queue_id": queue_id,
-            "queue_offset": offset if offset >= 0 else found.end,
-            "min_offset": found.first,
-            "max_offset": found.end,
+            "queue_offset": offset if offset >= 0 else of_queue.end,
+            "min_offset": of_queue.first,
+            "max_offset": of_queue.end,
         }
         older = {"note": "all messages are older"}
         row |= _record(sources, physical_offset) if offset >= 0 else older
@@ -88,16 +88,16 @@ def _from_log(sources: Sources, request: ByTime, answer: Answer) -> None:
 
 
 def _row(sources: Sources, queue: Queue, request: ByTime, answer: Answer) -> dict[str, object]:
-    found = queue.span
+    span = queue.span
     offset = search_queue(sources.log, queue, request.timestamp, request.boundary, answer.trail)
     row: dict[str, object] = {
         "topic": queue.units.topic,
         "queue_id": queue.units.queue_id,
         "queue_offset": offset,
-        "min_offset": found.min_offset,
-        "max_offset": found.max_offset,
+        "min_offset": span.min_offset,
+        "max_offset": span.max_offset,
     }
-    row |= _message(sources, queue, offset, found.max_offset)
+    row |= _message(sources, queue, offset, span.max_offset)
     if request.like_broker is not None:
         row |= _like_broker(sources, queue, request, offset, request.like_broker)
     return row
@@ -264,8 +264,8 @@ class BrokerSearch:
         offset = 0
         if segment is not None and (end := self._end_of(segment)):
             low = self._floor(segment)
-            found = self._in_file(segment, low, end - SIZE, timestamp, boundary)
-            offset = 0 if found is None else _number(segment, found)
+            position = self._in_file(segment, low, end - SIZE, timestamp, boundary)
+            offset = 0 if position is None else _number(segment, position)
         return min(max(offset, self.min_offset), self.max_offset)
 
     def _in_file(

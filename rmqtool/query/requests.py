@@ -294,13 +294,13 @@ def _options(text: str) -> dict[str, str]:
         words = shlex.split(text)
     except ValueError as error:
         raise UsageError(option="line", reason=f"cannot be split: {error}") from error
-    found: dict[str, str] = {}
+    options: dict[str, str] = {}
     names, values = words[::2], words[1::2]
     for word, value in zip(names, values, strict=False):
-        _take(found, word.removeprefix("--"), value)
+        _take(options, word.removeprefix("--"), value)
     if len(names) != len(values):
         raise UsageError(option=names[-1][:KEPT], reason="has no value")
-    return found
+    return options
 
 
 def _object(text: str) -> dict[str, str]:
@@ -310,20 +310,20 @@ def _object(text: str) -> dict[str, str]:
         document = loads(text)
     except JSONDecodeError as error:
         raise UsageError(option="line", reason=f"is not JSON: {error}") from error
-    found: dict[str, str] = {}
+    options: dict[str, str] = {}
     for name, value in document.items():
         if isinstance(value, bool) or not isinstance(value, str | int):
             raise UsageError(option=name[:KEPT], reason="must be a text or a number")
-        _take(found, name.replace("_", "-"), str(value))
-    return found
+        _take(options, name.replace("_", "-"), str(value))
+    return options
 
 
-def _take(found: dict[str, str], name: str, value: str) -> None:
+def _take(options: dict[str, str], name: str, value: str) -> None:
     if name not in NAMES:
         raise UsageError(option=name[:KEPT], reason=f"is not known; {meant(name, NAMES)}")
-    if name in found:
+    if name in options:
         raise UsageError(option=name, reason="is there twice")
-    found[name] = value
+    options[name] = value
 
 
 def described(text: str) -> str:

@@ -17,12 +17,12 @@ from rmqtool.tables.single_record import NO_BODY, SingleRecord
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from rmqtool.query.answer import Answer, Found
+    from rmqtool.query.answer import Answer, Hit
     from rmqtool.query.log import LogRecord
     from rmqtool.rows import Chunk, Rows
     from rmqtool.tables.bodies import BodyOptions
 
-FOUND: Final = Table(
+HITS: Final = Table(
     "messages",
     "a message that was found",
     (
@@ -41,7 +41,7 @@ FOUND: Final = Table(
     ),
 )
 TRACE: Final = replace(
-    FOUND,
+    HITS,
     shown=(
         *("store_time", "stage", "physical_offset", "topic", "queue_id", "queue_offset", "note"),
         "code",
@@ -51,10 +51,10 @@ TRACE: Final = replace(
 _ASKED: Final = Column("asked", Type.TEXT, "the request that this row answers", is_optional=True)
 _PROBLEM: Final = Column("problem", Type.TEXT, "why nothing was found", is_optional=True)
 BATCH: Final = replace(
-    FOUND,
+    HITS,
     meaning="a message that was found, or a request without one",
-    columns=(_ASKED, *FOUND.columns, _PROBLEM),
-    shown=("asked", *FOUND.shown, "problem"),
+    columns=(_ASKED, *HITS.columns, _PROBLEM),
+    shown=("asked", *HITS.shown, "problem"),
 )
 BYTES: Final = Table(
     "bytes",
@@ -105,27 +105,27 @@ def message_row(record: LogRecord, body: BodyOptions = NO_BODY) -> dict[str, obj
     return single.row(MESSAGES)
 
 
-def found_row(found: Found, body: BodyOptions = NO_BODY) -> dict[str, object]:
+def hit_row(hit: Hit, body: BodyOptions = NO_BODY) -> dict[str, object]:
     """Give the row of one record that was found."""
-    return message_row(found.record, body) | {
-        "found_by": found.found_by,
-        "matched": found.how or None,
-        "stage": found.stage or None,
-        "note": found.note or None,
+    return message_row(hit.record, body) | {
+        "found_by": hit.found_by,
+        "matched": hit.how or None,
+        "stage": hit.stage or None,
+        "note": hit.note or None,
     }
 
 
 def message_rows(answer: Answer, body: BodyOptions = NO_BODY) -> Rows:
     """Give the messages of one answer."""
-    is_trace = any(one.stage for one in answer.found)
-    found = answer.found
+    is_trace = any(hit.stage for hit in answer.hits)
+    hits = answer.hits
     if is_trace:
-        found = sorted(
-            found,
-            key=lambda one: (one.record.message.store_timestamp, one.record.physical_offset),
+        hits = sorted(
+            hits,
+            key=lambda hit: (hit.record.message.store_timestamp, hit.record.physical_offset),
         )
-    rows = (found_row(one, body) for one in found)
-    return (TRACE if is_trace else FOUND).rows(in_chunks(rows))
+    rows = (hit_row(hit, body) for hit in hits)
+    return (TRACE if is_trace else HITS).rows(in_chunks(rows))
 
 
 def batch_rows(answers: Iterable[Answer], body: BodyOptions = NO_BODY) -> Rows:
@@ -136,11 +136,11 @@ def batch_rows(answers: Iterable[Answer], body: BodyOptions = NO_BODY) -> Rows:
 def _batch_chunks(answers: Iterable[Answer], body: BodyOptions) -> Iterator[Chunk]:
     for answer in answers:
         asked = str(answer.request)
-        if not answer.found:
+        if not answer.hits:
             where = "; ".join(answer.trail.searched)
             yield [{"asked": asked, "problem": answer.problem or f"not found; searched: {where}"}]
             continue
-        yield from in_chunks({"asked": asked, **found_row(one, body)} for one in answer.found)
+        yield from in_chunks({"asked": asked, **hit_row(hit, body)} for hit in answer.hits)
 
 
 def step_table(answer: Answer) -> Rows:
@@ -161,12 +161,12 @@ def span_rows(answer: Answer) -> Rows:
     rows = [
         BYTES.row(
             span,
-            physical_offset=found.record.physical_offset + span.position,
+            physical_offset=hit.record.physical_offset + span.position,
             field=span.name,
-            hex=found.record.raw[span.position : span.position + span.length].hex(" "),
+            hex=hit.record.raw[span.position : span.position + span.length].hex(" "),
         )
-        for found in answer.found
-        for span in body_spans(found.record.message, found.record.raw)
+        for hit in answer.hits
+        for span in body_spans(hit.record.message, hit.record.raw)
     ]
     return BYTES.rows([rows])
 

@@ -99,8 +99,8 @@ class Finder:
         else:
             at = np.minimum(np.searchsorted(wanted, hashes), wanted.size - 1)
             hit = wanted[at] == hashes
-        found = records[hit]
-        marked[found[batch.columns[row.TOPIC_NUMBER][found] == number]] = True
+        of_keys = records[hit]
+        marked[of_keys[batch.columns[row.TOPIC_NUMBER][of_keys] == number]] = True
 
     def _hashes_of(self, number: int, topic: str) -> npt.NDArray[np.int64]:
         if number not in self._hashes:
@@ -122,8 +122,10 @@ def _mark_places(
                     columns[row.QUEUE_OFFSET])  # fmt: skip
     count = np.where(is_batch, columns[row.INNER_NUM], 1)
     queues = columns[row.QUEUE_ID]
-    for queue_id in {one for one, _ in places}:
-        offsets = np.array(sorted(o for one, o in places if one == queue_id), np.int64)
+    for queue_id in {queue_id for queue_id, _ in places}:
+        offsets = np.array(
+            sorted(offset for number, offset in places if number == queue_id), np.int64
+        )
         here = mask & (queues == queue_id)
         at = np.minimum(np.searchsorted(offsets, base), offsets.size - 1)
         marked |= here & (offsets[at] >= base) & (offsets[at] < base + count)
@@ -175,15 +177,15 @@ def find_keys(
 
     A record that has several of them comes several times.
     """
-    targets = Targets(keys=tuple((one.text, one.topics) for one in wanted))
+    targets = Targets(keys=tuple((need.text, need.topics) for need in wanted))
     by_text: dict[str, list[RecordNeed]] = {}
-    for one in wanted:
-        by_text.setdefault(one.text, []).append(one)
+    for need in wanted:
+        by_text.setdefault(need.text, []).append(need)
     for record in candidates(log, targets, stretches, trail):
         message = record.message
         for text in dict.fromkeys([message.unique_key or "", *message.keys]):
-            for one in by_text.get(text, ()):
-                if how := one.match(message):
+            for need in by_text.get(text, ()):
+                if how := need.match(message):
                     yield record, how
 
 
@@ -195,8 +197,8 @@ def find_places(
         places=tuple((place.topic, place.queue_id, place.queue_offset) for place in places)
     )
     by_queue: dict[tuple[str, int], dict[int, ByQueueOffset]] = {}
-    for one in places:
-        by_queue.setdefault((one.topic, one.queue_id), {})[one.queue_offset] = one
+    for asked in places:
+        by_queue.setdefault((asked.topic, asked.queue_id), {})[asked.queue_offset] = asked
     for record in candidates(log, targets, stretches, trail):
         for topic, queue_id, base, count in places_of(record.message):
             offsets = by_queue.get((topic, queue_id), {})
@@ -222,6 +224,6 @@ def parts_of(log: Log, stretch: LogRange) -> Iterator[SegmentPart]:
         begin = max(stretch.start - segment.start, 0)
         end = min(stretch.end - segment.start, segment.size)
         while begin < end:
-            behind = min(end, begin + PART_BYTES)
-            yield SegmentPart(segment, begin, behind)
-            begin = behind
+            border = min(end, begin + PART_BYTES)
+            yield SegmentPart(segment, begin, border)
+            begin = border

@@ -40,9 +40,9 @@ class Seen(NamedTuple):
 
     def joined(self, other: Seen, boundary: Boundary) -> Seen:
         """Put two parts of the log together."""
-        answers = [one for one in (self, other) if one.queue_offset >= 0] or [self]
+        answers = [seen for seen in (self, other) if seen.queue_offset >= 0] or [self]
         choose = min if boundary is Boundary.LOWER else max
-        best = choose(answers, key=lambda one: one.queue_offset)
+        best = choose(answers, key=lambda seen: seen.queue_offset)
         first, start = min((self.first, self.start), (other.first, other.start))
         end = max(self.end, other.end)
         return Seen(first, end, start, best.queue_offset, best.physical_offset)
@@ -90,12 +90,12 @@ class FindTimes:
             if java.text(batch.topics[number]) == request.topic
         ]
         mine = np.flatnonzero(np.isin(topic_numbers, numbers))
-        found: dict[int, Seen] = {}
+        by_queue: dict[int, Seen] = {}
         queue_ids = columns[row.QUEUE_ID, mine]
         for queue_id in np.unique(queue_ids).tolist():
             if request.queue_id in {None, queue_id}:
-                found[queue_id] = _of_queue(columns[:, mine[queue_ids == queue_id]], request)
-        return found
+                by_queue[queue_id] = _of_queue(columns[:, mine[queue_ids == queue_id]], request)
+        return by_queue
 
 
 def _of_queue(columns: np.ndarray[tuple[int, int], np.dtype[np.int64]], request: ByTime) -> Seen:
@@ -118,22 +118,22 @@ def _of_queue(columns: np.ndarray[tuple[int, int], np.dtype[np.int64]], request:
     )
 
 
-def join_into(found: dict[int, Seen], more: dict[int, Seen], boundary: Boundary) -> None:
+def join_into(by_queue: dict[int, Seen], more: dict[int, Seen], boundary: Boundary) -> None:
     """Add what another part of the log says."""
     for queue_id, seen in more.items():
-        before = found.get(queue_id)
-        found[queue_id] = seen if before is None else before.joined(seen, boundary)
+        before = by_queue.get(queue_id)
+        by_queue[queue_id] = seen if before is None else before.joined(seen, boundary)
 
 
 def queue_times(log: Log, request: ByTime, trail: Trail) -> dict[int, Seen]:
     """Give the queues of a topic, by number, from the log alone."""
-    found: dict[int, Seen] = {}
+    by_queue: dict[int, Seen] = {}
     whole = LogRange(log.start, log.end)
     trail.search(f"the log {whole}")
     for part, times in run_joined(FindTimes(request), parts_of(log, whole), jobs=log.jobs):
         if times.unread:
             trail.add("search of the log", times.unread, part.segment.path)
             trail.search(f"{part.segment.path} could not be read: {times.unread}")
-        join_into(found, times.queues, request.boundary)
-    trail.add("search of the log", f"{whole}: {len(found):,} queues of the topic")
-    return dict(sorted(found.items()))
+        join_into(by_queue, times.queues, request.boundary)
+    trail.add("search of the log", f"{whole}: {len(by_queue):,} queues of the topic")
+    return dict(sorted(by_queue.items()))

@@ -6,6 +6,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Final, Self
 
 from rmqtool.errors import UnreadablePath
+from rmqtool.formats.config_names import TOPICS_JSON
 from rmqtool.query import topics
 from rmqtool.query.consume_queue import Queue
 from rmqtool.query.index import KeyIndex
@@ -80,8 +81,8 @@ class Sources:
         """
         numbers = {queue.queue_id for queue in self.queues.queues_of(topic)}
         numbers |= {number for name, number in self.late_queues if name == topic}
-        found = (self.queue(topic, number) for number in sorted(numbers))
-        return [queue for queue in found if queue is not None]
+        queues = (self.queue(topic, number) for number in sorted(numbers))
+        return [queue for queue in queues if queue is not None]
 
     @cached_property
     def queue_topics(self) -> list[str]:
@@ -116,7 +117,7 @@ class Sources:
     @cached_property
     def knows_topics(self) -> bool:
         """Whether directories or configuration tell which topics there are."""
-        return self.keeps_queues or bool(self.store.config(topics.TOPICS_FILE))
+        return self.keeps_queues or bool(self.store.config(TOPICS_JSON))
 
     @staticmethod
     def verified(record: LogRecord, answer: Answer, how: str) -> None:

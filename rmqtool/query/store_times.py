@@ -5,7 +5,7 @@ from __future__ import annotations
 from itertools import islice
 from typing import TYPE_CHECKING, Final
 
-from rmqtool.query.answer import BY_TIME, NEIGHBOUR, Found
+from rmqtool.query.answer import BY_TIME, NEIGHBOUR, Hit
 from rmqtool.query.log import LogRange, LogRecord
 from rmqtool.query.time import first_record_from, last_record_until
 from rmqtool.ranges import Boundary
@@ -49,7 +49,7 @@ def find_time(sources: Sources, request: ByTime, answer: Answer) -> None:
     record = sources.log.record_at(head.physical_offset) if head else None
     if isinstance(record, LogRecord):
         sources.verified(record, answer, BY_TIME)
-        answer.take(Found(record, BY_TIME, BY_TIME, note=NOTES[request.boundary]))
+        answer.take(Hit(record, BY_TIME, BY_TIME, note=NOTES[request.boundary]))
         return
     answer.problem = _time_range(sources)
 
@@ -66,10 +66,10 @@ def _find_around(sources: Sources, request: ByTime, until: int, answer: Answer) 
     half = MOST_AROUND // 2
     first = max(half, MOST_AROUND - len(after))
     nearest = [*before[:first][::-1], *after[: MOST_AROUND - min(len(before), first)]]
-    answer.found += [Found(record, BY_TIME, BY_TIME) for record in nearest]
+    answer.hits += [Hit(record, BY_TIME, BY_TIME) for record in nearest]
     if len(before) + len(after) > MOST_AROUND:
         answer.problem = f"the nearest {MOST_AROUND:,}; dump --around gives all"
-    if not answer.found:
+    if not answer.hits:
         answer.problem = _time_range(sources)
 
 
@@ -94,9 +94,9 @@ def _is_wanted(record: LogRecord, request: ByTime) -> bool:
 
 def add_neighbours(sources: Sources, answer: Answer) -> None:
     """Add what was stored just before and after the one message that a time asks for."""
-    if len(answer.found) != 1 or answer.found[0].note not in NOTES.values():
+    if len(answer.hits) != 1 or answer.hits[0].note not in NOTES.values():
         return
-    log, middle = sources.log, answer.found[0].record
+    log, middle = sources.log, answer.hits[0].record
     before = after = middle.physical_offset
     for count in range(1, NEIGHBOURS + 1):
         head = log.previous_record(before)
@@ -112,7 +112,7 @@ def add_neighbours(sources: Sources, answer: Answer) -> None:
 def _take(sources: Sources, answer: Answer, physical_offset: int, note: str) -> None:
     record = sources.log.record_at(physical_offset)
     if isinstance(record, LogRecord):
-        answer.take(Found(record, BY_TIME, NEIGHBOUR, note=note))
+        answer.take(Hit(record, BY_TIME, NEIGHBOUR, note=note))
 
 
 def _time_range(sources: Sources) -> str:

@@ -43,9 +43,9 @@ def first_record_from(log: Log, timestamp: int) -> RecordHead | None:
             high = middle
     if low:
         segment, head = starts[low - 1]
-        found = _first_in_segment(log, segment, head, timestamp)
-        if found is not None:
-            return found
+        reached = _first_in_segment(log, segment, head, timestamp)
+        if reached is not None:
+            return reached
     return starts[low][1] if low < len(starts) else None
 
 
@@ -55,8 +55,8 @@ def last_record_until(log: Log, timestamp: int) -> RecordHead | None:
     Raises:
         UnreadablePath: a file may not be read.
     """
-    behind = first_record_from(log, timestamp + 1)
-    return log.previous_record(log.end if behind is None else behind.physical_offset)
+    later = first_record_from(log, timestamp + 1)
+    return log.previous_record(log.end if later is None else later.physical_offset)
 
 
 def _first(log: Log, segment: Segment) -> RecordHead | None:
@@ -94,16 +94,16 @@ def search_queue(log: Log, queue: Queue, timestamp: int, boundary: Boundary, tra
     Raises:
         UnreadablePath: a file may not be read.
     """
-    found = queue.span
-    if found.first is None:
-        return found.max_offset
+    span = queue.span
+    if span.first is None:
+        return span.max_offset
     if isinstance(queue.units, BatchUnits):
-        return _search_batch(queue.units, found, timestamp, boundary)
+        return _search_batch(queue.units, span, timestamp, boundary)
 
     def time_of(queue_offset: int) -> int | None:
         return _store_time(log, queue, queue_offset)
 
-    low, high = found.min_offset, found.max_offset
+    low, high = span.min_offset, span.max_offset
     limit = timestamp if boundary is Boundary.LOWER else timestamp + 1
     first = _bisect(time_of, low, high, limit)
     trail.add(

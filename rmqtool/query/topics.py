@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 from rmqtool.broker import names
 from rmqtool.errors import RmqtoolError, UnreadablePath
+from rmqtool.formats.config_names import GROUP_TABLE, GROUPS_JSON, TOPIC_TABLE, TOPICS_JSON
 from rmqtool.queues.discovery import Queues
 from rmqtool.store.tree import open_store
 
@@ -23,20 +24,18 @@ SYSTEM_TOPICS: Final = (
     *(names.SCHEDULE_TOPIC, names.TIMER_TOPIC, names.HALF_TOPIC, names.OP_TOPIC),
     *(names.CHECK_MAX_TIME_TOPIC, names.ROCKSDB_HALF_TOPIC, names.ROCKSDB_OP_TOPIC),
 )
-TOPICS_FILE: Final = "topics.json"
-GROUPS_FILE: Final = "subscriptionGroup.json"
 MOST_HINTS: Final = 3
 MOST_LISTED: Final = 5
 
 
 def known_topics(store: Store) -> list[str]:
     """Give every topic that a record of this store is likely to have, without duplicates."""
-    found = dict.fromkeys(_listed(store))
-    found |= dict.fromkeys(_named(store.config(TOPICS_FILE).document, "topicConfigTable"))
-    for group in _named(store.config(GROUPS_FILE).document, "subscriptionGroupTable"):
-        found |= {names.RETRY_PREFIX + group: None, names.DLQ_PREFIX + group: None}
-    found |= dict.fromkeys(SYSTEM_TOPICS)
-    return list(found)
+    by_name = dict.fromkeys(_listed(store))
+    by_name |= dict.fromkeys(_named(store.config(TOPICS_JSON).document, TOPIC_TABLE))
+    for group in _named(store.config(GROUPS_JSON).document, GROUP_TABLE):
+        by_name |= {names.RETRY_PREFIX + group: None, names.DLQ_PREFIX + group: None}
+    by_name |= dict.fromkeys(SYSTEM_TOPICS)
+    return list(by_name)
 
 
 def nearest(topic: str, known: list[str]) -> list[str]:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final
 from rmqtool.broker import names
 from rmqtool.formats import properties
 from rmqtool.formats.message_id import OffsetMessageId, recognise
-from rmqtool.query.answer import BY_OFFSET, BY_QUEUE, Answer, Found
+from rmqtool.query.answer import BY_OFFSET, BY_QUEUE, Answer, Hit
 from rmqtool.query.log import LogRecord
 from rmqtool.query.match import TRANSACTION_ID, RecordNeed, members
 from rmqtool.query.time import search_queue
@@ -57,23 +57,23 @@ def follow(lookup: Lookup, answer: Answer, trace_topics: tuple[str, ...] = ()) -
     """
     asked: set[str] = set()
     done: set[int] = set()
-    if any(not is_trace(found, trace_topics) for found in answer.found):
-        set_aside_traces(answer, {one.record.physical_offset for one in answer.found}, trace_topics)
-    while todo := [one for one in answer.found if one.record.physical_offset not in done]:
-        if len(answer.found) > MOST_RECORDS:
+    if any(not is_trace(hit, trace_topics) for hit in answer.hits):
+        set_aside_traces(answer, {hit.record.physical_offset for hit in answer.hits}, trace_topics)
+    while todo := [hit for hit in answer.hits if hit.record.physical_offset not in done]:
+        if len(answer.hits) > MOST_RECORDS:
             answer.problem = f"more than {MOST_RECORDS:,} records belong together; the rest is left"
             break
-        for found in todo:
-            done.add(found.record.physical_offset)
-            before = {one.record.physical_offset for one in answer.found}
-            _copies(lookup, found.record.message, asked, answer)
+        for hit in todo:
+            done.add(hit.record.physical_offset)
+            before = {hit.record.physical_offset for hit in answer.hits}
+            _copies(lookup, hit.record.message, asked, answer)
             set_aside_traces(answer, before, trace_topics)
-            _origins(lookup, found.record.message, answer)
-            _later(lookup, found.record.message, answer)
-    for found in answer.found:
-        found.stage = stage(found.record.message)
-        if found.stage == "half" and not found.note:
-            found.note = _outcome(found.record.message, answer)
+            _origins(lookup, hit.record.message, answer)
+            _later(lookup, hit.record.message, answer)
+    for hit in answer.hits:
+        hit.stage = stage(hit.record.message)
+        if hit.stage == "half" and not hit.note:
+            hit.note = _outcome(hit.record.message, answer)
 
 
 def stage(message: Message) -> str:
@@ -123,7 +123,7 @@ def _origins(lookup: Lookup, message: Message, answer: Answer) -> None:
 def _read(lookup: Lookup, physical_offset: int, how: str, answer: Answer) -> None:
     record = lookup.log.record_at(physical_offset)
     if isinstance(record, LogRecord):
-        answer.take(Found(record, BY_OFFSET, how))
+        answer.take(Hit(record, BY_OFFSET, how))
     else:
         answer.trail.add(how, record.reason, physical_offset=physical_offset)
 
@@ -135,14 +135,14 @@ def _later(lookup: Lookup, message: Message, answer: Answer) -> None:
         topic = names.OP_TOPIC if is_plain else names.ROCKSDB_OP_TOPIC
         for record in _since(lookup, topic, message.queue_id, message.store_timestamp, answer):
             if _names(record.message, message):
-                answer.take(Found(record, BY_QUEUE, "names the half message"))
+                answer.take(Hit(record, BY_QUEUE, "names the half message"))
                 return
     elif message.topic == names.TIMER_TOPIC and RECALLED_KEY not in message.properties:
         key = message.unique_key or ""
         for record in _since(lookup, message.topic, 0, message.store_timestamp, answer):
             named = record.message.properties.get(RECALLED_KEY, "")
             if key and named.endswith(key):
-                answer.take(Found(record, BY_QUEUE, "recalls the timer"))
+                answer.take(Hit(record, BY_QUEUE, "recalls the timer"))
 
 
 def _names(operation: Message, half: Message) -> bool:
@@ -193,7 +193,7 @@ def _since_in_log(
 
 def _outcome(half: Message, answer: Answer) -> str:
     """Say how a transaction ended, as far as the records tell."""
-    others = [one.record.message for one in answer.found]
+    others = [hit.record.message for hit in answer.hits]
     if any(
         other.transaction == "commit" and other.prepared_transaction_offset == half.physical_offset
         for other in others

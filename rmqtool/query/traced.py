@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
 
     from rmqtool.formats.message import Message
-    from rmqtool.query.answer import Answer, Found
+    from rmqtool.query.answer import Answer, Hit
     from rmqtool.query.lookup import Lookup
 
 Row: TypeAlias = dict[str, Any]
@@ -42,13 +42,13 @@ _KINDS: Final = frozenset(kind.encode() for kind in FIELDS)
 MOST_UNITS: Final = 20_000  # of a queue of traces that are read for one message
 
 
-def is_trace(found: Found, topics: Collection[str]) -> bool:
+def is_trace(hit: Hit, topics: Collection[str]) -> bool:
     """Tell whether a record is a trace of the message that was looked for.
 
     Of a topic that is not known as one of traces, the body tells.
     """
-    message = found.record.message
-    if found.how != KEY:
+    message = hit.record.message
+    if hit.how != KEY:
         return False
     if is_trace_topic(message.topic) or message.topic in topics:
         return True
@@ -64,13 +64,13 @@ def set_aside_traces(answer: Answer, before: Collection[int], topics: Collection
         before: physical offsets that were there before its unique key was looked for.
         topics: trace topics that clients were given, besides the usual ones.
     """
-    for found in list(answer.found):
-        offset = found.record.physical_offset
-        if is_trace(found, topics):
-            answer.traces[offset] = found.record
-        elif offset in before or found.how != KEY:
+    for hit in list(answer.hits):
+        offset = hit.record.physical_offset
+        if is_trace(hit, topics):
+            answer.traces[offset] = hit.record
+        elif offset in before or hit.how != KEY:
             continue
-        answer.found.remove(found)
+        answer.hits.remove(hit)
 
 
 def trace_rows(lookup: Lookup, answer: Answer, topics: Collection[str]) -> list[Row]:
@@ -83,7 +83,7 @@ def trace_rows(lookup: Lookup, answer: Answer, topics: Collection[str]) -> list[
     """
     from rmqtool.tables import traces  # a lookup without traces need not load numpy
 
-    messages = [found.record.message for found in answer.found]
+    messages = [hit.record.message for hit in answer.hits]
     keys = {message.unique_key for message in messages} - {None}
     if not keys:
         return []
@@ -126,7 +126,7 @@ def summary(rows: list[Row]) -> str:
 def note_traces(lookup: Lookup, answer: Answer, topics: Collection[str]) -> None:
     """Say at the first record of a message what the traces of its life say, in a sentence."""
     if words := summary(trace_rows(lookup, answer, topics)):
-        first = answer.found[0]
+        first = answer.hits[0]
         first.note = "; ".join(filter(None, (first.note, words)))
 
 
@@ -162,7 +162,7 @@ def _around(
     lookup: Lookup, message: Message, answer: Answer, topics: Collection[str]
 ) -> dict[int, LogRecord]:
     """Read the trace records that were stored soon after a message."""
-    found = {}
+    records = {}
     names = [name for name in lookup.topics if is_trace_topic(name) or name in topics]
     for queue in (queue for name in names for queue in lookup.queues_of(name)):
         first = search_queue(
@@ -177,5 +177,5 @@ def _around(
                 continue
             if record.message.store_timestamp > message.store_timestamp + FLUSH_MS:
                 break
-            found[record.physical_offset] = record
-    return found
+            records[record.physical_offset] = record
+    return records

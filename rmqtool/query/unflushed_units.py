@@ -64,9 +64,9 @@ class LateQueue(QueueUnits):
     ) -> None:
         (self.topic, self.queue_id), self.path, self.flushed = name, path, flushed
         numbers = [np.arange(run.queue_offset, run.queue_offset + run.count) for run in runs]
-        found = np.concatenate(numbers)
-        order = np.argsort(found, kind="stable")
-        self._numbers: npt.NDArray[np.int64] = found[order]
+        queue_offsets = np.concatenate(numbers)
+        order = np.argsort(queue_offsets, kind="stable")
+        self._numbers: npt.NDArray[np.int64] = queue_offsets[order]
         joined = b"".join(bytes(run.units) for run in runs)
         self._units: Units = np.frombuffer(joined, CQ_UNIT.dtype)[order]
         self._times: npt.NDArray[np.int64] = np.concatenate([run.times for run in runs])[order]
@@ -89,14 +89,14 @@ class LateQueue(QueueUnits):
 
     def packed(self, first: int, count: int) -> bytes:
         """Read units as they would lie in a file; zeros for those that are missing."""
-        found = bytearray(
+        packed = bytearray(
             self.flushed.packed(first, count) if self.flushed else count * CQ_UNIT_SIZE
         )
         begin, end = np.searchsorted(self._numbers, (first, first + count))
         for row in range(begin, end):
             at = (int(self._numbers[row]) - first) * CQ_UNIT_SIZE
-            found[at : at + CQ_UNIT_SIZE] = self._units[row].tobytes()
-        return bytes(found)
+            packed[at : at + CQ_UNIT_SIZE] = self._units[row].tobytes()
+        return bytes(packed)
 
     def used(self, first: int = 0, end: int | None = None) -> Iterator[tuple[int, Units]]:
         """Yield the flushed stretches, then the late ones."""
@@ -118,10 +118,10 @@ class LateQueue(QueueUnits):
         """Give the unit of a number; None outside of the queue."""
         if (unit := self._late(number)) is not None:
             return LookedUp(unit, self.locate(number))
-        found = self.flushed.look_up(number) if self.flushed else None
-        if found is None and 0 <= number <= self._numbers[-1]:
+        flushed = self.flushed.look_up(number) if self.flushed else None
+        if flushed is None and 0 <= number <= self._numbers[-1]:
             return LookedUp(None, self.locate(number), PROBLEM)
-        return found
+        return flushed
 
     def _late(self, number: int) -> Unit | None:
         """Give a late unit; None when it is not of a record, or not late."""
@@ -173,8 +173,8 @@ def late_queues(log: Log, queues: RocksQueues) -> dict[tuple[str, int], LateQueu
     runs: dict[tuple[bytes, int], list[QueueRun]] = {}
     options = DeriveOptions(rules, index=False, times=True)
     parts = parts_of(log, LogRange(begin, log.end))
-    for _, found in run_joined(DeriveQueues(options), parts, jobs=log.jobs):
-        for run in found.queues:
+    for _, runs_of_part in run_joined(DeriveQueues(options), parts, jobs=log.jobs):
+        for run in runs_of_part.queues:
             runs.setdefault((run.topic, run.queue_id), []).append(run)
     late = {}
     for (topic, queue_id), some in runs.items():

@@ -41,11 +41,11 @@ class BatchUnits(MappedUnits):
         Raises:
             UnreadablePath: a file may not be read.
         """
-        size, found = self.layout.size, []
+        size, ranges = self.layout.size, []
         for segment in self.files:
             first = segment.start // size
-            found.append(range(first, first + used_bytes(self.file(segment), size) // size))
-        return found
+            ranges.append(range(first, first + used_bytes(self.file(segment), size) // size))
+        return ranges
 
     @property
     def count(self) -> int:
@@ -69,17 +69,17 @@ class BatchUnits(MappedUnits):
         low, high = 0, self.count
         while low < high:
             middle = (low + high) // 2
-            found = self.nth(middle)
-            if found is None or found.unit is None:
-                return found
-            if _end(found.unit) <= queue_offset:
+            unit = self.nth(middle)
+            if unit is None or unit.unit is None:
+                return unit
+            if _end(unit.unit) <= queue_offset:
                 low = middle + 1
             else:
                 high = middle
-        found = self.nth(low)
-        if found is None or found.unit is None or found.unit.queue_offset > queue_offset:
+        unit = self.nth(low)
+        if unit is None or unit.unit is None or unit.unit.queue_offset > queue_offset:
             return None
-        return found
+        return unit
 
     def _looked_up(self, raw: bytes, number: int, place: UnitPlace) -> LookedUp:
         unit = next(real_units(self.layout, raw, number), None)
@@ -139,8 +139,8 @@ class FileSource(QueueSource):
 
     def queue(self, topic: str, queue_id: int) -> MappedUnits | None:
         """See `QueueSource`."""
-        found = self.family.queue(topic, queue_id) if self.family else None
-        return UNITS[self.kind].of(found, self._opened) if found else None
+        files = self.family.queue(topic, queue_id) if self.family else None
+        return UNITS[self.kind].of(files, self._opened) if files else None
 
 
 class DatabaseSource(QueueSource):
@@ -167,11 +167,11 @@ class DatabaseSource(QueueSource):
             EngineMissing: the library that reads it is not installed.
         """
         if not self._is_open:
-            found = self._store.queue_database()
-            if found is not None:
+            database = self._store.queue_database()
+            if database is not None:
                 from rmqtool.store.rocksdb_database import Database  # few stores have one
 
-                self.adopt(Database(found.place, found.path))
+                self.adopt(Database(database.place, database.path))
             self._is_open = True
         return self._source
 
@@ -261,8 +261,8 @@ class Queues:
 
     def queue(self, topic: str, queue_id: int) -> QueueUnits | None:
         """Give a queue from the first source that has it; None when none has."""
-        found = (source.queue(topic, queue_id) for source in self.sources)
-        return next(filter(None, found), None)
+        queues = (source.queue(topic, queue_id) for source in self.sources)
+        return next(filter(None, queues), None)
 
     def queues_of(self, topic: str) -> list[QueueUnits]:
         """Give the queues of a topic by number, each from the first source that has it.
@@ -270,11 +270,11 @@ class Queues:
         Raises:
             UnreadablePath: a directory may not be listed.
         """
-        found: dict[int, QueueUnits] = {}
+        by_number: dict[int, QueueUnits] = {}
         for source, topics in zip(self.sources, self._topics, strict=True):
             for queue in source.queues_of(topic) if topic in topics else ():
-                found.setdefault(queue.queue_id, queue)
-        return [found[queue_id] for queue_id in sorted(found)]
+                by_number.setdefault(queue.queue_id, queue)
+        return [by_number[queue_id] for queue_id in sorted(by_number)]
 
     def pairs(self) -> Iterator[tuple[QueueUnits, QueueUnits]]:
         """Give the queues that two sources have, as a broker writes that combines them.

@@ -86,18 +86,18 @@ def are_recovered(units: Units) -> Mask:
 
     The same as by `kinds_of`, at a third of its cost.
     """
-    found: Mask = (units["physical_offset"] >= 0) & (units["size"] > 0)
+    is_recovered: Mask = (units["physical_offset"] >= 0) & (units["size"] > 0)
     if units.dtype == BATCH_CQ_UNIT.dtype:
-        found &= (units["msg_base_offset"] >= 0) & (units["batch_size"] > 0)
-    return found
+        is_recovered &= (units["msg_base_offset"] >= 0) & (units["batch_size"] > 0)
+    return is_recovered
 
 
 def are_real(units: Units) -> Mask:
     """Tell which units stand for a record: bool, shape (n,)."""
-    found = are_recovered(units)
+    is_real = are_recovered(units)
     if units.dtype != BATCH_CQ_UNIT.dtype:
-        found &= is_pre_blank(units["physical_offset"], units["size"]) == 0
-    return found
+        is_real &= is_pre_blank(units["physical_offset"], units["size"]) == 0
+    return is_real
 
 
 def as_units(raw: bytes | memoryview, layout: Layout = CQ_UNIT) -> Units:

@@ -79,14 +79,14 @@ def places_in(queue: QueueUnits, stretches: Sequence[Stretch], *, inside: bool =
     Raises:
         UnreadablePath: a file of the queue cannot be read.
     """
-    found = [_NONE]
+    places = [_NONE]
     for number, units in queue.used():
         is_meant = np.full(len(units), not inside)
         for first, end in stretches:
             is_meant[max(first - number, 0) : max(end - number, 0)] = inside
         is_meant &= are_real(units)
-        found.append(units["physical_offset"][is_meant].astype(np.int64))
-    return np.concatenate(found)
+        places.append(units["physical_offset"][is_meant].astype(np.int64))
+    return np.concatenate(places)
 
 
 def is_record_of(
@@ -123,4 +123,4 @@ def may_name(properties: bytes, topic: bytes) -> bool:
     """Tell whether properties name a light queue: what does so may be what is damaged."""
     ends = range(len(topic), len(properties) + 1)
     near = (zip(properties[end - len(topic) : end], topic, strict=True) for end in ends)
-    return any(sum(one != other for one, other in pair) <= DAMAGED_BYTES for pair in near)
+    return any(sum(left != other for left, other in pair) <= DAMAGED_BYTES for pair in near)

@@ -177,18 +177,18 @@ class RocksQueue(QueueUnits):
             return None
         last = unit_key(self.topic_bytes, self.queue_id, self.ends.next_offset - 1)
         value = self.database.get(DEFAULT, last)  # to go backwards, a block is read from its begin
-        found = (last, value) if value else self.database.last(DEFAULT, self._begin, last)
-        if found is None:
+        row = (last, value) if value else self.database.last(DEFAULT, self._begin, last)
+        if row is None:
             offset, number = self.ends.maximum
             return Unit(number, number, 1, offset, 0)
-        return _unit(queue_offset_of(found[0]), found[1])
+        return _unit(queue_offset_of(row[0]), row[1])
 
     def _first_from(self, number: int) -> Unit | None:
         """Give the first unit from a number on."""
         begin = unit_key(self.topic_bytes, self.queue_id, number)
         for batch in self.database.rows(DEFAULT, begin, self._end, 1):
-            for found, value in self.numbered(batch):
-                return _unit(found, value)
+            for queue_offset, value in self.numbered(batch):
+                return _unit(queue_offset, value)
         return None
 
     def _first_alive(self, oldest: Unit, last: Unit, log_start: int) -> Unit | None:
@@ -197,15 +197,15 @@ class RocksQueue(QueueUnits):
             return None
         if oldest.physical_offset >= log_start:
             return oldest
-        low, high, found = oldest.number, last.number, last
+        low, high, alive = oldest.number, last.number, last
         while low < high:
             middle = (low + high) // 2
             unit = self._first_from(middle)
             if unit is not None and unit.physical_offset >= log_start:
-                high, found = middle, unit
+                high, alive = middle, unit
             else:
                 low = middle + 1
-        return self._first_from(low) or found
+        return self._first_from(low) or alive
 
     def _units(self, first: int, end: int | None) -> Iterator[Unit]:
         for number, value in self.stored(first, self.ends.next_offset if end is None else end):
@@ -234,7 +234,7 @@ class RocksQueues(QueueSource):
         Raises:
             DamagedDatabase: not all of them can be read.
         """
-        found: dict[tuple[bytes, int], QueueEnds] = {}
+        ends_of: dict[tuple[bytes, int], QueueEnds] = {}
         budget = self._budget()
         for batch in self.database.rows(OFFSETS):
             for key, value in batch.items():
@@ -246,12 +246,12 @@ class RocksQueues(QueueSource):
                     continue
                 name = (row.values["topic"], row.values["queue_id"])
                 end = (row.values["physical_offset"], row.values["queue_offset"])
-                if (ends := found.get(name)) is None:
+                if (ends := ends_of.get(name)) is None:
                     self._pay(budget, name[0])
                     ends = QueueEnds()
                 is_max = row.kind == "max"
-                found[name] = ends._replace(**{"maximum" if is_max else "minimum": end})
-        return found
+                ends_of[name] = ends._replace(**{"maximum" if is_max else "minimum": end})
+        return ends_of
 
     @cached_property
     def dispatched(self) -> int | None:
@@ -332,8 +332,8 @@ class RocksQueues(QueueSource):
 
     def queue(self, topic: str, queue_id: int) -> RocksQueue | None:
         """Give one queue; None without one."""
-        found = (queue for queue in self.queues_of(topic) if queue.queue_id == queue_id)
-        return next(found, None)
+        queues = (queue for queue in self.queues_of(topic) if queue.queue_id == queue_id)
+        return next(queues, None)
 
 
 def end_values(maximum: tuple[int, int]) -> bytes:

@@ -124,20 +124,20 @@ def _bisect(queue: QueueUnits, physical_offset: int, number: int, last: Unit) ->
 
     The last unit where none does. Offsets grow along a queue, pre-blanks come first.
     """
-    low, high, found = number, last.number, last
+    low, high, nearest = number, last.number, last
     while low < high:
         middle = (low + high) // 2
         unit = _unit_at(queue, middle)
         if unit is not None and unit.physical_offset >= physical_offset:
-            high, found = middle, unit
+            high, nearest = middle, unit
         else:
             low = middle + 1
-    return found
+    return nearest
 
 
 def _unit_at(queue: QueueUnits, number: int) -> Unit | None:
-    found = queue.look_up(number)
-    return found.unit if found else None
+    unit = queue.look_up(number)
+    return unit.unit if unit else None
 
 
 def _tail(layout: Layout, raw: bytes, number: int) -> _Tail | None:

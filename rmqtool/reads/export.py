@@ -94,10 +94,10 @@ class ExportRun:
         self._options = options
         self._target = Dataset.of(options.output)
         source = options.source
-        found = tasks(source)
+        planned = tasks(source)
         # Of one store, a file each; a fleet may have many more small segments than files are good.
-        some = packs(found, source) if source.is_fleet else ((one,) for one in found)
-        self._tasks = [NumberedTask(*one) for one in enumerate(some)]
+        some = packs(planned, source) if source.is_fleet else ((task,) for task in planned)
+        self._tasks = [NumberedTask(*pair) for pair in enumerate(some)]
         self._plan = _json(_plan(options, self._tasks))
         self._files: set[str] = set()
         self._result = ExportResult(tasks=len(self._tasks))
@@ -135,7 +135,7 @@ class ExportRun:
         """
         function = ExportTask(self._options, self._target)
         left = list(self._left(advance))
-        lengths = {one.number: one.length for one in left}
+        lengths = {task.number: task.length for task in left}
         for receipt in engine.run(function, left):
             self._take(receipt)
             advance(lengths[receipt.number])
@@ -155,20 +155,20 @@ class ExportRun:
         there = target.read(PLAN, LARGEST_PLAN) if PLAN in names else None
         if there is None:
             reason = "exists and holds no export: choose a new directory"
-            raise OutputExists(path=str(target), reason=reason, trouble=Trouble.TOLD)
+            raise OutputExists(path=str(target), reason=reason, trouble=Trouble.EXPLAINED)
         if there != self._plan:
             differing = _difference(there, self._plan)
             reason = f"holds another export ({differing} differs): choose a new directory"
-            raise OutputExists(path=str(target), reason=reason, trouble=Trouble.TOLD)
+            raise OutputExists(path=str(target), reason=reason, trouble=Trouble.EXPLAINED)
 
     def _stores(self) -> Iterator[str]:
         """Give the stores that are read."""
         if not self._options.source.is_fleet:
             yield self._options.source.path
             return
-        found = (task.store.path for some in self._tasks for task in some.tasks
+        paths = (task.store.path for some in self._tasks for task in some.tasks
                  if isinstance(task, FleetTask))  # fmt: skip
-        yield from dict.fromkeys(found)
+        yield from dict.fromkeys(paths)
 
     def _left(self, advance: Callable[[int], None]) -> Iterator[NumberedTask]:
         """Yield the tasks without a receipt, and those that could not read everything."""
@@ -221,12 +221,12 @@ def _plan(options: ExportOptions, numbered: list[NumberedTask]) -> dict[str, Any
     """Say what is exported: where this differs, files of two runs do not belong together."""
     source = options.source
     cuts = hashlib.sha256()
-    for one in numbered:
-        for task in one.tasks:
+    for numbered_task in numbered:
+        for task in numbered_task.tasks:
             cuts.update(repr(_cut(task, is_settled=options.is_settled)).encode())
     return {
         "rmqtool": __version__,
-        "store": _said(source),
+        "store": _store_text(source),
         "table": str(source.table),
         "format": str(options.form),
         "columns": list(options.names),
@@ -241,7 +241,7 @@ def _plan(options: ExportOptions, numbered: list[NumberedTask]) -> dict[str, Any
     }
 
 
-def _said(source: SourceOptions) -> str | list[str]:
+def _store_text(source: SourceOptions) -> str | list[str]:
     """Name the stores; a URI may hold credentials."""
     if not source.is_fleet:
         return str(place_of(source.path))
@@ -259,8 +259,8 @@ def _cut(task: AnyTask, *, is_settled: bool) -> tuple[object, ...]:
             return part.segment.path, part.begin, part.end
         return part.segment.path, part.segment.size, part.segment.mtime_ms, part.begin, part.end
     if isinstance(task, FilesTask):
-        found = [(file.path, file.place.stat()) for file in task.files]
-        return tuple((path, entry and (entry.size, entry.mtime_ns)) for path, entry in found)
+        entries = [(file.path, file.place.stat()) for file in task.files]
+        return tuple((path, entry and (entry.size, entry.mtime_ns)) for path, entry in entries)
     return (type(task).__name__,)
 
 
@@ -284,12 +284,12 @@ def fields_of(raw: bytes, path: str = PLAN) -> dict[str, Any]:
         RepairError: somebody else has written it.
     """
     try:
-        found = orjson.loads(raw)
+        fields = orjson.loads(raw)
     except orjson.JSONDecodeError:
-        found = None
-    if not isinstance(found, dict):
+        fields = None
+    if not isinstance(fields, dict):
         raise RepairError(path=path, reason=NOT_OURS)
-    return found
+    return fields
 
 
 def _json(value: dict[str, Any]) -> bytes:

@@ -112,13 +112,13 @@ def next_batch(options: ExportOptions) -> ExportBatch | None:
         if end.physical_offset <= begin.physical_offset:
             return None
         place = place_at(log, reader, *end, begin, begin.physical_offset)
-    found = ExportBatch(1 if last is None else last.number + 1, begin, place, asked)
+    batch = ExportBatch(1 if last is None else last.number + 1, begin, place, asked)
     refuse_within(place_of(source.path), options.output)
     top.make()
     fields = {_ASKED: asked, _BEGIN: begin.given(), _END: place.given()}
-    top.write(_name(found.number), orjson.dumps(fields, option=orjson.OPT_INDENT_2) + b"\n")
+    top.write(_name(batch.number), orjson.dumps(fields, option=orjson.OPT_INDENT_2) + b"\n")
     top.remove(STAGING)
-    return found
+    return batch
 
 
 def _asked(options: ExportOptions) -> dict[str, Any]:
@@ -138,11 +138,11 @@ def _last(top: Dataset, asked: dict[str, Any]) -> ExportBatch | None:
     """Give the newest batch. Raises OutputExists: the directory holds something else."""
     names = top.names()
     known = Dataset(top.place.child(PLACES)).names() if PLACES in names else []
-    numbers = [int(found[1]) for found in map(PLACE_FILE.fullmatch, known) if found]
+    numbers = [int(match[1]) for match in map(PLACE_FILE.fullmatch, known) if match]
     if not numbers:
         if set(names) - {STAGING, PLACES}:
             reason = "exists and holds no batches of an export: choose a new directory"
-            raise OutputExists(path=str(top), reason=reason, trouble=Trouble.TOLD)
+            raise OutputExists(path=str(top), reason=reason, trouble=Trouble.EXPLAINED)
         return None
     number = max(numbers)
     path = f"{top}/{_name(number)}"
@@ -157,7 +157,7 @@ def _last(top: Dataset, asked: dict[str, Any]) -> ExportBatch | None:
         raise RepairError(path=path, reason=NOT_OURS)
     if differing := next((name for name in asked if before.get(name) != asked[name]), ""):
         reason = f"holds batches of another export ({differing} differs): choose a new directory"
-        raise OutputExists(path=str(top), reason=reason, trouble=Trouble.TOLD)
+        raise OutputExists(path=str(top), reason=reason, trouble=Trouble.EXPLAINED)
     return ExportBatch(number, begin, end, before)
 
 
@@ -173,7 +173,7 @@ def _is_done(top: Dataset, batch: ExportBatch, options: ExportOptions) -> bool:
     plan = fields_of(there.read(PLAN, LARGEST_PLAN) or b"", f"{there}/{PLAN}")
     if plan.get("limits") != repr(batch.options(options).source.selection):
         reason = "has other offsets than its place says: two runs began it at once. Remove both"
-        raise OutputExists(path=str(there), reason=reason, trouble=Trouble.TOLD)
+        raise OutputExists(path=str(there), reason=reason, trouble=Trouble.EXPLAINED)
     return True
 
 

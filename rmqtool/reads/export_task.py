@@ -94,25 +94,25 @@ class ExportTask:
     options: ExportOptions  # what is asked
     target: Dataset  # where the files go
 
-    def __call__(self, one: NumberedTask) -> Receipt:
+    def __call__(self, numbered: NumberedTask) -> Receipt:
         """Write the files of a task, then its receipt.
 
         Raises:
             WriteFailed: they could not be written.
         """
         with metered() as meter:
-            receipt = self._written(one)
+            receipt = self._written(numbered)
         receipt = receipt._replace(read=meter.bytes)
         self.target.write(receipt.name, _json(receipt._asdict()))
         return receipt
 
-    def _written(self, one: NumberedTask) -> Receipt:
-        files = _Files(self, one.number)
+    def _written(self, numbered: NumberedTask) -> Receipt:
+        files = _Files(self, numbered.number)
         rows = damaged = 0
         unread: list[str] = []
         expired: set[str] = set()
         try:
-            for table in self._tables(one.tasks, expired):
+            for table in self._tables(numbered.tasks, expired):
                 rows += table.num_rows
                 damaged += damaged_rows(table)
                 unread += self._unread(table)
@@ -125,7 +125,7 @@ class ExportTask:
         finally:
             files.discard()
         return Receipt(
-            one.number,
+            numbered.number,
             tuple(files.names),
             rows,
             damaged,
@@ -182,14 +182,14 @@ class ExportTask:
         else:
             unread = table.filter(pc.fill_null(pc.equal(table["code"], UNREAD), fill_value=False))
         where = next((name for name in PLACES if name in table.column_names), None)
-        found = (
-            [one or "" for one in unread[where].to_pylist()] if where else [""] * unread.num_rows
+        paths = (
+            [path or "" for path in unread[where].to_pylist()] if where else [""] * unread.num_rows
         )
         if "store" in table.column_names:
             stores = unread["store"].to_pylist()
-            pairs = zip(stores, found, strict=True)
-            return [one if one.startswith(store) else f"{store}: {one}" for store, one in pairs]
-        return found
+            pairs = zip(stores, paths, strict=True)
+            return [path if path.startswith(store) else f"{store}: {path}" for store, path in pairs]
+        return paths
 
 
 class _Files:
@@ -378,7 +378,12 @@ def directory_name(column: str, value: object) -> str:
     One that is too long for a name is cut, and a digest tells it apart from others.
     """
     text = "" if value is None else str(value)
-    name = "".join(f"%{ord(one):02X}" if one in _ESCAPED else one for one in text) or NO_VALUE
+    name = (
+        "".join(
+            f"%{ord(character):02X}" if character in _ESCAPED else character for character in text
+        )
+        or NO_VALUE
+    )
     room = _LONGEST_NAME - len(column.encode()) - 1
     raw = name.encode("utf-8", "replace")
     if len(raw) <= room:

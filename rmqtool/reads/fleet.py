@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 AT_A_TIME: Final = 16  # remote stores that are listed: each asks a server some ten times
 ABOUT_STORES: Final = frozenset({"path", "--as"})  # options: what a store is, not what is asked
-_NAMES: Final = frozenset(one.name for one in FLEET)
+_NAMES: Final = frozenset(column.name for column in FLEET)
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,17 +62,17 @@ def tasks(options: SourceOptions) -> list[AnyTask]:
     if not fleet.stores:
         name, reason = (fleet.refused or (("stores_file", "it names no store"),))[0]
         raise UsageError(option="path", reason=f"{name}: {reason}")
-    found: list[AnyTask] = []
+    planned: list[AnyTask] = []
     if any(is_remote(store.path) for store in fleet.stores):
         with ThreadPoolExecutor(AT_A_TIME, thread_name_prefix="rmqtool-plan") as pool:
-            for some in pool.map(lambda one: _of_store(one, options), fleet.stores):
-                found += some
+            for some in pool.map(lambda store: _of_store(store, options), fleet.stores):
+                planned += some
     else:
-        for one in fleet.stores:
-            found += _of_store(one, options)
+        for store in fleet.stores:
+            planned += _of_store(store, options)
     for name, reason in fleet.refused:
-        found.append(FleetTask(FleetStore(name), UnreadTask(name, reason)))
-    return found
+        planned.append(FleetTask(FleetStore(name), UnreadTask(name, reason)))
+    return planned
 
 
 def batches(
@@ -95,7 +95,7 @@ def batches(
         for batch in readers.batches(task.task, own, read, encoded, of_store):
             yield beside(shown, broker, batch, names)
     except RmqtoolError as error:
-        unread = UnreadTask(*_told(task.store, error))
+        unread = UnreadTask(*_path_and_reason(task.store, error))
         for batch in readers.batches(unread, own, read, encoded):
             yield beside(shown, broker, batch, names)
     if expired is not None:
@@ -120,10 +120,10 @@ def _of_store(store: FleetStore, options: SourceOptions) -> list[FleetTask]:
     except RmqtoolError as error:
         if isinstance(error, UsageError) and error.option not in ABOUT_STORES:
             raise
-        return [FleetTask(store, UnreadTask(*_told(store, error)))]
+        return [FleetTask(store, UnreadTask(*_path_and_reason(store, error)))]
 
 
-def _told(store: FleetStore, error: RmqtoolError) -> tuple[str, str]:
+def _path_and_reason(store: FleetStore, error: RmqtoolError) -> tuple[str, str]:
     """Give what of a store cannot be read, and why."""
     path, reason = getattr(error, "path", store.name), getattr(error, "reason", str(error))
     return str(path), str(reason)

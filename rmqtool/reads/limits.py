@@ -116,8 +116,8 @@ def _all_of(node: _Node) -> Iterator[Condition]:
     if node.kind != "call":
         return
     if node.value in BOTH:
-        for one in node.arguments:
-            yield from _all_of(one)
+        for argument in node.arguments:
+            yield from _all_of(argument)
     elif node.value == "if_else":
         # Of null in a list nothing is known: `if is_valid(x) then is_in(x, ...) else null`.
         is_null = node.arguments[2].kind == "literal" and node.arguments[2].value == (None,)
@@ -134,26 +134,30 @@ def limited(options: SourceOptions, wanted: Iterable[Condition]) -> SourceOption
     if options.scope is Scope.SEGMENT:
         return options
     selection = options.selection
-    for one in wanted:
-        if one.column in used and one.values and None not in one.values:
-            selection = _narrowed(selection, one)
+    for condition in wanted:
+        if condition.column in used and condition.values and None not in condition.values:
+            selection = _narrowed(selection, condition)
     return replace(options, selection=selection)
 
 
-def _narrowed(selection: Selection, one: Condition) -> Selection:
-    if one.column in RANGES:
-        name = RANGES[one.column]
-        low, high = _range(one, is_time=one.column == "store_time")
+def _narrowed(selection: Selection, condition: Condition) -> Selection:
+    if condition.column in RANGES:
+        name = RANGES[condition.column]
+        low, high = _range(condition, is_time=condition.column == "store_time")
         before: Range = getattr(selection, name)
         change: dict[str, Any] = {name: (_most(max, before[0], low), _most(min, before[1], high))}
         return replace(selection, **change)
-    is_equal = one.relation in {"equal", "is_in"}
-    if one.column == "queue_id" and one.relation == "equal" and selection.queue_id is None:
-        return replace(selection, queue_id=int(one.values[0]))
-    texts = _texts(one.values) if is_equal else ()
-    if one.column == "topic" and not selection.topics:
+    is_equal = condition.relation in {"equal", "is_in"}
+    if (
+        condition.column == "queue_id"
+        and condition.relation == "equal"
+        and selection.queue_id is None
+    ):
+        return replace(selection, queue_id=int(condition.values[0]))
+    texts = _texts(condition.values) if is_equal else ()
+    if condition.column == "topic" and not selection.topics:
         return replace(selection, topics=texts)
-    if one.column == "unique_key" and len(texts) == 1 and selection.key is None:
+    if condition.column == "unique_key" and len(texts) == 1 and selection.key is None:
         return replace(selection, key=texts[0])  # or one of the keys: it keeps more
     return selection
 
@@ -167,17 +171,17 @@ def _texts(values: Sequence[Any]) -> tuple[str, ...]:
     return tuple(values) if is_plain else ()
 
 
-def _range(one: Condition, *, is_time: bool) -> Range:
+def _range(condition: Condition, *, is_time: bool) -> Range:
     """Give the half-open range that a comparison leaves, no narrower than it is."""
-    value = one.values[0]
-    if one.relation not in FROM | UP_TO or not isinstance(value, int):
+    value = condition.values[0]
+    if condition.relation not in FROM | UP_TO or not isinstance(value, int):
         return None, None
     value = value // 1000 if is_time else value
-    low = value if one.relation in FROM else None
-    high = value + 1 if one.relation in UP_TO else None
+    low = value if condition.relation in FROM else None
+    high = value + 1 if condition.relation in UP_TO else None
     return low, high
 
 
-def _most(choose: Any, one: int | None, other: int | None) -> int | None:  # noqa: ANN401 - min, max
-    known = [value for value in (one, other) if value is not None]
+def _most(choose: Any, limit: int | None, other: int | None) -> int | None:  # noqa: ANN401 - min, max
+    known = [value for value in (limit, other) if value is not None]
     return choose(known) if known else None

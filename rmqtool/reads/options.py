@@ -150,15 +150,15 @@ class SourceOptions:
 
 def _paths(texts: Mapping[str, str]) -> tuple[str, ...]:
     """Give the stores that were named; Spark writes those of `load([...])` as JSON."""
-    one = texts.get("path")
+    path = texts.get("path")
     listed = texts.get("paths")
     try:
-        found = [] if listed is None else json.loads(listed)
+        paths = [] if listed is None else json.loads(listed)
     except json.JSONDecodeError:
-        found = None
-    if not isinstance(found, list) or not all(isinstance(path, str) for path in found):
+        paths = None
+    if not isinstance(paths, list) or not all(isinstance(path, str) for path in paths):
         raise UsageError(option="paths", reason="is not a JSON list of paths")
-    return tuple(filter(None, [one, *found]))
+    return tuple(filter(None, [path, *paths]))
 
 
 def _selection(texts: Mapping[str, str]) -> Selection:
@@ -195,7 +195,7 @@ def _body(texts: Mapping[str, str]) -> BodyOptions:
 
 
 def _names(text: str | None) -> tuple[str, ...] | None:
-    return None if text is None else tuple(filter(None, (one.strip() for one in text.split(","))))
+    return None if text is None else tuple(filter(None, (name.strip() for name in text.split(","))))
 
 
 def _flag(option: str, text: str) -> bool:

@@ -59,10 +59,10 @@ def tasks(options: SourceOptions) -> list[Task]:
         UsageError: a limit says nothing about the rows of the table.
         StoreError: the store cannot be opened, or a directory not be listed.
     """
-    found: list[Task]
+    planned: list[Task]
     match options.table:
         case TableName.QUEUE_UNITS | TableName.INDEX_ENTRIES:
-            found = [*_file_tasks(options)]
+            planned = [*_file_tasks(options)]
         case TableName.FINDINGS if options.scope is Scope.STORE:
             _check_limits(options, frozenset())
             return [_whole(options)]
@@ -70,11 +70,11 @@ def tasks(options: SourceOptions) -> list[Task]:
             return [*log_tasks(options)]
         case _ if options.table in SMALL:
             _check_limits(options, frozenset())
-            found = [_whole(options)]
+            planned = [_whole(options)]
         case _:
-            found = [*log_tasks(options)]
+            planned = [*log_tasks(options)]
     # Who takes the first rows has not read the table, and is told nothing of it.
-    return found if options.limit is not None else [*found, *_defects_tasks(options)]
+    return planned if options.limit is not None else [*planned, *_defects_tasks(options)]
 
 
 def _defects_tasks(options: SourceOptions) -> Iterator[DefectsTask]:
@@ -84,8 +84,8 @@ def _defects_tasks(options: SourceOptions) -> Iterator[DefectsTask]:
             return  # a part of the log is read, and nothing of other files
         word = views_of(store_of(options.path, options.broker_conf, None), None)[0].word
         asked = Asked(options.path, options.broker_conf, word, selection)
-        if found := tuple(defects(asked)):  # which names and places show
-            yield DefectsTask(asked, found, 0)
+        if findings := tuple(defects(asked)):  # which names and places show
+            yield DefectsTask(asked, findings, 0)
         return
     word = VIEW_OF[table] if table in VIEW_OF else SMALL[table].word
     if not word:
@@ -96,7 +96,7 @@ def _defects_tasks(options: SourceOptions) -> Iterator[DefectsTask]:
     yield DefectsTask(asked, length=_whole(options).length if reads_log else FILE_BYTES)
 
 
-def packs(found: Iterable[OneTask], options: SourceOptions) -> Iterator[tuple[OneTask, ...]]:
+def packs(planned: Iterable[OneTask], options: SourceOptions) -> Iterator[tuple[OneTask, ...]]:
     """Put small tasks together to what one task of Spark reads, in order.
 
     A task costs Spark some 60 ms, which is as much as it takes to read 50 MB.
@@ -104,7 +104,7 @@ def packs(found: Iterable[OneTask], options: SourceOptions) -> Iterator[tuple[On
     limit = min(options.pack, options.split or options.pack)
     pack: list[OneTask] = []
     total = 0
-    for task in found:
+    for task in planned:
         if pack and total + task.length > limit:
             yield tuple(pack)
             pack, total = [], 0
@@ -178,7 +178,7 @@ def _database_tasks(store: Store, selection: Selection, units: int) -> Iterator[
         queues = source.source
         if queues is None:
             return
-        found = [
+        pieces = [
             KeyRange(queue.topic_bytes, queue.queue_id, start, min(start + units, end))
             for queue, first, end in queue_ranges(queues, selection)
             for start in range(_first_of(queue, first, units), end, units)
@@ -189,7 +189,7 @@ def _database_tasks(store: Store, selection: Selection, units: int) -> Iterator[
         return
     finally:
         source.close()
-    for ranges in _filled(found, units):
+    for ranges in _filled(pieces, units):
         yield RocksTask(place, path, ranges)
 
 
@@ -201,16 +201,16 @@ def _first_of(queue: RocksQueue, first: int, units: int) -> int:
     return max(first, oldest.number if oldest else 0)
 
 
-def _filled(found: Sequence[KeyRange], units: int) -> Iterator[tuple[KeyRange, ...]]:
+def _filled(ranges: Sequence[KeyRange], units: int) -> Iterator[tuple[KeyRange, ...]]:
     """Put short ranges together: there may be many more queues than tasks are worth."""
     filled: list[KeyRange] = []
     total = 0
-    for one in found:
-        if filled and total + one.end - one.first > units:
+    for key_range in ranges:
+        if filled and total + key_range.end - key_range.first > units:
             yield tuple(filled)
             filled, total = [], 0
-        filled.append(one)
-        total += one.end - one.first
+        filled.append(key_range)
+        total += key_range.end - key_range.first
     if filled:
         yield tuple(filled)
 
@@ -248,9 +248,9 @@ def _in_time(parts: Sequence[SegmentPart], options: SourceOptions) -> list[Segme
     wanted: set[Segment] = set()
     for number, segment in enumerate(segments):
         first = times[number]
-        behind = next((time for time in times[number + 1 :] if time is not None), None)
+        after = next((time for time in times[number + 1 :] if time is not None), None)
         is_late = end is not None and first is not None and first - CLOCK_SLACK_MS >= end
-        is_early = start is not None and behind is not None and behind + CLOCK_SLACK_MS < start
+        is_early = start is not None and after is not None and after + CLOCK_SLACK_MS < start
         if not is_late and not is_early:
             wanted.add(segment)
     return [part for part in parts if part.segment in wanted]

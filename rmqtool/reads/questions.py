@@ -106,32 +106,34 @@ class StoreFiles:
         Raises:
             StoreError: the store cannot be opened.
         """
-        found: dict[str, UnreadablePath] = {}
+        unread: dict[str, UnreadablePath] = {}
         for name in tables:
             if name == OPERATIONS:
                 continue
             for any_task in tasks(replace(self._source, table=TableName(name), columns=None)):
                 task = any_task.task if isinstance(any_task, FleetTask) else any_task
                 if isinstance(task, UnreadTask):
-                    error = UnreadablePath(path=task.path, reason=task.reason, trouble=Trouble.TOLD)
-                    found.setdefault(str(error), error)
+                    error = UnreadablePath(
+                        path=task.path, reason=task.reason, trouble=Trouble.EXPLAINED
+                    )
+                    unread.setdefault(str(error), error)
                 files = task.files if isinstance(task, FilesTask) else ()
                 parts = (task.part.segment,) if isinstance(task, LogTask) else ()
-                for one in (*files, *parts):
+                for part in (*files, *parts):
                     try:
-                        with one.open() as file:
+                        with part.open() as file:
                             file.read_at(0, 1)
                     except UnreadablePath as error:
                         store = self._live_store()
-                        if store is None or not has_expired(store, one.path, error):
-                            found.setdefault(str(error), error)
-        return list(found.values())
+                        if store is None or not has_expired(store, part.path, error):
+                            unread.setdefault(str(error), error)
+        return list(unread.values())
 
     def _log_files(self) -> dict[str, None]:
         """Give the paths of the log that a running broker writes; none without one."""
         with suppress(UnreadablePath):  # the question says so
             if (store := self._live_store()) is not None:
-                return dict.fromkeys(one.path for one in store.commitlog)
+                return dict.fromkeys(segment.path for segment in store.commitlog)
         return {}
 
     def _live_store(self) -> Store | None:
@@ -195,11 +197,11 @@ def mentioned(text: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
 
 def unique_names(names: Sequence[str]) -> tuple[str, ...]:
     """Give each column a name of its own: `n`, `n_2`, `n_3`."""
-    found: list[str] = []
+    used: list[str] = []
     for name in names:
         number, own = 1, name
-        while own in found:
+        while own in used:
             number += 1
             own = f"{name}_{number}"
-        found.append(own)
-    return tuple(found)
+        used.append(own)
+    return tuple(used)

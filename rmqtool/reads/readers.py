@@ -93,9 +93,9 @@ def batches(
             yield _not_opened(options.table, task, names).cast(schema)
         case DefectsTask():
             schema = chosen(SCHEMAS[options.table], names, encoded)
-            some = defects(task.asked) if task.found is None else task.found
-            found = defect_batch(some, TABLES[options.table])
-            yield from [found.select(list(names)).cast(schema)] if found.num_rows else []
+            some = defects(task.asked) if task.findings is None else task.findings
+            batch = defect_batch(some, TABLES[options.table])
+            yield from [batch.select(list(names)).cast(schema)] if batch.num_rows else []
         case WholeTask() if options.table in SMALL:
             yield from _small(options, names)
         case WholeTask():
@@ -140,9 +140,9 @@ def _messages(
         is_known = known is not None or part.is_first
         if is_known and options.selection.topics and options.limit is None:
             store = store_of(options.path, options.broker_conf, None)
-            found = by_topic(store, part._replace(begin=position), asked, wanted, names)
-            if found is not None:
-                yield from (rows.select(names) for rows in found)
+            of_topic = by_topic(store, part._replace(begin=position), asked, wanted, names)
+            if of_topic is not None:
+                yield from (rows.select(names) for rows in of_topic)
                 return
         for batch in judged(part, wanted, start=position):
             position = min(batch.end, part.segment.size)
@@ -220,9 +220,9 @@ def _units_in_rocksdb(
 def _small(options: SourceOptions, names: Sequence[str]) -> Iterator[pa.RecordBatch]:
     store = store_of(options.path, options.broker_conf, None)
     schema = SCHEMAS[options.table]
-    times = [one.name for one in schema if pa.types.is_timestamp(one.type)]
-    found = SMALL[options.table].readable(store)
-    while some := list(islice(found, ROWS_A_BATCH)):
+    times = [field.name for field in schema if pa.types.is_timestamp(field.type)]
+    all_rows = SMALL[options.table].readable(store)
+    while some := list(islice(all_rows, ROWS_A_BATCH)):
         rows = [{**row, **{name: _micros(row.get(name)) for name in times}} for row in some]
         yield _batch(rows, schema, names)
 
@@ -243,8 +243,8 @@ def _unread(table: TableName, names: Sequence[str], **place: Any) -> pa.RecordBa
 def _not_opened(table: TableName, task: UnreadTask, names: Sequence[str]) -> pa.RecordBatch:
     """Give the row that stands for a store, or a database of it, that could not be opened."""
     if table is TableName.FINDINGS:
-        one = finding(UNREAD, At(task.path), actual=task.reason)
-        return _batch([one.row()], SCHEMAS[table], names)
+        unread = finding(UNREAD, At(task.path), actual=task.reason)
+        return _batch([unread.row()], SCHEMAS[table], names)
     where = {"file": task.path, "segment": task.path, "position": 0}
     return _unread(table, names, **where, reason=task.reason, unread=task.reason)
 
@@ -295,10 +295,10 @@ def _of_segment(task: LogTask, gone: Gone) -> Iterator[Finding]:
     yield from bounded.rest()
 
 
-def _findings(found: Iterator[Finding], names: Sequence[str]) -> Iterator[pa.RecordBatch]:
+def _findings(findings: Iterator[Finding], names: Sequence[str]) -> Iterator[pa.RecordBatch]:
     rows: list[dict[str, Any]] = []
-    for one in found:
-        rows.append(one.row())
+    for defect in findings:
+        rows.append(defect.row())
         if len(rows) == ROWS_A_BATCH:
             yield _batch(rows, SCHEMAS[TableName.FINDINGS], names)
             rows = []
@@ -398,7 +398,7 @@ def segment_rows(task: LogTask, names: Sequence[str], gone: Gone) -> list[dict[s
         if gone.has(segment.path, error):
             return []
         unread = error.reason
-    found = {
+    row = {
         "segment": segment.path,
         "start": segment.start,
         "size": segment.size,
@@ -411,7 +411,7 @@ def segment_rows(task: LogTask, names: Sequence[str], gone: Gone) -> list[dict[s
         "unread": unread,
         "code": summary.code,
     }
-    return [found]
+    return [row]
 
 
 class _Summary:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from rmqtool.broker.names import SCHEDULE_TOPIC
 from rmqtool.errors import UnreadablePath
 from rmqtool.findings.registry_layout import FS_READ
+from rmqtool.formats.config_names import DELAYS_JSON
 from rmqtool.formats.config_shapes import delay_offsets
 from rmqtool.info.overview import overview
 from rmqtool.info.overview_rows import table as section_table
@@ -20,7 +21,6 @@ from rmqtool.queues.discovery import Queues
 from rmqtool.reads.options import TableName
 from rmqtool.rows import rows_of
 from rmqtool.scan.batch import Extent
-from rmqtool.store.config_sources import DELAY_OFFSETS as DELAY_FILE
 from rmqtool.table import Column, Table, Type
 from rmqtool.tables.pending import pending_chunks
 from rmqtool.tables.pending_tables import PENDING_TIMERS, POP_IN_FLIGHT
@@ -72,11 +72,11 @@ def _section(name: str) -> SmallTable:
     table = section_table(name)
 
     def rows(store: Store) -> Iterator[Row]:
-        for section, found in overview(store, [name, "problems"]):
+        for section, section_rows in overview(store, [name, "problems"]):
             if section == name:
-                yield from map(table.row, found)
+                yield from map(table.row, section_rows)
             else:
-                yield from (unread_row(one.path, one.reason) for one in found)
+                yield from (unread_row(problem.path, problem.reason) for problem in section_rows)
 
     return SmallTable(_with_damage(table), rows)
 
@@ -104,7 +104,7 @@ def _group_rows(store: Store) -> Iterator[Row]:
 
 def _delay_rows(store: Store) -> Iterator[Row]:
     """Yield how far each delay level is."""
-    levels = delay_offsets(store.config(DELAY_FILE).document)
+    levels = delay_offsets(store.config(DELAYS_JSON).document)
     with Queues(store) as queues:
         spans = {queue.queue_id: queue.span() for queue in queues.queues_of(SCHEDULE_TOPIC)}
         for level in sorted({*levels, *(number + 1 for number in spans)}):

@@ -64,7 +64,7 @@ class StreamLoss(StoreError):
     """
 
     def __init__(self, *, path: str, place: int, loss: LogLoss | None) -> None:
-        super().__init__(path=path, reason=_reason(place, loss), trouble=Trouble.TOLD)
+        super().__init__(path=path, reason=_reason(place, loss), trouble=Trouble.EXPLAINED)
         self.loss = loss
 
 
@@ -92,14 +92,14 @@ class StreamPlace:
 
     def given(self) -> dict[str, Any]:
         """Give it as Spark keeps it: numbers, texts and mappings."""
-        found: dict[str, Any] = {PLACE: self.physical_offset}
+        fields: dict[str, Any] = {PLACE: self.physical_offset}
         if self.last is not None:
-            found[LAST] = self.last
+            fields[LAST] = self.last
         if self.records:
-            found[RECORDS] = {str(offset): self.records[offset] for offset in sorted(self.records)}
+            fields[RECORDS] = {str(offset): self.records[offset] for offset in sorted(self.records)}
         if self.loss is not None:
-            found[LOSS] = {**self.loss._asdict(), "kind": str(self.loss.kind)}
-        return found
+            fields[LOSS] = {**self.loss._asdict(), "kind": str(self.loss.kind)}
+        return fields
 
 
 def identity(reader: LogReader, head: RecordHead) -> str:
@@ -125,14 +125,18 @@ def place_at(
         begin: physical offset where the batch begins.
     """
     records = {at: known for at, known in before.records.items() if log.start <= at < begin}
-    heads = [reader.first_from(one) for one in log if begin <= one.start < end][-SEGMENTS:]
+    heads = [reader.first_from(segment) for segment in log if begin <= segment.start < end][
+        -SEGMENTS:
+    ]
     segment = None if last is None else log.at(last)
     if segment is not None and last is not None:
         # Nothing old lies before the last record of a file, as it may past a blank.
         lowest = max(begin, segment.start)
         wanted = (last - (1 << bits) for bits in range(NEAREST, FARTHEST))
         heads += [
-            reader.last_before(segment, one - segment.start) for one in wanted if one > lowest
+            reader.last_before(segment, offset - segment.start)
+            for offset in wanted
+            if offset > lowest
         ]
         heads.append(reader.head_at(last))
     for head in heads:
@@ -183,10 +187,10 @@ def loss_of(
 
 
 def _newest_same(reader: LogReader, records: Mapping[int, str]) -> RecordHead | None:
-    found: Iterable[RecordHead | None] = (
+    heads: Iterable[RecordHead | None] = (
         _same(reader, at, records) for at in sorted(records, reverse=True)
     )
-    return next((head for head in found if head is not None), None)
+    return next((head for head in heads if head is not None), None)
 
 
 def _same(reader: LogReader, at: int, records: Mapping[int, str]) -> RecordHead | None:

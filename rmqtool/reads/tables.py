@@ -46,7 +46,7 @@ def damaged_rows(rows: pa.Table | pa.RecordBatch) -> int:
     """
     names = rows.schema.names
     if (severity := DAMAGE_COLUMNS[TableName.FINDINGS]) in names:
-        return sum(one == Severity.DAMAGE for one in rows.column(severity).to_pylist())
+        return sum(level == Severity.DAMAGE for level in rows.column(severity).to_pylist())
     return rows.num_rows - rows.column(CODE).null_count if CODE in names else 0
 
 
@@ -54,7 +54,7 @@ def unread_rows(rows: pa.RecordBatch) -> int:
     """Count the rows that tell of what could not be read, as far as the columns say."""
     if CODE not in rows.schema.names or rows.column(CODE).null_count == rows.num_rows:
         return 0
-    return sum(one == FS_READ for one in rows.column(CODE).to_pylist())
+    return sum(code == FS_READ for code in rows.column(CODE).to_pylist())
 
 
 def table_of(options: SourceOptions) -> Table:

@@ -97,7 +97,7 @@ class DefectsTask:
 
     asked: Asked  # whose files
     # what is damaged, where planning has found it; None where a task is to find it
-    found: tuple[Finding, ...] | None = None
+    findings: tuple[Finding, ...] | None = None
     length: int = FILE_BYTES  # bytes to read, about
 
 

@@ -68,10 +68,10 @@ class Trimmer:
         for segment, some in groupby(parts, key=lambda part: part.segment):
             cut = list(some)
             try:
-                found = list(self._in_segment(segment, cut, selection))
+                tasks = list(self._in_segment(segment, cut, selection))
             except (RmqtoolError, NoTime):
-                found = [LogTask(part) for part in cut]
-            yield from found
+                tasks = [LogTask(part) for part in cut]
+            yield from tasks
 
     def _in_segment(
         self, segment: Segment, parts: list[SegmentPart], selection: Selection
@@ -136,8 +136,8 @@ class Trimmer:
     def _is_named(self, head: RecordHead) -> bool:
         """Whether the unit of a record's queue offset names it."""
         queue = self.queues.queue(self.reader.topic_of(head), head.queue_id)
-        found = queue.find(head.queue_offset) if queue is not None else None
-        unit = found.unit if found is not None else None
+        own = queue.find(head.queue_offset) if queue is not None else None
+        unit = own.unit if own is not None else None
         return unit is not None and (unit.physical_offset, unit.size) == head[:2]
 
     def _in_time(self, segment: Segment, wanted: Range) -> tuple[int, int]:

@@ -130,53 +130,55 @@ class ComparingSink:
         if self._log_start:
             self._entries.append(_live(data, self._log_start))
             return
-        found = self._index.get(built.name)
-        if found is None or found.path in self._differing_entries:
+        index_file = self._index.get(built.name)
+        if index_file is None or index_file.path in self._differing_entries:
             return
         actual = np.empty(0, np.uint8)
-        with self._reading(found.path) as is_read:
+        with self._reading(index_file.path) as is_read:
             if is_read:
-                with found.place.open() as file:
+                with index_file.place.open() as file:
                     actual = np.frombuffer(file.read_at(position, len(data)), np.uint8)
         if len(actual) and not np.array_equal(actual, data[: len(actual)]):
-            self._differing_entries[found.path] = _difference(found.path, position, data, actual)
+            self._differing_entries[index_file.path] = _difference(
+                index_file.path, position, data, actual
+            )
 
     def put_index(self, built: BuiltIndexFile) -> None:
         """Compare the rest of an index file, and say what differs first."""
         if self._log_start:
             return
-        found = self._index.pop(built.name, None)
-        if found is None:
+        index_file = self._index.pop(built.name, None)
+        if index_file is None:
             self._differ(
                 f"{INDEX}/{built.name}", None, None, f"{built.entries:,} entries", "no file"
             )
             return
-        if found.size != built.size:
-            self._differ(found.path, None, None, str(built.size), str(found.size))
-        if self.cut is not None and built.entries < found.entries:
-            self._entries_only(found)
+        if index_file.size != built.size:
+            self._differ(index_file.path, None, None, str(built.size), str(index_file.size))
+        if self.cut is not None and built.entries < index_file.entries:
+            self._entries_only(index_file)
             return
-        with self._reading(found.path) as is_read:
+        with self._reading(index_file.path) as is_read:
             if is_read:
-                self._rest(built, found)
+                self._rest(built, index_file)
 
-    def _rest(self, built: BuiltIndexFile, found: IndexFile) -> None:
+    def _rest(self, built: BuiltIndexFile, index_file: IndexFile) -> None:
         """Compare all of an index file but its entries, and say what differs first."""
-        with found.place.open() as file:
+        with index_file.place.open() as file:
             actual = np.frombuffer(file.read_at(0, len(built.head)), np.uint8)
             expected = built.head[: len(actual)]
             if not np.array_equal(actual, expected):
-                self.differences.append(_difference(found.path, 0, expected, actual))
-            elif found.path in self._differing_entries:
-                self.differences.append(self._differing_entries[found.path])
+                self.differences.append(_difference(index_file.path, 0, expected, actual))
+            elif index_file.path in self._differing_entries:
+                self.differences.append(self._differing_entries[index_file.path])
             else:
                 end = max(built.used, unwritten(built.slots)[1])
-                self._zero_behind(found.path, file, end, found.size)
+                self._zero_after(index_file.path, file, end, index_file.size)
 
-    def _entries_only(self, found: IndexFile) -> None:
+    def _entries_only(self, index_file: IndexFile) -> None:
         """Say what differs of a file that a running broker goes on with: its head is newer."""
-        if found.path in self._differing_entries:
-            self.differences.append(self._differing_entries[found.path])
+        if index_file.path in self._differing_entries:
+            self.differences.append(self._differing_entries[index_file.path])
 
     def finish(self, *, queues: bool, index: bool, whole: bool) -> None:
         """Look at what was not built.
@@ -241,9 +243,9 @@ class ComparingSink:
         is_plain = kind is QueueKind.CONSUME_QUEUE
         return self._queues.files if is_plain else self._queues.batches
 
-    def _compare(self, queue: MappedUnits, segment: Segment, found: list[QueueFileBytes]) -> None:
+    def _compare(self, queue: MappedUnits, segment: Segment, files: list[QueueFileBytes]) -> None:
         file = queue.file(segment)
-        for piece in found:
+        for piece in files:
             actual = file.read_at(piece.position, len(piece.data))
             if actual == piece.data:
                 continue
@@ -293,7 +295,7 @@ class ComparingSink:
     def _end(self, queue: MappedUnits, segment: Segment, end: int) -> None:
         """Look for units past the last one that the log has."""
         if self.cut is None:
-            self._zero_behind(segment.path, queue.file(segment), end, segment.size)
+            self._zero_after(segment.path, queue.file(segment), end, segment.size)
             return
         raw = queue.file(segment).read_at(end, segment.size - end)
         if not self._is_later(raw, queue):
@@ -306,7 +308,7 @@ class ComparingSink:
         used = units["size"] > 0
         return self.cut is not None and bool((units["physical_offset"][used] >= self.cut).all())
 
-    def _zero_behind(self, path: str, file: OpenFile, end: int, size: int) -> None:
+    def _zero_after(self, path: str, file: OpenFile, end: int, size: int) -> None:
         """Look for bytes after the last unit or entry; holes are not read."""
         start = file.next_data(end)
         while start is not None and start < size:

@@ -121,7 +121,7 @@ class QueueBuilder:
             self._options.ext.close()
         results = [queue.result() for queue in self._queues.values() if queue is not None]
         results += self._left_out
-        yield from sorted(results, key=lambda one: (one.kind, one.topic, one.queue_id))
+        yield from sorted(results, key=lambda queue: (queue.kind, queue.topic, queue.queue_id))
 
     def _in_order(self, runs: QueueRuns) -> Iterable[QueueRun]:
         """Give runs so that those of one queue are in log order.
@@ -158,7 +158,7 @@ class QueueBuilder:
         for queue in self._queues.values():
             if queue is not None and queue.pending:
                 for _, pieces in groupby(
-                    queue.pieces(), key=lambda one: (one.kind, one.file_start)
+                    queue.pieces(), key=lambda file: (file.kind, file.file_start)
                 ):
                     self._sink.put(list(pieces))
                 queue.pending.clear()
@@ -192,8 +192,8 @@ class _Queue:
     def keep(self, placed: Iterable[PlacedUnits]) -> int:
         """Keep units until they are written; return what they cost in memory."""
         before = len(self.pending)
-        self.pending += [one._replace(packed=self.packed(one)) for one in placed]
-        return sum(len(one.packed) + PENDING_UNIT_COST for one in self.pending[before:])
+        self.pending += [units._replace(packed=self.packed(units)) for units in placed]
+        return sum(len(units.packed) + PENDING_UNIT_COST for units in self.pending[before:])
 
     def packed(self, units: PlacedUnits) -> bytes:
         """Copy units: the run's own array holds those of all queues of its part."""
@@ -259,11 +259,11 @@ class _ConsumeQueue(_Queue):
             yield from self.cut(position, units, length)
         if self.ext is not None and self.options.ext is not None:
             length = self.options.ext.file_length
-            for one in self.ext.pending:
-                start, within = one.position - one.position % length, one.position % length
+            for unit in self.ext.pending:
+                start, within = unit.position - unit.position % length, unit.position % length
                 yield QueueFileBytes(
                     QueueKind.CONSUME_QUEUE_EXT, self.topic, self.queue_id, start, length, within,
-                    memoryview(one.data), one.store_timestamp,
+                    memoryview(unit.data), unit.store_timestamp,
                 )  # fmt: skip
             self.ext.pending = []
 

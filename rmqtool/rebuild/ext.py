@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from rmqtool.derive.sql92 import Subscription
 from rmqtool.errors import DecodeError, UnreadablePath
+from rmqtool.formats.config_names import FILTERS_JSON
 from rmqtool.formats.config_shapes import consumer_filters
 from rmqtool.formats.consume_queue import CQ_UNIT, CQ_UNIT_SIZE
 from rmqtool.formats.consume_queue_ext import (
@@ -37,7 +38,6 @@ if TYPE_CHECKING:
     from rmqtool.store.tree import Store
 
 FAMILY: Final = "consumequeue_ext"
-FILTERS_FILE: Final = "consumerFilter.json"
 _BITS: Final = 8
 
 
@@ -62,7 +62,9 @@ class ExtRules:
     def not_understood(self) -> int:
         """How many expressions may be fulfilled by any message, as far as is known here."""
         return sum(
-            not one.subscription.is_understood for some in self.filters.values() for one in some
+            not filter_.subscription.is_understood
+            for some in self.filters.values()
+            for filter_ in some
         )
 
     def close(self) -> None:
@@ -88,36 +90,41 @@ class ExtRules:
     def _bit_map(self, message: Message) -> bytes:
         """Give the bits; none where no subscription was there when the message came."""
         known = self.filters.get(message.topic, ())
-        there = [one for one in known if one.born_time < message.store_timestamp]
+        there = [filter_ for filter_ in known if filter_.born_time < message.store_timestamp]
         if not there:
             return b""
         bits, properties = bytearray(self.bit_map_size), message.properties
-        for one in there:
-            if one.subscription.may_match(properties):
-                for position in one.positions:
+        for filter_ in there:
+            if filter_.subscription.may_match(properties):
+                for position in filter_.positions:
                     bits[position // _BITS] |= 1 << position % _BITS
         return bytes(bits)
 
 
 def ext_rules(store: Store) -> ExtRules:
     """Read what is needed: the subscriptions and the length of files."""
-    document = store.config(FILTERS_FILE).document
-    found = list(consumer_filters(document))
-    counts = {one.bit_count for one in found}
+    document = store.config(FILTERS_JSON).document
+    of_topics = list(consumer_filters(document))
+    counts = {consumer_filter.bit_count for consumer_filter in of_topics}
     filters: dict[str, list[Filter]] = defaultdict(list)
     bit_count = next(iter(counts)) or 0 if len(counts) == 1 else 0
-    for one in found if bit_count else ():  # a broker ignores a file with bits of two lengths
-        if _is_usable(one, bit_count):
-            born = one.born_time or 0
-            filters[one.topic].append(
-                Filter(Subscription(one.expression or ""), born, one.bit_positions)
+    # a broker ignores a file with bits of two lengths
+    for consumer_filter in of_topics if bit_count else ():
+        if _is_usable(consumer_filter, bit_count):
+            born = consumer_filter.born_time or 0
+            filters[consumer_filter.topic].append(
+                Filter(
+                    Subscription(consumer_filter.expression or ""),
+                    born,
+                    consumer_filter.bit_positions,
+                )
             )
     length = store.geometry.consume_queue_ext.value
     return ExtRules(length, -(-bit_count // _BITS), dict(filters), LogReader(store.commitlog))
 
 
-def _is_usable(one: ConsumerFilter, bit_count: int) -> bool:
-    return all(0 <= position < bit_count for position in one.bit_positions)
+def _is_usable(consumer_filter: ConsumerFilter, bit_count: int) -> bool:
+    return all(0 <= position < bit_count for position in consumer_filter.bit_positions)
 
 
 @dataclass(slots=True)
@@ -144,15 +151,15 @@ class ExtQueue:
     @property
     def pending_bytes(self) -> int:
         """How many bytes have not been written yet."""
-        return sum(len(one.data) for one in self.pending)
+        return sum(len(unit.data) for unit in self.pending)
 
     def addressed(self, packed: bytes | memoryview) -> bytes:
         """Give queue units with the addresses of ext units in place of tags codes."""
         units = bytearray(packed)
         for at in range(0, len(units), CQ_UNIT_SIZE):
             physical_offset, size, tags_code = CQ_UNIT.packer.unpack_from(units, at)
-            found = self._rules.unit(physical_offset, size, tags_code) if size > 0 else None
-            place = self._put(*found) if found else None
+            unit = self._rules.unit(physical_offset, size, tags_code) if size > 0 else None
+            place = self._put(*unit) if unit else None
             if place is not None:
                 CQ_UNIT.packer.pack_into(units, at, physical_offset, size, address(place))
         return bytes(units)

@@ -66,7 +66,7 @@ def rebuild_in_place(
     """
     elsewhere = places_elsewhere(place_of(options.store), options.broker_conf)
     with StoreLock(options.store, elsewhere) as lock:
-        resumed = [one.sentence for one in resume(lock)]
+        resumed = [resumed.sentence for resumed in resume(lock)]
         with Transaction(lock, command=COMMAND) as edits:
             result = stage(lock, edits, options, run)
             _set_checkpoint(edits, lock.root.as_posix(), result, options)

@@ -216,8 +216,8 @@ def file_name(moment_ms: int, zone: tzinfo = UTC) -> str:
 def stretches(head: npt.NDArray[np.uint8]) -> list[tuple[int, memoryview]]:
     """Give the stretches of header and slots that are not all zero, so that the rest is a hole."""
     starts = range(0, head.size, PIECE_BYTES)
-    found = [(start, head[start : start + PIECE_BYTES]) for start in starts]
-    return [(start, stretch.data) for start, stretch in found if stretch.any()]
+    pieces = [(start, head[start : start + PIECE_BYTES]) for start in starts]
+    return [(start, stretch.data) for start, stretch in pieces if stretch.any()]
 
 
 def unwritten(slots: int) -> tuple[int, int]:

@@ -107,7 +107,7 @@ def rebuilt(part: StorePart, options: RebuildOptions) -> StoreRebuild:
 def directory_of(store: FleetStore) -> str:
     """Name the directory of a store: its path, `+` for `/`; of a URI, from the bucket on."""
     path = store.name.partition("://")[2] if "://" in store.name else anywhere(store.name)
-    return "".join(ESCAPED.get(one, one) for one in path.strip("/"))
+    return "".join(ESCAPED.get(character, character) for character in path.strip("/"))
 
 
 class Rebuilds:
@@ -157,11 +157,11 @@ class Rebuilds:
         here = partial(rebuilt, options=options)
         alone = partial(rebuilt, options=replace(options, jobs=1))
         watch(0, total)
-        found = each(self.stores, here, alone, options.broker_conf)
-        for number, one in enumerate(found, 1):
+        rebuilds = each(self.stores, here, alone, options.broker_conf)
+        for number, done in enumerate(rebuilds, 1):
             watch(number, total)
-            self.exit_code = max(self.exit_code, one.exit_code)
-            yield one
+            self.exit_code = max(self.exit_code, done.exit_code)
+            yield done
         for path, reason in self._refused:
             self.exit_code = IN_PART
             yield StoreRebuild.refused(path, "", reason)
@@ -178,9 +178,9 @@ def _verdict(result: RebuildResult) -> str:
 def _first_trouble(result: RebuildResult) -> str | None:
     """Say what was lost first, or where the store differs first."""
     if result.lost:
-        one = result.lost[0]
+        gap = result.lost[0]
         return (
-            f"{one.code} {one.path}: {one.length:,} bytes at physical offset {one.physical_offset}"
+            f"{gap.code} {gap.path}: {gap.length:,} bytes at physical offset {gap.physical_offset}"
         )
     if result.unread:
         path, reason = next(iter(result.unread.items()))

@@ -94,7 +94,7 @@ def rows_of(options: RebuildOptions, result: RebuildResult) -> Rows:
         QUEUES.row(queue, queue.tally, kind=str(queue.kind), left_out=queue.left_out or None)
         for queue in result.queues
     ]
-    trouble = [one.name for one in _TROUBLE if any(row[one.name] for row in rows)]
+    trouble = [column.name for column in _TROUBLE if any(row[column.name] for row in rows)]
     # People see the columns about trouble only where there is some.
     shown = (*QUEUES.shown[:3], *trouble, *QUEUES.shown[3:])
     return replace(QUEUES, shown=shown).rows([rows])
@@ -184,14 +184,14 @@ def _trouble(result: RebuildResult) -> Iterator[str]:
     """Say of each kind of trouble once what it means, and in which queues it is."""
     hurt = [queue for queue in result.queues if not queue.tally.is_whole and not queue.left_out]
     for name, sentence in TROUBLE.items():
-        found = [queue for queue in hurt if getattr(queue.tally, name)]
-        if not found:
+        queues = [queue for queue in hurt if getattr(queue.tally, name)]
+        if not queues:
             continue
-        total = sum(getattr(queue.tally, name) for queue in found)
+        total = sum(getattr(queue.tally, name) for queue in queues)
         places = [
             f"{queue.topic} {queue.queue_id} ({getattr(queue.tally, name):,})"
-            for queue in found[:LOST_SHOWN]
+            for queue in queues[:LOST_SHOWN]
         ]
-        more = f" and {len(found) - LOST_SHOWN:,} more" if len(found) > LOST_SHOWN else ""
-        where = "queue" if len(found) == 1 else "queues"
+        more = f" and {len(queues) - LOST_SHOWN:,} more" if len(queues) > LOST_SHOWN else ""
+        where = "queue" if len(queues) == 1 else "queues"
         yield f"{total:,} {sentence}; {where} {', '.join(places)}{more}"

@@ -253,12 +253,12 @@ class RocksComparingSink(_Beside["ComparingSink"]):
         count = len(piece.data) // CQ_UNIT_SIZE
         self._next[name] = first + count
         queue = self._queues.queue(*name)
-        found = queue.packed(first, count) if queue else bytes(len(piece.data))
+        on_disk = queue.packed(first, count) if queue else bytes(len(piece.data))
         wanted = bytes(piece.data)
-        if found == wanted:
+        if on_disk == wanted:
             return
         for at in range(0, len(wanted), CQ_UNIT_SIZE):
-            expected, actual = wanted[at : at + CQ_UNIT_SIZE], found[at : at + CQ_UNIT_SIZE]
+            expected, actual = wanted[at : at + CQ_UNIT_SIZE], on_disk[at : at + CQ_UNIT_SIZE]
             if expected != actual:
                 number = first + at // CQ_UNIT_SIZE
                 path = f"{self._queues.path}: topic {name[0]}, queue {name[1]}: {number}"

@@ -51,10 +51,10 @@ def is_in_rocksdb(store: Store, version: Version | None = None) -> bool:
     """
     if store.broker_conf is not None:
         return conf.INDEX_IN_ROCKSDB.of(store.broker_conf, version)
-    found = _database(store)
-    if found is None or found.is_empty:
+    holder = _database(store)
+    if holder is None or holder.is_empty:
         return False
-    with suppress(UnreadablePath, EngineMissing), Database(found.place, found.path) as database:
+    with suppress(UnreadablePath, EngineMissing), Database(holder.place, holder.path) as database:
         return database.get(DEFAULT, LAST_OFFSET) is not None
     return False
 
@@ -113,11 +113,11 @@ def compare_index(store: Store, sink: ComparingSink, result: RebuildResult) -> N
     """
     entries = LogEntries(store, result)
     wanted = hashes(entries)
-    found = _database(store)
-    if found is None:
+    holder = _database(store)
+    if holder is None:
         sink.differ(MESSAGE_STORE, f"{len(wanted):,} rows", "no database")
         return
-    with Database(found.place, found.path) as database:
+    with Database(holder.place, holder.path) as database:
         alive = _Alive(database, store.commitlog.start)
         there = hashes(alive)
         missing, strange = only_in(wanted, there), only_in(there, wanted)
@@ -146,7 +146,7 @@ class _Alive:
 
 
 def _database(store: Store) -> RocksDb | None:
-    return next((one for one in store.rocksdb() if one.path == MESSAGE_STORE), None)
+    return next((database for database in store.rocksdb() if database.path == MESSAGE_STORE), None)
 
 
 class _OtherFamilies:
@@ -158,11 +158,11 @@ class _OtherFamilies:
 
     def __init__(self, store: Store) -> None:
         """Open the old database. Raises UnreadablePath: it cannot be."""
-        found = _database(store)
+        database = _database(store)
         self._database: Database | None = None
-        if found is not None:
-            with _rows_would_be_lost(found.path):
-                self._database = Database(found.place, found.path)
+        if database is not None:
+            with _rows_would_be_lost(database.path):
+                self._database = Database(database.place, database.path)
 
     def __enter__(self) -> Self:
         return self
@@ -175,7 +175,7 @@ class _OtherFamilies:
     def families(self) -> tuple[str, ...]:
         """Names of the families, with those that a broker makes."""
         there = self._database.families if self._database is not None else ()
-        return tuple(dict.fromkeys((*BESIDE, *(one for one in there if one != DEFAULT))))
+        return tuple(dict.fromkeys((*BESIDE, *(family for family in there if family != DEFAULT))))
 
     def rows(self, family: str) -> Iterator[Pair]:
         """Yield the rows of a family. Raises UnreadablePath: not all of them can be read."""
@@ -194,4 +194,4 @@ def _rows_would_be_lost(path: str) -> Iterator[None]:
         yield
     except UnreadablePath as error:
         reason = f"timers and open transactions of it would be lost: {error.reason}"
-        raise UnreadablePath(path=path, reason=reason, trouble=Trouble.TOLD) from error
+        raise UnreadablePath(path=path, reason=reason, trouble=Trouble.EXPLAINED) from error

@@ -174,9 +174,9 @@ def rebuild_queues(
         units += done.units
         seconds = max(seconds, done.fsync_seconds)
     clear(tree)
-    queues.sort(key=lambda one: (one.kind, one.topic, one.queue_id))
-    found = chain.from_iterable(map(pickle.loads, heads))  # our own executors made them
-    return Rebuilt(list(found), queues, units, seconds)
+    queues.sort(key=lambda queue: (queue.kind, queue.topic, queue.queue_id))
+    results = chain.from_iterable(map(pickle.loads, heads))  # our own executors made them
+    return Rebuilt(list(results), queues, units, seconds)
 
 
 def split(runs: QueueRuns, writers: int) -> Iterator[tuple[int, QueueRuns]]:

@@ -54,8 +54,8 @@ class WritingSink:
             file = tree.file(*parts, size=first.file_length, pieces=data)
         else:
             with file.writing() as handle:
-                for position, one in data:
-                    file.put(handle, position, one)
+                for position, content in data:
+                    file.put(handle, position, content)
         file.mtime_ns = pieces[-1].mtime_ms * 1_000_000
 
     def put_entries(self, built: BuiltEntries) -> None:

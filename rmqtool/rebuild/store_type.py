@@ -53,7 +53,9 @@ def index_types(store: Store, options: RebuildOptions) -> frozenset[StoreType]:
 
 def database_of(store: Store) -> RocksDb | None:
     """Give the database with the queues of a store; None without one."""
-    return next((one for one in store.rocksdb() if is_queue_database(one.path)), None)
+    return next(
+        (database for database in store.rocksdb() if is_queue_database(database.path)), None
+    )
 
 
 def missing_database(store: Store) -> str:

@@ -293,7 +293,7 @@ def run(
         result.index_end = index.end_timestamp_of_last
     result.last_physical_offset, result.last_store_timestamp = last
     result.assumed = list(_assumed(store, result, target))
-    result.lost.sort(key=lambda one: one.physical_offset)
+    result.lost.sort(key=lambda lost: lost.physical_offset)
     return result
 
 
@@ -336,7 +336,7 @@ def _run_shuffled(
     result.fsync_seconds = done.fsync_seconds
     refuse_nothing(options, result)
     result.assumed = list(_assumed(store, result, options.target))
-    result.lost.sort(key=lambda one: one.physical_offset)
+    result.lost.sort(key=lambda lost: lost.physical_offset)
     return result
 
 
@@ -424,7 +424,7 @@ def reached(store: Store) -> int | None:
         return None
     with Queues(store) as queues:
         every = (queue for source in queues.sources for queue in source.queues())
-        spans = (one.span(store.commitlog.start) for one in every)
+        spans = (units.span(store.commitlog.start) for units in every)
         return max((span.last.physical_offset for span in spans if span.last), default=0)
 
 
@@ -446,13 +446,13 @@ def settled(check: Callable[[], RebuildResult], *, is_live: bool) -> RebuildResu
             break
         sleep(pause)
         known = {difference.path for difference in result.differences}
-        lost = {one.path for one in result.lost}
+        lost = {lost.path for lost in result.lost}
         result = looked_again(check)
         # By file alone: where entries expire meanwhile, the same damage has another position.
         result.differences = [
             difference for difference in result.differences if difference.path in known
         ]
-        result.lost = [one for one in result.lost if one.path in lost]
+        result.lost = [gap for gap in result.lost if gap.path in lost]
     return result
 
 
@@ -490,14 +490,14 @@ def refuse_unread(lost: Iterable[LostRange]) -> None:
     Raises:
         UnreadablePath: it cannot.
     """
-    for one in lost:
-        if one.code == UNREADABLE:
+    for gap in lost:
+        if gap.code == UNREADABLE:
             reason = (
-                f"cannot be read from physical offset {one.physical_offset} on, and the store's "
+                f"cannot be read from physical offset {gap.physical_offset} on, and the store's "
                 "queues and index from there on would be lost; nothing was replaced: make it "
                 "readable, or use --output DIR, which takes what can be read"
             )
-            raise UnreadablePath(path=one.path, reason=reason, trouble=Trouble.TOLD)
+            raise UnreadablePath(path=gap.path, reason=reason, trouble=Trouble.EXPLAINED)
 
 
 def account(result: RebuildResult, part: SegmentPart, runs: Runs) -> list[LostRange]:

@@ -149,44 +149,44 @@ class ChunkMaker:
         if numbers.size < batch.count:
             columns = columns[:, numbers]
         flags = columns[row.SYS_FLAG]
-        found = np.empty((at.ROWS, numbers.size), np.int64)
+        fields = np.empty((at.ROWS, numbers.size), np.int64)
         sizes = self._sizes(columns)
-        found[at.SIZE] = sizes
-        found[at.START] = self.size + np.cumsum(sizes) - sizes
-        found[at.OFFSET] = columns[offsets]
-        found[at.STORE_TIME] = columns[row.STORE_TIMESTAMP]
-        found[at.QUEUE_ID] = columns[row.QUEUE_ID]
-        found[at.QUEUE_OFFSET] = columns[row.QUEUE_OFFSET]
-        found[at.SYS_FLAG] = flags
-        found[at.PREPARED] = columns[row.PREPARED_TRANSACTION_OFFSET]
+        fields[at.SIZE] = sizes
+        fields[at.START] = self.size + np.cumsum(sizes) - sizes
+        fields[at.OFFSET] = columns[offsets]
+        fields[at.STORE_TIME] = columns[row.STORE_TIMESTAMP]
+        fields[at.QUEUE_ID] = columns[row.QUEUE_ID]
+        fields[at.QUEUE_OFFSET] = columns[row.QUEUE_OFFSET]
+        fields[at.SYS_FLAG] = flags
+        fields[at.PREPARED] = columns[row.PREPARED_TRANSACTION_OFFSET]
         in_no_queue = ((flags & _TYPE) == _ROLLBACK) | ((flags & _TYPE) == _PREPARED)
         is_batch = (flags & SysFlag.INNER_BATCH_FLAG != 0) & (columns[row.INNER_NUM] > 0)
         units = np.where(is_batch, columns[row.INNER_NUM], 1)
-        found[at.UNITS] = np.where(in_no_queue, 0, units)
-        found[at.HAS_CRC] = columns[row.PROPERTY_CRC] >= 0
-        found[at.IS_RARE] = is_batch | (columns[row.MARKS] & row.MARK_MULTI_DISPATCH != 0)
+        fields[at.UNITS] = np.where(in_no_queue, 0, units)
+        fields[at.HAS_CRC] = columns[row.PROPERTY_CRC] >= 0
+        fields[at.IS_RARE] = is_batch | (columns[row.MARKS] & row.MARK_MULTI_DISPATCH != 0)
         numbers_here = columns[row.TOPIC_NUMBER]
         for number in np.flatnonzero(np.bincount(numbers_here)).tolist():
             own = self.topics.setdefault(batch.topics[number], len(self.topics))
-            found[at.TOPIC][numbers_here == number] = own
-        found[at.SOURCE] = found[at.KEY] = 0
+            fields[at.TOPIC][numbers_here == number] = own
+        fields[at.SOURCE] = fields[at.KEY] = 0
         if self._keys:
-            kernels.hash_keys(batch.window, np.ascontiguousarray(columns[KEY_ROWS]), found[at.KEY])
-            self._note_census(batch, columns, found)
-        self._fields.append(found)
+            kernels.hash_keys(batch.window, np.ascontiguousarray(columns[KEY_ROWS]), fields[at.KEY])
+            self._note_census(batch, columns, fields)
+        self._fields.append(fields)
         if self._copies:
             self._copy(batch, columns, sizes)
             self.size += int(sizes.sum())
 
-    def _note_census(self, batch: Batch, columns: Int64s, found: Int64s) -> None:
+    def _note_census(self, batch: Batch, columns: Int64s, fields: Int64s) -> None:
         """Remember what tells copies of one record apart, and what they have in common."""
-        contents = found[at.KEY] ^ columns[row.BODY_CRC]
+        contents = fields[at.KEY] ^ columns[row.BODY_CRC]
         in_window = columns[row.BODY_START] >= 0
         places = np.ascontiguousarray(columns[[row.RECORD_START, row.SIZE]][:, in_window])
         hashes = np.empty(places.shape[1], np.int64)
         kernels.hash_records(batch.window, places, hashes)
         contents[in_window] = hashes
-        facts = facts_of(found, columns[row.BODY_CRC], columns[row.BORN_TIMESTAMP])
+        facts = facts_of(fields, columns[row.BODY_CRC], columns[row.BORN_TIMESTAMP])
         self._census.append(np.stack([contents, facts]))
 
     def _sizes(self, columns: Int64s) -> Int64s:
@@ -212,7 +212,7 @@ class ChunkMaker:
         )
         self._gather(batch.window, moves, out)
         for number in np.flatnonzero(is_long).tolist():
-            position, size = (int(columns[one, number]) for one in (row.POSITION, row.SIZE))
+            position, size = (int(columns[which, number]) for which in (row.POSITION, row.SIZE))
             whole = np.empty(size, np.uint8)
             with batch.segment.open() as file:
                 file.read_into(whole.data, position)
@@ -238,11 +238,11 @@ class ChunkMaker:
         fields = (
             np.concatenate(self._fields, axis=1) if self._fields else np.empty((at.ROWS, 0), int)
         )
-        raw = self._room[: self.size - sum(one.size for one in self._raw)]
+        raw = self._room[: self.size - sum(raw.size for raw in self._raw)]
         if self._raw:
             raw = np.concatenate([raw, *self._raw])
-        found = (self.blanks, self.gaps, self.left_out, self.defects)
-        chunk = Chunk(fields, raw, list(self.topics), *found)
+        notes = (self.blanks, self.gaps, self.left_out, self.defects)
+        chunk = Chunk(fields, raw, list(self.topics), *notes)
         if self._census:
             chunk.contents, chunk.facts = np.concatenate(self._census, axis=1)
             self._census = []

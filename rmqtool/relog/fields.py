@@ -90,8 +90,8 @@ _ODD: Final = np.int64(0x9E3779B97F4A7C15 - (1 << 64))  # spreads small numbers 
 def facts_of(fields: Int64s, body_crc: Int64s, born_time: Int64s) -> Int64s:
     """Give some bits of what copies of a record have in common: int64, shape (n,)."""
     queue = fields[QUEUE_OFFSET] * 1009 + fields[QUEUE_ID]
-    found = np.zeros(fields.shape[1], np.int64)
+    facts = np.zeros(fields.shape[1], np.int64)
     for fact in (fields[STORE_TIME], born_time, body_crc, fields[KEY], queue):
         mixed = fact * _ODD
-        found = (found << FACT_BITS) | ((mixed >> 40) & ((1 << FACT_BITS) - 1))
-    return found
+        facts = (facts << FACT_BITS) | ((mixed >> 40) & ((1 << FACT_BITS) - 1))
+    return facts

@@ -149,7 +149,7 @@ def stamp(raw: UInt8s, fields: Int64s, checksum: Checksum) -> None:
 
 
 @kernel("void(uint8[::1], int64[:, ::1], int64[::1])")
-def hash_keys(window: UInt8s, facts: Int64s, found: Int64s) -> None:
+def hash_keys(window: UInt8s, facts: Int64s, hashes: Int64s) -> None:
     """Hash what tells messages apart, FNV-1a with 64 bits.
 
     That is topic and unique key; without a unique key, topic, queue, queue offset, store time and
@@ -159,7 +159,7 @@ def hash_keys(window: UInt8s, facts: Int64s, found: Int64s) -> None:
         window: uint8, shape (n,).
         facts: int64, shape (8, m): start and length of the topic, and of the unique key; queue id,
             queue offset, store time, checksum of the body.
-        found: int64, shape (m,).
+        hashes: int64, shape (m,).
     """
     for number in range(facts.shape[1]):
         value = FNV_BASIS
@@ -172,21 +172,21 @@ def hash_keys(window: UInt8s, facts: Int64s, found: Int64s) -> None:
             for fact in range(4, 8):
                 value = (value ^ facts[fact, number]) * FNV_PRIME
                 value ^= value >> 29  # numbers have few bits
-        found[number] = value
+        hashes[number] = value
 
 
 @kernel("void(uint8[::1], int64[:, ::1], int64[::1])")
-def hash_records(window: UInt8s, places: Int64s, found: Int64s) -> None:
+def hash_records(window: UInt8s, places: Int64s, hashes: Int64s) -> None:
     """Hash whole records, FNV-1a with 64 bits.
 
     Args:
         window: uint8, shape (n,).
         places: int64, shape (2, m): start and length.
-        found: int64, shape (m,).
+        hashes: int64, shape (m,).
     """
     for number in range(places.shape[1]):
         value = FNV_BASIS
         start = places[0, number]
         for at in range(start, start + places[1, number]):
             value = (value ^ window[at]) * FNV_PRIME
-        found[number] = value
+        hashes[number] = value

@@ -49,15 +49,15 @@ class QueueOffsetJudge:
             fields: int64, shape (ROWS, n); OFFSET is where they lay.
         """
         possible: Bools = np.ones(fields.shape[1], np.bool_)
-        found = by_queue(fields)
-        order, is_first, _ = found
+        queues = by_queue(fields)
+        order, is_first, _ = queues
         if not order.size:
             return possible
         offsets, places = fields[at.QUEUE_OFFSET, order], fields[at.OFFSET, order]
         following = offsets + fields[at.UNITS, order]
         before = np.concatenate([[0], following[:-1]])
         seen = np.concatenate([[0], places[:-1]])
-        for number, queue in found.firsts():
+        for number, queue in queues.firsts():
             before[number], seen[number] = self._last.get(queue, (0, 0))
         most = (places - seen) // SMALLEST_RECORD
         # Several that follow each other agree on a number.
@@ -75,7 +75,7 @@ class QueueOffsetJudge:
                     <= (places[number + 1] - seen[number]) // SMALLEST_RECORD
                 )
         possible[order] = fits
-        for number, queue in found.lasts():
+        for number, queue in queues.lasts():
             if fits[number]:
                 self._last[queue] = int(following[number]), int(places[number])
         return possible
@@ -122,23 +122,23 @@ class KeptNumbers:
             self._refuse_taken(fields[:, ~thinned])
 
     def _refuse_taken(self, fields: Int64s) -> None:
-        found = by_queue(fields)
-        if not found.order.size:
+        queues = by_queue(fields)
+        if not queues.order.size:
             return
-        offsets = fields[at.QUEUE_OFFSET, found.order]
-        following = offsets + fields[at.UNITS, found.order]
+        offsets = fields[at.QUEUE_OFFSET, queues.order]
+        following = offsets + fields[at.UNITS, queues.order]
         least = np.concatenate([[0], following[:-1]])
-        for number, queue in found.firsts():
+        for number, queue in queues.firsts():
             least[number] = self._next.get(queue, 0)
         if (taken := offsets < least).any():
             number = int(np.argmax(taken))
-            topic, queue_id = found.queues[:, number].tolist()
+            topic, queue_id = queues.queues[:, number].tolist()
             reason = (
                 f"messages of more than one source have queue offset {int(offsets[number])} in "
                 f"topic {_name(self._topics, topic)} queue {queue_id}: renumber gives them new ones"
             )
             raise UsageError(option="--queue-offsets", reason=reason)
-        for number, queue in found.lasts():
+        for number, queue in queues.lasts():
             self._next[queue] = int(following[number])
 
 
@@ -175,22 +175,22 @@ class QueueNumbers:
         Args:
             fields: int64, shape (ROWS, n); of records that name no queue offsets elsewhere.
         """
-        found = by_queue(fields)
-        if not found.order.size:
+        queues = by_queue(fields)
+        if not queues.order.size:
             return
-        units = fields[at.UNITS, found.order]
+        units = fields[at.UNITS, queues.order]
         before = np.cumsum(units) - units
-        starts = np.flatnonzero(found.is_first)
-        group = np.cumsum(found.is_first) - 1
-        base = np.array([self._next.get(queue, 0) for _, queue in found.firsts()], np.int64)
+        starts = np.flatnonzero(queues.is_first)
+        group = np.cumsum(queues.is_first) - 1
+        base = np.array([self._next.get(queue, 0) for _, queue in queues.firsts()], np.int64)
         offsets = base[group] + before - before[starts][group]
-        fields[at.QUEUE_OFFSET, found.order] = offsets
-        for number, queue in found.lasts():
+        fields[at.QUEUE_OFFSET, queues.order] = offsets
+        for number, queue in queues.lasts():
             self._next[queue] = int(offsets[number] + units[number])
 
 
 def _name(topics: Mapping[bytes, int], number: int) -> str:
-    return java.text(next(raw for raw, one in topics.items() if one == number))
+    return java.text(next(raw for raw, number_of in topics.items() if number_of == number))
 
 
 class HalfPlaces:
@@ -215,7 +215,7 @@ class HalfPlaces:
             fields: int64, shape (ROWS, n); OFFSET is the new place.
             before: int64, shape (n,); the old places, in the source of each.
         """
-        half_topics = [self._topics[one] for one in HALF_TOPICS if one in self._topics]
+        half_topics = [self._topics[topic] for topic in HALF_TOPICS if topic in self._topics]
         is_half = is_in(fields[at.TOPIC], np.array(sorted(half_topics), np.int64))
         is_commit = ((fields[at.SYS_FLAG] & _TYPE) == _COMMIT) & (fields[at.PREPARED] != 0)
         for number in np.flatnonzero(is_half | is_commit).tolist():
@@ -223,6 +223,6 @@ class HalfPlaces:
             if is_half[number]:
                 self._moved[source, int(before[number])] = int(fields[at.OFFSET, number])
             if is_commit[number]:
-                found = self._moved.get((source, int(fields[at.PREPARED, number])))
-                self.lone += found is None
-                fields[at.PREPARED, number] = found or 0
+                place = self._moved.get((source, int(fields[at.PREPARED, number])))
+                self.lone += place is None
+                fields[at.PREPARED, number] = place or 0

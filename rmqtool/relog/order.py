@@ -53,7 +53,7 @@ def merged(sources: Sequence[Iterator[Chunk]], key: int) -> Iterator[Chunk]:
         sources: chunks of each; topics have the same numbers in all.
         key: row of the fields that orders them; of equal ones an earlier source comes first.
     """
-    heads = [one for one in (_Head(chunks, key) for chunks in sources) if one.chunk is not None]
+    heads = [head for head in (_Head(chunks, key) for chunks in sources) if head.chunk is not None]
     while heads:
         bound = min(int(head.keys[-1]) for head in heads)
         keys, fields, raws, size = [], [], [], 0
@@ -99,12 +99,12 @@ def repeated(keys: Sequence[Int64s]) -> list[Bools]:
         keys: int64, shape (n,), of each source, in its order.
     """
     seen: Int64s = np.empty(0, np.int64)
-    found = []
+    is_repeated = []
     for source in keys:
         counted = _counted(source)
-        found.append(is_in(counted, seen))
+        is_repeated.append(is_in(counted, seen))
         seen = np.sort(np.concatenate([seen, counted]))
-    return found
+    return is_repeated
 
 
 def _counted(keys: Int64s) -> Int64s:

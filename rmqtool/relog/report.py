@@ -133,15 +133,15 @@ def _voted(options: LogOptions, result: LogResult) -> Iterator[str]:
     """Say where replicas differ, and which copy was taken."""
     if result.votes is None:
         return
-    for found, words in (
+    for offsets, words in (
         (result.votes.by_majority, "the copy that most sources have was written"),
         (result.votes.by_evidence, "the copy that queues and key index confirm was written"),
         (result.votes.untold, "nothing tells which copy is right: the first one was written"),
     ):
-        if found:
-            places = ", ".join(map(str, found[:SHOWN]))
-            more = f" and {len(found) - SHOWN:,} more" if len(found) > SHOWN else ""
-            count = counted(len(found), "record differs", "records differ")
+        if offsets:
+            places = ", ".join(map(str, offsets[:SHOWN]))
+            more = f" and {len(offsets) - SHOWN:,} more" if len(offsets) > SHOWN else ""
+            count = counted(len(offsets), "record differs", "records differ")
             yield f"{count} between the sources, at physical offset {places}{more}: {words}"
     if result.votes.untold:
         first, second = map(shlex.quote, options.sources[:2])
@@ -207,7 +207,7 @@ class LogResult:
     @property
     def is_damaged(self) -> bool:
         """Whether a source has damage, or a message of the new log cannot be dispatched."""
-        lost = self.gaps or self.source_defects or any(self.left_out[one] for one in LOST)
+        lost = self.gaps or self.source_defects or any(self.left_out[reason] for reason in LOST)
         undispatched = self.built is not None and self.built.undispatched
         untold = self.votes is not None and self.votes.untold
         return bool(lost or undispatched or self.defects or untold)

@@ -115,7 +115,7 @@ def source_of(path: str, broker_conf: str | None) -> LogSource:
     refuse_foreign(log)
     if store.lock_held():  # a file may be read before its end is written, and the next one later
         last = last_used_start(log)
-        log = tuple(one for one in log if one.start <= last)
+        log = tuple(segment for segment in log if segment.start <= last)
     return LogSource(path, store, (*marked_followed(old), *marked_followed(log)))
 
 
@@ -126,14 +126,14 @@ def _of_file(
     options = replace(options, offsets=row.PHYSICAL_OFFSET_FIELD)
     maker = options.maker()
     number = 1
-    for found in _batches(segment, options.scan):
-        if isinstance(found, Gap):
-            maker.gaps.append(replace(found, number=number))
+    for piece in _batches(segment, options.scan):
+        if isinstance(piece, Gap):
+            maker.gaps.append(replace(piece, number=number))
             number += 1
         else:
-            take(maker, found, options)
-            number += found.count
-        advance(found.length)
+            take(maker, piece, options)
+            number += piece.count
+        advance(piece.length)
         if maker.size >= options.part_bytes:
             yield maker.finish()
     yield maker.finish()
@@ -164,19 +164,19 @@ def _after(segment: Segment, position: int) -> int | None:
         while begin + BLANK.size < file.size:
             raw = file.read_at(begin, _STEP)
             for start in sorted(_magics(raw)):
-                found = begin + start - _MAGIC_AT
-                if found > position and _is_record(file, found):
-                    return found
+                start_at = begin + start - _MAGIC_AT
+                if start_at > position and _is_record(file, start_at):
+                    return start_at
             begin += _STEP - len(MESSAGE_MAGIC_BYTES[0]) + 1
     return None
 
 
 def _magics(raw: bytes) -> Iterator[int]:
     for magic in MESSAGE_MAGIC_BYTES:
-        found = raw.find(magic)
-        while found >= 0:
-            yield found
-            found = raw.find(magic, found + 1)
+        position = raw.find(magic)
+        while position >= 0:
+            yield position
+            position = raw.find(magic, position + 1)
 
 
 def _size_at(file: OpenFile, position: int) -> int:

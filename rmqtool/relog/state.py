@@ -13,6 +13,18 @@ from typing import TYPE_CHECKING, Any, Final
 from rmqtool.broker.names import LMQ_PREFIX, SCHEDULE_TOPIC, is_system_topic
 from rmqtool.derive.queue_runs import QueueKind
 from rmqtool.formats.checkpoint import CHECKPOINT, FILE_LENGTH
+from rmqtool.formats.config_names import (
+    DELAYS_JSON,
+    FILTERS_JSON,
+    GROUPS_JSON,
+    LIGHT_OFFSETS_JSON,
+    MAPPINGS_JSON,
+    MODES_JSON,
+    OFFSET_TABLE,
+    OFFSETS_JSON,
+    TOPIC_TABLE,
+    TOPICS_JSON,
+)
 from rmqtool.formats.config_shapes import TABLES, TOPIC_GROUP_SEPARATOR, topics
 from rmqtool.formats.java import parse_long
 from rmqtool.formats.timer import CHECK_FILE_LENGTH
@@ -20,8 +32,7 @@ from rmqtool.query.delay_offsets import delivered_levels
 from rmqtool.relog.options import QueueOffsets
 from rmqtool.repair.state.offsets import text_of, topic_entry
 from rmqtool.store.artefact import TIMER_CHECK, ArtefactKind
-from rmqtool.store.config_files import LIGHT_OFFSETS
-from rmqtool.store.config_sources import CONFIG, CONSUMER_OFFSETS, DELAY_OFFSETS, GROUPS, TOPICS
+from rmqtool.store.config_sources import CONFIG
 from rmqtool.store.record_heads import LogReader
 from rmqtool.store.tree import open_store
 
@@ -37,10 +48,7 @@ if TYPE_CHECKING:
 
 TIMER_FILES: Final = (ArtefactKind.TIMER_WHEEL, ArtefactKind.TIMER_LOG, ArtefactKind.TIMER_CHECK)
 PIECE_BYTES: Final = 1 << 20
-TOPIC_TABLE, OFFSET_TABLE = TABLES[TOPICS], TABLES[CONSUMER_OFFSETS]
-COPIED: Final = (
-    *(TOPICS, GROUPS, "consumerFilter.json", "topicQueueMapping.json", "messageRequestMode.json"),
-)
+COPIED: Final = (TOPICS_JSON, GROUPS_JSON, FILTERS_JSON, MAPPINGS_JSON, MODES_JSON)
 
 
 def write_state(
@@ -66,7 +74,7 @@ def write_state(
     compacted: set[str] = set()
     for name in COPIED:
         document = _merged(stores, name, TABLES[name])
-        if name == TOPICS:
+        if name == TOPICS_JSON:
             document = _with_topics(document, built)
             compacted = {topic.topic for topic in topics(document) if topic.is_compaction}
         if document:
@@ -92,10 +100,10 @@ def _merged(stores: Sequence[Store], name: str, table: str) -> Document:
     """Join what the stores have under one name; of equal entries the first one stays."""
     document: Document = {}
     for store in stores:
-        found = store.config(name).document
-        entries = found.get(table)
+        own = store.config(name).document
+        entries = own.get(table)
         if not document:
-            document = dict(found)
+            document = dict(own)
         elif isinstance(entries, dict) and isinstance(document.get(table), dict):
             document[table] = {**entries, **document[table]}
     return document
@@ -144,9 +152,9 @@ def _write_offsets(tree: OutputTree, stores: Sequence[Store], built: RebuildResu
     has_light = False
     delayed: dict[str, int] = {}
     for store in stores:
-        beside = store.config(LIGHT_OFFSETS).document
+        beside = store.config(LIGHT_OFFSETS_JSON).document
         has_light = has_light or bool(beside)
-        known = dict(_objects(store.config(CONSUMER_OFFSETS).document))
+        known = dict(_objects(store.config(OFFSETS_JSON).document))
         for name, queues in (known | dict(_objects(beside))).items():
             topic = name.partition(TOPIC_GROUP_SEPARATOR)[0]
             _lower(consumed.setdefault(name, {}), queues, _ends_of(ends, topic))
@@ -161,10 +169,10 @@ def _write_offsets(tree: OutputTree, stores: Sequence[Store], built: RebuildResu
         _lower(delayed, levels, by_level)
     consumed = {name: queues for name, queues in consumed.items() if queues}
     # Empty ones, too: where these files are missing, they have been lost.
-    _write(tree, CONSUMER_OFFSETS, {OFFSET_TABLE: consumed})
+    _write(tree, OFFSETS_JSON, {OFFSET_TABLE: consumed})
     if has_light:
-        _write(tree, LIGHT_OFFSETS, {OFFSET_TABLE: consumed, "lmqOffsetTable": light})
-    _write(tree, DELAY_OFFSETS, {OFFSET_TABLE: delayed})
+        _write(tree, LIGHT_OFFSETS_JSON, {OFFSET_TABLE: consumed, "lmqOffsetTable": light})
+    _write(tree, DELAYS_JSON, {OFFSET_TABLE: delayed})
     return sum(map(len, consumed.values())) + len(light)
 
 
@@ -179,9 +187,9 @@ def _ends_of(ends: QueueEnds, topic: str) -> dict[str, int]:
     return {str(queue_id): end for (name, queue_id), end in ends.items() if name == topic}
 
 
-def _lower(known: dict[str, int], found: Document, ends: Mapping[str, int | None]) -> None:
+def _lower(known: dict[str, int], document: Document, ends: Mapping[str, int | None]) -> None:
     """Take offsets that are lower than those that are known, and not past the end."""
-    for name, value in found.items():
+    for name, value in document.items():
         offset = parse_long(value) if isinstance(value, str) else value
         end = ends.get(name)
         if end is not None and isinstance(offset, int):

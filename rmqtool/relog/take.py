@@ -111,8 +111,8 @@ def _kept(maker: ChunkMaker, batch: Batch, options: TakeOptions) -> Bools:
         wanted = wanted_records(batch, options.selection).astype(np.bool_)
         maker.left_out[Reason.FILTERED] += int((~wanted).sum())
         kept &= wanted
-    found = columns[row.BODY_CRC_FOUND]
-    is_damaged = (columns[row.BODY_LENGTH] > 0) & (found != columns[row.BODY_CRC])
+    crc = columns[row.BODY_CRC_FOUND]
+    is_damaged = (columns[row.BODY_LENGTH] > 0) & (crc != columns[row.BODY_CRC])
     # A stored checksum of all of the record: its fields and properties are not as they were.
     stored = columns[row.PROPERTY_CRC]
     is_damaged |= (stored >= 0) & (stored != columns[row.PROPERTY_CRC_FOUND])

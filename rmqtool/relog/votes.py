@@ -78,7 +78,7 @@ def vote(sources: Sequence[LogSource], censuses: Sequence[Census], marks: Sequen
     if votes.is_one_log:  # a key that several messages have tells nothing where one of them is lost
         _mark_by_offset(censuses, marks)
     with ExitStack() as opened:
-        stores = [one.store for one in sources if one.store is not None]
+        stores = [source.store for source in sources if source.store is not None]
         lookups = [opened.enter_context(Sources(store)) for store in stores]
         for offset, copies in _conflicts(sources, censuses):
             winner, decided = _majority(copies), votes.by_majority
@@ -98,8 +98,8 @@ def _conflicts(
     sources: Sequence[LogSource], censuses: Sequence[Census]
 ) -> Iterator[tuple[int, list[_CopyOfRecord]]]:
     """Yield the copies of each record that is not the same in all stores, with its offset."""
-    some = [number for number, one in enumerate(sources) if one.store is not None]
-    found: dict[int, list[_CopyOfRecord]] = {}
+    some = [number for number, source in enumerate(sources) if source.store is not None]
+    by_offset: dict[int, list[_CopyOfRecord]] = {}
     odd: Int64s = np.empty(0, np.int64)
     for number, first in enumerate(some):
         for second in some[number + 1 :]:
@@ -111,19 +111,19 @@ def _conflicts(
     for source in some:
         census = censuses[source]
         for number in np.flatnonzero(np.isin(census.offsets, odd)).tolist():
-            one = _CopyOfRecord(
+            copy = _CopyOfRecord(
                 source, number, int(census.contents[number]), int(census.facts[number])
             )
-            found.setdefault(int(census.offsets[number]), []).append(one)
-    for offset, copies in sorted(found.items()):
+            by_offset.setdefault(int(census.offsets[number]), []).append(copy)
+    for offset, copies in sorted(by_offset.items()):
         for cluster in _clusters(copies):
-            if len({one.content for one in cluster}) > 1:
+            if len({copy.content for copy in cluster}) > 1:
                 yield offset, cluster
 
 
 def _are_one_log(sources: Sequence[LogSource], censuses: Sequence[Census]) -> bool:
     """Tell whether sources are stores that have most records at the same places as the first."""
-    if any(one.store is None for one in sources):
+    if any(source.store is None for source in sources):
         return False
     first = censuses[0]
     for other in censuses[1:]:
@@ -144,16 +144,16 @@ def _mark_by_offset(censuses: Sequence[Census], marks: Sequence[Bools]) -> None:
 
 def _clusters(copies: list[_CopyOfRecord]) -> list[list[_CopyOfRecord]]:
     """Put copies of one record together: a store of another broker may lie at the same offset."""
-    found: list[list[_CopyOfRecord]] = []
-    for one in copies:
-        facts = np.array([one.facts])
-        for cluster in found:
+    clusters: list[list[_CopyOfRecord]] = []
+    for copy in copies:
+        facts = np.array([copy.facts])
+        for cluster in clusters:
             if any(_are_alike(facts, np.array([other.facts])).all() for other in cluster):
-                cluster.append(one)
+                cluster.append(copy)
                 break
         else:
-            found.append([one])
-    return found
+            clusters.append([copy])
+    return clusters
 
 
 def _are_alike(a: Int64s, b: Int64s) -> Bools:
@@ -168,11 +168,11 @@ def _are_alike(a: Int64s, b: Int64s) -> Bools:
 def _majority(copies: list[_CopyOfRecord]) -> _CopyOfRecord | None:
     """Give the first copy of the content that most have; None where two have as many."""
     counts: dict[int, int] = {}
-    for one in copies:
-        counts[one.content] = counts.get(one.content, 0) + 1
+    for copy in copies:
+        counts[copy.content] = counts.get(copy.content, 0) + 1
     most = max(counts.values())
     best = [content for content, count in counts.items() if count == most]
-    return next(one for one in copies if one.content == best[0]) if len(best) == 1 else None
+    return next(copy for copy in copies if copy.content == best[0]) if len(best) == 1 else None
 
 
 def _confirmed(

@@ -100,15 +100,17 @@ def waiting_of(store: Store, *, moves: bool, renumbers: bool) -> Waiting:
     Raises:
         UnreadablePath: what is needed cannot be read.
     """
-    rocksdb = any(one.path == MESSAGE_STORE and not one.is_empty for one in store.rocksdb())
+    rocksdb = any(
+        database.path == MESSAGE_STORE and not database.is_empty for database in store.rocksdb()
+    )
     half_topics: frozenset[bytes] = frozenset()
     left_out: frozenset[bytes] = frozenset()
     if moves and rocksdb:
         half_topics = frozenset({names.ROCKSDB_HALF_TOPIC.raw})
         left_out = frozenset({names.ROCKSDB_OP_TOPIC.raw})
     if renumbers:
-        half_topics = frozenset(one.raw for one in names.HALF_TOPICS)
-        left_out = frozenset(one.raw for one in names.OP_TOPICS)
+        half_topics = frozenset(topic.raw for topic in names.HALF_TOPICS)
+        left_out = frozenset(topic.raw for topic in names.OP_TOPICS)
     halves = None
     if half_topics:
         halves = _numbers(open_transactions(store), "last_physical_offset")
@@ -127,7 +129,7 @@ def _timers(store: Store) -> frozenset[int] | None:
     except DecodeError:
         return None
     rows = [timer for timer in pending_timers(store) if timer["waits_in"] in _TIMERS]
-    if any("physical_offset" not in one for one in rows):
+    if any("physical_offset" not in row for row in rows):
         return None  # the timer log does not tell
     return _numbers(rows, "physical_offset")
 

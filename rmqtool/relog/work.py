@@ -147,8 +147,8 @@ class LogRun:
     def _judge_files(self, store: Store) -> None:
         """Take note of what is wrong with the files of a source, beside gaps."""
         for kind in dict.fromkeys(branch.kind for branch in store.branches_of(*LOGS)):
-            found, unread = log_damage(store, VIEWS[str(kind)], self.options.selection)
-            self._result.source_defects.update(str(one.code) for one in found)
+            findings, unread = log_damage(store, VIEWS[str(kind)], self.options.selection)
+            self._result.source_defects.update(str(finding.code) for finding in findings)
             self._result.unread += unread
 
     def _usual_size(self) -> int:
@@ -219,18 +219,19 @@ class LogRun:
     def _validated(self, tree: OutputTree, release: Version) -> list[Finding]:
         """Validate the new store before it appears. Raises NotSound: it is damaged."""
         options = self.options
-        found = defects_of(
+        findings = defects_of(
             tree.location,
             broker_version=str(release),
             broker_conf=options.broker_conf,
             jobs=options.jobs,
         )
         damage = [
-            one
-            for one in found
-            if one.severity is Severity.DAMAGE
-            and one.code.prefix != CONFIGURATION
-            and one.code not in MISSING  # of which no log tells, or a database is the only place
+            finding
+            for finding in findings
+            if finding.severity is Severity.DAMAGE
+            and finding.code.prefix != CONFIGURATION
+            and finding.code
+            not in MISSING  # of which no log tells, or a database is the only place
         ]
         if damage:
             harm = f"it would be damaged: {counted_codes(damage)}"
@@ -239,7 +240,7 @@ class LogRun:
             )
             instead = self._instead(is_by_number=by_number)
             raise NotSound(path=str(options.output), harm=harm, instead=instead)
-        return found
+        return findings
 
     def _instead(self, *, is_by_number: bool = True) -> str:
         """Say how a sound store is written instead."""
@@ -334,7 +335,7 @@ class RecordStream:
         marks: list[Bools | None] = [None] * len(wanted)
         if several:
             every = zip(self._sources, wanted, strict=True)
-            censuses = [self._census(source, advance, one) for source, one in every]
+            censuses = [self._census(source, advance, options) for source, options in every]
             drop = repeated([census.keys for census in censuses])
             self._result.votes = vote(self._sources, censuses, drop)
             marks[:] = drop
@@ -376,12 +377,12 @@ class RecordStream:
         """Read a source for what tells its records apart alone."""
         wanted = replace(wanted, keys=True, copies=False)
         chunks = source.chunks(wanted, advance, self._options.jobs)
-        found = [
+        parts = [
             (chunk.fields[at.KEY], chunk.fields[at.OFFSET], chunk.contents, chunk.facts)
             for chunk in chunks
             if chunk.contents is not None and chunk.facts is not None
         ]
-        return Census(*(concatenated(rows) for rows in zip(*found, strict=True))) if found else NONE
+        return Census(*(concatenated(rows) for rows in zip(*parts, strict=True))) if parts else NONE
 
     def _of_source(
         self, number: int, wanted: TakeOptions, repeats: Bools | None, advance: Advance

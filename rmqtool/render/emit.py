@@ -73,10 +73,10 @@ def emit_all(kinds: Iterable[Rows], look: Look, sink: Sink, empty: str = "") -> 
         elif look.format is Format.JSON:
             sink.write((b"{" if is_first else b",\n") + dump_json(rows.name) + b": ")
         is_first = False
-        found = _emit_kind(rows, look, sink, kind=rows.name)
-        if look.format is Format.TABLE and empty and not found:
+        shown = _emit_kind(rows, look, sink, kind=rows.name)
+        if look.format is Format.TABLE and empty and not shown:
             sink.write_lines([empty])
-        count += found
+        count += shown
     if look.format is Format.JSON:
         sink.write(b"{}\n" if is_first else b"}\n")
         sink.flush()
@@ -331,7 +331,7 @@ class TableWriter:
         self._sink, self._columns, self._color = sink, list(columns), color
         self._optional, self._sentences, self._whole = optional, frozenset(below), frozenset(whole)
         self._below: list[str] = []
-        self._behind: list[str] = []
+        self._at_the_end: list[str] = []
         self._waiting: list[Row] = []
         self._text = 0
         self._widths: list[int] = []
@@ -375,12 +375,12 @@ class TableWriter:
     def _measure(self) -> None:
         """Choose columns and widths from the rows that wait."""
         rows = self._waiting
-        self._behind = [
+        self._at_the_end = [
             name
             for name in self._columns
             if name in self._optional and all(row.get(name) is None for row in rows)
         ]
-        self._columns = [name for name in self._columns if name not in self._behind]
+        self._columns = [name for name in self._columns if name not in self._at_the_end]
         is_turned = self._columns == [*TURNED]
         self._hangs = is_turned and TURNED[1] in self._sentences and self._sink.width is not None
         for names in () if self._hangs else (self._sentences, self._whole):
@@ -397,7 +397,7 @@ class TableWriter:
             self._widths = fitted(columns, self._sink.width)
         count = len(self._widths)
         # What is there for exceptions only is never left out: colour alone says nothing.
-        self._behind += [name for name in self._columns[count:] if name in self._optional]
+        self._at_the_end += [name for name in self._columns[count:] if name in self._optional]
         self.left_out = [name for name in self._columns[count:] if name not in self._optional]
         self._columns = self._columns[:count]
         self._fixed = columns[:count]
@@ -456,7 +456,7 @@ class TableWriter:
 
     def _line(self, row: Row) -> str:
         line = self._join([as_text(row.get(name)) for name in self._columns])
-        for name in self._behind:
+        for name in self._at_the_end:
             if (value := row.get(name)) is not None:
                 line += f"{GAP}{name}={as_text(value)}"
         if self._color and (severity := row_severity(row)):

@@ -55,14 +55,14 @@ def _suite(suite: JunitSuite) -> str:
         by_code.setdefault(finding.code, []).append(finding)
     cases, failures, skipped = [], 0, len(suite.left_out)
     for area, code in suite.codes:
-        found = by_code.get(code, [])
-        fails = any(one.severity.rank >= suite.fail_on.rank for one in found)
+        findings = by_code.get(code, [])
+        fails = any(finding.severity.rank >= suite.fail_on.rank for finding in findings)
         failures += fails
-        if not found and code in suite.unproven:
+        if not findings and code in suite.unproven:
             skipped += 1
             cases.append(_outcome(area, code, "skipped", suite.unproven[code]))
         else:
-            cases.append(_case(area, code, found, fails=fails))
+            cases.append(_case(area, code, findings, fails=fails))
     errors = list(suite.unread)
     if not suite.is_finished:
         errors.append((suite.name, "interrupted: everything after it was not checked"))
@@ -83,14 +83,14 @@ def _outcome(area: str, name: str, kind: str, message: str) -> str:
     )
 
 
-def _case(area: str, code: str, found: list[Finding], *, fails: bool) -> str:
+def _case(area: str, code: str, findings: list[Finding], *, fails: bool) -> str:
     """Give one test case."""
     head = f'  <testcase classname="{area}" name="{code}"'
-    if not found:
+    if not findings:
         return f"{head}/>\n"
-    lines = "\n".join(_line(one) for one in found[:SHOWN])
+    lines = "\n".join(_line(finding) for finding in findings[:SHOWN])
     if fails:
-        message = _attribute(f"{len(found):,} found; {found[0].message}")
+        message = _attribute(f"{len(findings):,} found; {findings[0].message}")
         body = f'   <failure type="{code}" message={message}>{_text(lines)}</failure>\n'
     else:
         body = f"   <system-out>{_text(lines)}</system-out>\n"

@@ -57,7 +57,7 @@ def marks_of(
             kind = "bridge" if finding["message"] == BRIDGE_NOTE else str(finding["severity"])
             position, length = (int(str(finding[name] or 0)) for name in ("position", "length"))
             yield kind, position, length
-    if any(one["path"] == row["path"] for one in unread):
+    if any(problem["path"] == row["path"] for problem in unread):
         yield "unread", 0, int(str(row["size"]))
 
 

@@ -48,5 +48,5 @@ def _of_kind(rows: Rows, wanted: Sequence[str]) -> dict[str, Any]:
     whole: Mapping[str, Any] = rows.schema() if rows.schema is not None else {"properties": {}}
     names = [name for name in wanted if name in rows.columns] or [*rows.columns]
     kept = {*names, *({f"{name}{EXACT}" for name in names} - {*rows.columns})}
-    described = {name: one for name, one in whole["properties"].items() if name in kept}
+    described = {name: schema for name, schema in whole["properties"].items() if name in kept}
     return {**whole, "properties": described, "required": names}

@@ -120,13 +120,13 @@ def json_line(row: Mapping[str, object], columns: Sequence[str]) -> bytes:
         row: what is missing is null.
         columns: names of the fields, in order.
     """
-    found = {name: row.get(name) for name in columns}
-    if _SIMPLE.issuperset(map(type, found.values())):
+    values = {name: row.get(name) for name in columns}
+    if _SIMPLE.issuperset(map(type, values.values())):
         try:
-            return dump_json(found, orjson.OPT_APPEND_NEWLINE)
+            return dump_json(values, orjson.OPT_APPEND_NEWLINE)
         except TypeError:  # a file name that is no text, an integer of more than 64 bits
             pass
-    return dump_json(json_row(found), orjson.OPT_APPEND_NEWLINE)
+    return dump_json(json_row(values), orjson.OPT_APPEND_NEWLINE)
 
 
 def _raw_if_not_text(value: object) -> bytes | None:

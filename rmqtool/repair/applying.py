@@ -121,7 +121,7 @@ def apply_to_copy(plan: Plan, store: Place, output: str) -> list[str]:
     for edit in plan.edits:
         if edit.path.startswith("/"):
             reason = "lies outside of the store: a copy cannot have it; use --in-place"
-            raise PlanMismatch(path=edit.path, reason=reason, trouble=Trouble.TOLD)
+            raise PlanMismatch(path=edit.path, reason=reason, trouble=Trouble.EXPLAINED)
         by_path.setdefault(edit.path, []).append(edit)
     with write_errors(store), Directory.at(store.location) as root:
         mode = os.fstat(root.handle).st_mode & 0o777
@@ -169,11 +169,11 @@ class _Copy:
             if place in self._elsewhere:
                 with spot_of(place).directory as above:
                     spot = Spot(above, place.rpartition("/")[2])
-                    if (behind := spot.facts()) is not None:
-                        self._entry(spot, behind, (name,))
+                    if (copied := spot.facts()) is not None:
+                        self._entry(spot, copied, (name,))
             elif is_known(name):
                 reason = f"is a link to {place}, and no --broker-conf names that place"
-                raise PlanMismatch(path=root.shown(name), reason=reason, trouble=Trouble.TOLD)
+                raise PlanMismatch(path=root.shown(name), reason=reason, trouble=Trouble.EXPLAINED)
             else:
                 self.left_out.append(name)
 

@@ -59,11 +59,11 @@ def with_edits(root: Place, edits: Iterable[Edit]) -> Place:
 
 
 def _by_location(root: Place, edits: Iterable[Edit]) -> dict[str, tuple[Edit, ...]]:
-    found: dict[str, tuple[Edit, ...]] = {}
+    by_place: dict[str, tuple[Edit, ...]] = {}
     for edit in edits:
         location = place_of(root, edit.path).location
-        found[location] = (*found.get(location, ()), edit)
-    return found
+        by_place[location] = (*by_place.get(location, ()), edit)
+    return by_place
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,8 +118,8 @@ class EditedPlace(Place):
         names = self._names_below()
         if not names or self._own.stat() is not None:
             names |= {entry.name for entry in self._own.entries()}
-        found = (self.child(name).stat() for name in sorted(names))
-        return [entry for entry in found if entry is not None]
+        entries = (self.child(name).stat() for name in sorted(names))
+        return [entry for entry in entries if entry is not None]
 
     def open(self) -> OpenFile:
         """Open a regular file for reading.

@@ -54,8 +54,8 @@ def planned_in_place(
     """
     elsewhere = places_elsewhere(Place.of(options.store), options.broker_conf)
     with StoreLock(options.store, elsewhere) as lock:
-        for one in resume(lock):
-            say(one.sentence)
+        for resumed in resume(lock):
+            say(resumed.sentence)
         plan = make()
         if keeping.quarantine is not None and plan.edits:
             quarantine(plan, keeping.quarantine)

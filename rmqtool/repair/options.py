@@ -46,7 +46,7 @@ class RepairOptions:
             words += [name, value] if value is not None else []
         words += ["--bridge-missing"] if self.bridge_missing else []
         words += ["--clamp-offsets"] if self.clamp_offsets else []
-        words += [word for one in self.set_offset for word in ("--set-offset", one)]
+        words += [word for offset in self.set_offset for word in ("--set-offset", offset)]
         words += ["--reset-config"] if self.reset_config else []
         words += ["--fast-start"] if self.fast_start else []
         return words

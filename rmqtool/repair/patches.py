@@ -5,27 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final, Self
 
-import numpy as np
-
 from rmqtool.check.queues.queue_state import UNIT
-from rmqtool.findings.registry_consume_queue import (
-    CQ_EXTADDR,
-    CQ_GAP,
-    CQ_HOLE,
-    CQ_MISMATCH,
-    CQ_PREBLANK,
-    CQ_TAG,
-)
-from rmqtool.formats.consume_queue_ext import LARGEST_ADDRESS
-from rmqtool.queues.kinds import RECOVERED, UnitKind, kinds_of
+from rmqtool.ledger.differences import difference_of
 from rmqtool.queues.units import KnownQueue
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    import numpy.typing as npt
-
     from rmqtool.findings.catalogue import Code
+    from rmqtool.queues.kinds import Units
     from rmqtool.repair.queues.queue_place import BridgedPlacement
 
 CUT_REASON: Final = "the log has no such message any more"
@@ -46,6 +34,13 @@ class Patch:
     def cut(cls, number: int, raw: bytes, code: Code) -> Self:
         """Let a queue end."""
         return cls(number, raw, code, CUT_REASON, is_cut=True)
+
+    @classmethod
+    def of(cls, number: int, want: Units, have: Units) -> Self:
+        """Put units in the place of those that differ."""
+        difference, count = difference_of(want, have), len(want)
+        units = "the unit" if count == 1 else f"{count:,} units"
+        return cls(number, want.tobytes(), difference.code, difference.fixed.format(units=units))
 
     @property
     def end(self) -> int:
@@ -88,7 +83,7 @@ class RepairedQueue(KnownQueue):
         after a crash counts a unit. Source: ConsumeQueue#truncateDirtyLogicFiles, 4.9.3 to 5.5.0.
         """
         end = max((patch.end * UNIT for patch in self.patches if any(patch.raw)), default=0)
-        found: list[int] = []
+        starts: list[int] = []
         for segment in reversed(self.files.segments):
             first = -(-segment.start // UNIT)
             is_kept = bool(segment.size) and not (
@@ -96,22 +91,5 @@ class RepairedQueue(KnownQueue):
             )
             if segment.start < end or is_kept:
                 break
-            found.append(segment.start)
-        return found
-
-
-def kind_of(want: npt.NDArray[np.void], have: npt.NDArray[np.void]) -> tuple[Code, str]:
-    """Name what is wrong with units: code and reason."""
-    count = len(want)
-    units = "the unit" if count == 1 else f"{count:,} units"
-    kinds = kinds_of(have)
-    if all((want[name] == have[name]).all() for name in ("physical_offset", "size")):
-        is_address = (have["tags_code"] <= LARGEST_ADDRESS).any()
-        return CQ_EXTADDR if is_address else CQ_TAG, f"tags code of {units} of these records"
-    if (kinds == UnitKind.EMPTY).all():
-        return CQ_GAP, f"{units} of these records, missing until now"
-    if (kinds == UnitKind.PRE_BLANK).all():
-        return CQ_PREBLANK, f"{units} of these records, in place of pre-blank"
-    if (~np.isin(kinds, RECOVERED)).any():
-        return CQ_HOLE, f"{units} of these records, invalid until now"
-    return CQ_MISMATCH, f"{units} of these records, in place of others"
+            starts.append(segment.start)
+        return starts

@@ -117,28 +117,26 @@ def examine(
     store = open_store(with_edits(root, lent.edits), options.broker_conf)
     if store.asked.kind is not ArtefactKind.STORE:
         raise NotAStore(path=str(store.root), reason="only a whole store can be repaired")
-    survey, found, summary = _look(options, store, watch)
-    findings = found
+    survey, seen, summary = _look(options, store, watch)
+    findings = seen
     with LogReader(store.old_commitlog, store.commitlog) as log:
-        field_edits = [] if store.is_dledger else _told_fields(survey.inspection, found, log)
-    doubtful = found
+        field_edits = [] if store.is_dledger else _field_edits(survey.inspection, seen, log)
+    doubtful = seen
     if field_edits:  # all that follows is judged with the fields put back
         survey.queues.close()
         lent = lent._replace(edits=folded(lent.edits, field_edits, root))
         store = open_store(with_edits(root, lent.edits), options.broker_conf)
-        survey, found, _ = _look(options, store, lambda _: None)
-        doubtful = found
-    obstacle = _judge_queues(survey, found)
+        survey, seen, _ = _look(options, store, lambda _: None)
+        doubtful = seen
+    obstacle = _judge_queues(survey, seen)
     with LogReader(store.old_commitlog, store.commitlog) as log:
         is_judged = not (obstacle or store.is_dledger)
-        misplaced = (
-            find_misplaced(survey.inspection, survey.queues, found, log) if is_judged else []
-        )
+        misplaced = find_misplaced(survey.inspection, survey.queues, seen, log) if is_judged else []
     if misplaced:  # with their units in other queues, all later ones are judged anew
         survey.queues.close()
-        survey, found, _ = _look(options, store, lambda _: None, misplaced)
-        obstacle = _judge_queues(survey, found)
-    plan = _decide(options, store, survey, (found, obstacle))
+        survey, seen, _ = _look(options, store, lambda _: None, misplaced)
+        obstacle = _judge_queues(survey, seen)
+    plan = _decide(options, store, survey, (seen, obstacle))
     if options.replica is not None or field_edits:
         settle(plan, lent, root)
     repeated = 0 if obstacle else sum(_lost(survey))
@@ -174,11 +172,11 @@ def _account(
     return account_of(store, summary.codes, options.broker_version)
 
 
-def _told_fields(inspection: Inspection, found: list[Finding], log: LogReader) -> list[Edit]:
+def _field_edits(inspection: Inspection, findings: list[Finding], log: LogReader) -> list[Edit]:
     """Give the edits of what records say wrongly, and what something else tells."""
     return [
-        *batch_numbers.edits(inspection, found, log),
-        *topic_names.edits(inspection, found, log),
+        *batch_numbers.edits(inspection, findings, log),
+        *topic_names.edits(inspection, findings, log),
     ]
 
 
@@ -204,17 +202,17 @@ def _look(
         jobs=options.jobs,
     )
     checks = validate(asked, watch, survey, store.root)
-    found = [check for check in checks if check.code != FS_LOCK]  # no repair ends a broker
+    findings = [check for check in checks if check.code != FS_LOCK]  # no repair ends a broker
     _refuse_unread(store, checks.summary.account.unread)
     survey.queues.unread = set(checks.summary.account.unread)
-    return survey, found, checks.summary
+    return survey, findings, checks.summary
 
 
-def _judge_queues(survey: LogSurvey, found: list[Finding]) -> str:
+def _judge_queues(survey: LogSurvey, findings: list[Finding]) -> str:
     """Judge what queues hold, and what they tell of the log; say what stands in the way of it."""
     inspection = survey.inspection
-    codes = {one.code for one in found if one.severity is not Severity.NOTE}
-    obstacle = _obstacle(survey, found)
+    codes = {finding.code for finding in findings if finding.severity is not Severity.NOTE}
+    obstacle = _obstacle(survey, findings)
     if not obstacle and survey.facts.is_known and inspection.scope.compares_queues:
         survey.forget_unused()
         judge, batches = survey.queues.judge, survey.queues.batches
@@ -242,40 +240,40 @@ def _without_room(survey: LogSurvey) -> Damaged | None:
 def _decide(
     options: RepairOptions, store: Store, survey: LogSurvey, judged: tuple[list[Finding], str]
 ) -> Plan:
-    found, obstacle = judged
+    findings, obstacle = judged
     inspection = survey.inspection
     writer = EditWriter(store.root)
-    _take_out_foreign(writer, inspection, found)
+    _take_out_foreign(writer, inspection, findings)
     wanted = missing_topics(survey) if options.reset_config and not obstacle else {}
     with LogReader(store.old_commitlog, store.commitlog) as log:
         if not obstacle:
             duplicates.edit(writer, duplicates.copies(store.commitlog) or {})
             if not store.is_dledger:
                 LogRepair(survey, writer, log, options.bridge_missing).edit()
-                survey.queues.further.edit(writer, inspection.segment_at)
+                survey.queues.light_numbers.edit(writer, inspection.segment_at)
                 edit_misplaced(writer, survey.misplaced, inspection.segment_at)
             if inspection.scope.compares_queues:
                 edit_queues(writer, survey.queues, inspection, wanted)
                 survey.queues.torn.edit(writer)
                 edit_batch_queues(writer, survey.queues.batches, inspection, wanted)
-                ext.edit(writer, inspection, survey.queues.bad_ext, found)
+                ext.edit(writer, inspection, survey.queues.bad_ext, findings)
             if not survey.facts.is_known and not inspection.scope.has_rocksdb_queues:
                 edit_lengths(writer, survey.queues, inspection)
-            index.edit(writer, survey, found, options.jobs)
-            checkpoint.edit(writer, survey, found, log)
-            timer.edit(writer, survey, found)
-            handed_over.edit(writer, survey, found)
-            _edit_database(writer, survey, found)
+            index.edit(writer, survey, findings, options.jobs)
+            checkpoint.edit(writer, survey, findings, log)
+            timer.edit(writer, survey, findings)
+            handed_over.edit(writer, survey, findings)
+            _edit_database(writer, survey, findings)
         # Where queues end nobody knows while the log cannot be judged.
         clamp = (options.clamp_offsets or options.reset_config) and not obstacle
-        config.edit(writer, survey, found, clamp=clamp, options=options)
-        absent.edit(writer, survey, found, obstacle, resets=options.reset_config)
+        config.edit(writer, survey, findings, clamp=clamp, options=options)
+        absent.edit(writer, survey, findings, obstacle, resets=options.reset_config)
         restore_topics(writer, survey, wanted)
-        fast_start.edit(writer, survey, found, is_asked=options.fast_start)
+        fast_start.edit(writer, survey, findings, is_asked=options.fast_start)
     survey.queues.close()
-    if any(one.given_up for one in survey.early):  # what points under such a blank has a bridge now
-        found = [one for one in found if one.code not in {IX_KEY, CL_QOFF_GAP}]
-    _leave(writer, survey, found, obstacle)
+    if any(gap.given_up for gap in survey.early):  # what points under such a blank has a bridge now
+        findings = [finding for finding in findings if finding.code not in {IX_KEY, CL_QOFF_GAP}]
+    _leave(writer, survey, findings, obstacle)
     _name_new_index(writer)
     return Plan(
         store.root.location,
@@ -289,27 +287,29 @@ def _decide(
     )
 
 
-def _leave(writer: EditWriter, survey: LogSurvey, found: list[Finding], obstacle: str) -> None:
+def _leave(writer: EditWriter, survey: LogSurvey, findings: list[Finding], obstacle: str) -> None:
     """Take note of the findings that no edit answers, each with what helps."""
     away = writer.take_along()
     rebuilds = any(edit.action is Action.REBUILD for edit in writer.edits)
     unread = survey.inspection.account.unread
-    for one in found:
-        is_away = any(above in away for above in directories_above(one.path))
-        if is_away or _is_answered(one, survey, writer, rebuilds=rebuilds):
+    for finding in findings:
+        is_away = any(above in away for above in directories_above(finding.path))
+        if is_away or _is_answered(finding, survey, writer, rebuilds=rebuilds):
             continue
-        if survey.queues.is_kept(one):
-            writer.leave(one.code, one.path, one.message, UNITS_KEPT)
+        if survey.queues.is_kept(finding):
+            writer.leave(finding.code, finding.path, finding.message, UNITS_KEPT)
             continue
-        is_kept = one.code == BQ_UNIT and survey.queues.batches.keeps(one)
-        is_left = is_kept or not is_repaired(one, writer, obstacle)
-        if one.severity is not Severity.NOTE and is_left:
-            writer.leave(one.code, one.path, one.message, remedy(one, obstacle, unread))
+        is_kept = finding.code == BQ_UNIT and survey.queues.batches.keeps(finding)
+        is_left = is_kept or not is_repaired(finding, writer, obstacle)
+        if finding.severity is not Severity.NOTE and is_left:
+            writer.leave(
+                finding.code, finding.path, finding.message, remedy(finding, obstacle, unread)
+            )
 
 
 def _name_new_index(writer: EditWriter) -> None:
     """Name new files of the index, too, where a start destroys those that were there."""
-    left = next((one for one in writer.left if one.code == IX_CRASH), None)
+    left = next((left for left in writer.left if left.code == IX_CRASH), None)
     if left is None:
         return
     for edit in writer.edits:
@@ -317,33 +317,35 @@ def _name_new_index(writer: EditWriter) -> None:
             writer.leave(IX_CRASH, edit.path, left.message, left.why)
 
 
-def _edit_database(writer: EditWriter, survey: LogSurvey, found: list[Finding]) -> None:
+def _edit_database(writer: EditWriter, survey: LogSurvey, findings: list[Finding]) -> None:
     """Write queues, and the key index, in RocksDB anew, where they lie there and need it."""
     store = survey.inspection.store
     field_edits = store.broker_conf
-    is_told = STORE_TYPE.of(field_edits) == ROCKSDB_STORE or any(
+    is_given = STORE_TYPE.of(field_edits) == ROCKSDB_STORE or any(
         key.of(field_edits) for key in ROCKSDB_KEYS
     )
-    if not survey.facts.is_known or not (is_told or store.rocksdb()):
+    if not survey.facts.is_known or not (is_given or store.rocksdb()):
         return
     from rmqtool.repair import rocksdb  # few stores have it
 
-    rocksdb.edit(writer, store, found)
-    rocksdb.edit_index(writer, store, found)
+    rocksdb.edit(writer, store, findings)
+    rocksdb.edit_index(writer, store, findings)
 
 
-def _is_answered(one: Finding, survey: LogSurvey, writer: EditWriter, *, rebuilds: bool) -> bool:
+def _is_answered(
+    finding: Finding, survey: LogSurvey, writer: EditWriter, *, rebuilds: bool
+) -> bool:
     """Tell whether an edit answers a finding that knows nothing of it."""
-    if survey.queues.further.is_answered(one) or survey.queues.torn.is_said(one):
+    if survey.queues.light_numbers.is_answered(finding) or survey.queues.torn.is_reported(finding):
         return True
-    if handed_over.is_answered(one, survey, writer):
+    if handed_over.is_answered(finding, survey, writer):
         return True
     if rebuilds:
         from rmqtool.repair import rocksdb  # few stores have it
 
-        if rocksdb.is_answered(one, writer):
+        if rocksdb.is_answered(finding, writer):
             return True
-    return any(record.is_answered(one) for record in survey.misplaced)
+    return any(record.is_answered(finding) for record in survey.misplaced)
 
 
 def _refuse_unread(store: Store, unread: Mapping[str, UnreadablePath]) -> None:
@@ -362,7 +364,7 @@ def _notes(survey: LogSurvey) -> Iterator[str]:
         queues = counted(len(counts), "queue")
         messages = counted(sum(counts), "neighbouring message")
         yield f"consumers of {queues} receive {messages} again"
-    if count := sum(one.given_up for one in survey.damaged):
+    if count := sum(damaged.given_up for damaged in survey.damaged):
         beside = "the damage beside it is shorter than a bridge"
         yield f"{counted(count, 'whole message')} more will be lost: {beside}"
 
@@ -374,31 +376,37 @@ def _lost(survey: LogSurvey) -> list[int]:
     return [sum(numbers) for numbers in lost if numbers]
 
 
-def _obstacle(survey: LogSurvey, found: list[Finding]) -> str:
+def _obstacle(survey: LogSurvey, findings: list[Finding]) -> str:
     """Say why log, queues and index cannot be judged against each other; empty when they can."""
     store = survey.inspection.store
     log = store.commitlog
     if store.is_dledger:
-        is_damaged = len(survey.damaged) or any(one.code.area is Area.DLEDGER for one in found)
+        is_damaged = len(survey.damaged) or any(
+            finding.code.area is Area.DLEDGER for finding in findings
+        )
         return DLEDGER if is_damaged else ""
-    if why := _misplaced(survey, log, found) or next(iter(odd_names(log, store.root).values()), ""):
+    if why := _misplaced(survey, log, findings) or next(
+        iter(odd_names(log, store.root).values()), ""
+    ):
         return why
     is_empty = not any(facts.is_used for facts in survey.segments.values())
-    if any(one.code == FS_NOLOG or (is_empty and one.code == CQ_RANGE) for one in found):
+    if any(
+        finding.code == FS_NOLOG or (is_empty and finding.code == CQ_RANGE) for finding in findings
+    ):
         return NO_LOG  # files without a record are none, where queues point into a log
-    if any(one.code == FS_DUP for one in found) and duplicates.copies(log) is None:
+    if any(finding.code == FS_DUP for finding in findings) and duplicates.copies(log) is None:
         return DUPLICATES
     return ""
 
 
-def _misplaced(survey: LogSurvey, log: MappedFiles, found: list[Finding]) -> str:
+def _misplaced(survey: LogSurvey, log: MappedFiles, findings: list[Finding]) -> str:
     """Say what to do about a file of the log that lies where it does not belong; else nothing."""
     length, moved = log.file_length, survey.moved_files()
     unused = {start for start, facts in survey.segments.items() if not facts.is_used}
     for segment in log.segments:
         if segment.start in moved or (length and segment.start % length):
             return misnamed(segment, log, moved, unused)
-    return FOREIGN if any(one.code == CL_FOREIGN for one in found) else ""
+    return FOREIGN if any(finding.code == CL_FOREIGN for finding in findings) else ""
 
 
 def _maker(store: Store) -> BridgeMaker:
@@ -406,7 +414,7 @@ def _maker(store: Store) -> BridgeMaker:
     return BridgeMaker(MAX_MESSAGE_SIZE.of(conf), FORCES_PROPERTY_CRC.of(conf))
 
 
-def _take_out_foreign(writer: EditWriter, inspection: Inspection, found: list[Finding]) -> None:
+def _take_out_foreign(writer: EditWriter, inspection: Inspection, findings: list[Finding]) -> None:
     """Take out what no broker can load: foreign names, directories among mapped files.
 
     A log under a wrong name is for a person to decide, and records never go; a queue is made anew
@@ -414,12 +422,14 @@ def _take_out_foreign(writer: EditWriter, inspection: Inspection, found: list[Fi
     """
     store = inspection.store
     kept = odd_names(store.commitlog, store.root) | odd_names(store.old_commitlog, store.root)
-    for one in found:
-        name = one.path.rpartition("/")[2]
-        is_foreign = one.code == FS_NAME and (start_of(name) is None or one.topic is not None)
-        if not (is_foreign or one.code == FS_DIR) or one.path in kept:
+    for finding in findings:
+        name = finding.path.rpartition("/")[2]
+        is_foreign = finding.code == FS_NAME and (
+            start_of(name) is None or finding.topic is not None
+        )
+        if not (is_foreign or finding.code == FS_DIR) or finding.path in kept:
             continue
-        place = place_of(inspection.store.root, one.path)
+        place = place_of(inspection.store.root, finding.path)
         if place.stat() is not None:
             reason = "no broker can load this from here; it is kept in the undo directory"
-            writer.remove(place.location, one.code, reason)
+            writer.remove(place.location, finding.code, reason)

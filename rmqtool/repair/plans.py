@@ -147,7 +147,7 @@ class Plan:
             "broker_version": self.broker_version,
             "fingerprint": self.fingerprint,
             "edits": [edit.as_json() for edit in self.edits],
-            "left": [{name: getattr(one, name) for name in Left.__slots__} for one in self.left],
+            "left": [{name: getattr(left, name) for name in Left.__slots__} for left in self.left],
             "notes": self.notes,
             "lost_messages": self.lost_messages,
         }
@@ -183,7 +183,7 @@ def _read(document: dict[str, Any], replica: Place | None) -> Plan:
         broker_version=str(document["broker_version"]),
         fingerprint=str(document["fingerprint"]),
         edits=[Edit.from_json(edit, replica) for edit in document["edits"]],
-        left=[Left(**one | {"code": CODES[one["code"]]}) for one in document["left"]],
+        left=[Left(**row | {"code": CODES[row["code"]]}) for row in document["left"]],
         notes=[str(note) for note in document["notes"]],
     )
 

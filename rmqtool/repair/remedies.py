@@ -115,11 +115,11 @@ def odd_names(log: MappedFiles, root: Place) -> dict[str, str]:
         log: the log.
         root: of the store.
     """
-    found = {}
+    renamed = {}
     for oddity in log.oddities:
         if oddity.kind is OddityKind.SHORT_NAME:
             if sum(segment.start == int(oddity.expected) for segment in log.segments) == 1:
-                found[oddity.path] = _renamed(oddity.path, oddity.expected)
+                renamed[oddity.path] = _renamed(oddity.path, oddity.expected)
         elif oddity.kind is OddityKind.FOREIGN_NAME:
             place = place_of(root, oddity.path)
             entry = place.stat()
@@ -128,8 +128,8 @@ def odd_names(log: MappedFiles, root: Place) -> dict[str, str]:
             segment = Segment(place, oddity.path, 0, entry.size)
             start = _stated_start(segment, log.file_length)
             if start is not None:
-                found[oddity.path] = _of_foreign(segment, start, log)
-    return {path: why for path, why in found.items() if why}
+                renamed[oddity.path] = _of_foreign(segment, start, log)
+    return {path: why for path, why in renamed.items() if why}
 
 
 def _of_foreign(segment: Segment, start: int, log: MappedFiles) -> str:
@@ -154,13 +154,13 @@ def _saved(segment: Segment) -> str:
     )
 
 
-def _is_copy(one: Segment, other: Segment) -> bool:
-    if one.size != other.size:
+def _is_copy(segment: Segment, other: Segment) -> bool:
+    if segment.size != other.size:
         return False
-    with one.open() as file, other.open() as kept:
+    with segment.open() as file, other.open() as kept:
         return all(
             file.read_at(position, CHUNK) == kept.read_at(position, CHUNK)
-            for position in range(0, one.size, CHUNK)
+            for position in range(0, segment.size, CHUNK)
         )
 
 
@@ -169,11 +169,11 @@ def renames(why: str) -> list[tuple[str, str]]:
 
     Two files change names by way of a third name.
     """
-    if found := _EXCHANGE.match(why):
-        one, two = found.groups()
-        return [(one, ASIDE), (two, one), (ASIDE, two)]
-    if found := _RENAME.match(why):
-        path, name = found.groups()
+    if match := _EXCHANGE.match(why):
+        first, two = match.groups()
+        return [(first, ASIDE), (two, first), (ASIDE, two)]
+    if match := _RENAME.match(why):
+        path, name = match.groups()
         return [(path, f"{path.rpartition('/')[0]}/{name}")]
     return []
 
@@ -205,9 +205,9 @@ def _stated_start(segment: Segment, length: int) -> int | None:
     return None
 
 
-def is_repaired(one: Finding, writer: EditWriter, obstacle: str) -> bool:
+def is_repaired(finding: Finding, writer: EditWriter, obstacle: str) -> bool:
     """Tell whether the edits of a plan answer a finding."""
-    code = one.code
+    code = finding.code
     is_gap = code == CL_QOFF_GAP and all(edit.code != CL_PHYOFF for edit in writer.edits)
     is_other = is_gap or code.prefix == ROCKSDB_QUEUES  # one edit answers all of those, or none
     if is_other or (obstacle and code.family.of_log):
@@ -215,51 +215,55 @@ def is_repaired(one: Finding, writer: EditWriter, obstacle: str) -> bool:
     if code.owner is Owner.LOG and code not in SOMETIMES:
         return True
     if code.owner in {Owner.QUEUES, Owner.BATCH_QUEUES}:
-        return any(_touches(edit, one) for edit in writer.edits)
+        return any(_touches(edit, finding) for edit in writer.edits)
     if code.owner is Owner.INDEX:
         return any(edit.code.owner is Owner.INDEX for edit in writer.edits)
     if code == CQ_LMQ:
-        below = f"{one.path}/"  # of a queue whose files are gone its directory is named
+        below = f"{finding.path}/"  # of a queue whose files are gone its directory is named
         is_anew = any(edit.path.startswith(below) for edit in writer.edits)
-        covered = sum(_covered(edit, one) for edit in writer.edits)
-        return is_anew or covered >= (one.length or 1)
-    missing = f"{one.path.rpartition('/')[0]}/{one.expected}" if code == FS_GAP else one.path
+        covered = sum(_covered(edit, finding) for edit in writer.edits)
+        return is_anew or covered >= (finding.length or 1)
+    missing = (
+        f"{finding.path.rpartition('/')[0]}/{finding.expected}" if code == FS_GAP else finding.path
+    )
     is_filled = any(edit.action is Action.CREATE and edit.path == missing for edit in writer.edits)
-    is_said = any(left.code == code and left.path in {one.path, missing} for left in writer.left)
-    return is_filled or is_said or any(edit.code == code for edit in writer.edits)
+    is_reported = any(
+        left.code == code and left.path in {finding.path, missing} for left in writer.left
+    )
+    return is_filled or is_reported or any(edit.code == code for edit in writer.edits)
 
 
-def _touches(edit: Edit, one: Finding) -> bool:
+def _touches(edit: Edit, finding: Finding) -> bool:
     """Tell whether an edit may answer what is said of a queue: one of its files, or of the log."""
-    if one.code.owner is Owner.BATCH_QUEUES:
-        queue = "/".join(one.path.split("/")[:3])  # one of its files may be named
+    if finding.code.owner is Owner.BATCH_QUEUES:
+        queue = "/".join(finding.path.split("/")[:3])  # one of its files may be named
         return f"{edit.path}/".startswith(f"{queue}/")
     is_of_queue = edit.path.startswith(QUEUES)
-    return not is_of_queue or f"{edit.path}/".startswith(f"{one.path}/")
+    return not is_of_queue or f"{edit.path}/".startswith(f"{finding.path}/")
 
 
-def _covered(edit: Edit, one: Finding) -> int:
+def _covered(edit: Edit, finding: Finding) -> int:
     """Count the bytes of a finding that an edit writes; findings may be about many units."""
-    begin = one.position or 0
-    end = begin + (one.length or 1)
+    begin = finding.position or 0
+    end = begin + (finding.length or 1)
     first, last = max(begin, edit.position), min(end, edit.position + edit.size)
-    return max(last - first, 0) if edit.path == one.path else 0
+    return max(last - first, 0) if edit.path == finding.path else 0
 
 
-def remedy(one: Finding, obstacle: str, unread: Mapping[str, UnreadablePath]) -> str:
+def remedy(finding: Finding, obstacle: str, unread: Mapping[str, UnreadablePath]) -> str:
     """Say why a finding stays, or what helps.
 
     Args:
-        one: the finding.
+        finding: the finding.
         obstacle: why the log cannot be judged; empty when it can.
         unread: what could not be read.
     """
-    if obstacle and one.code.family.of_log:
+    if obstacle and finding.code.family.of_log:
         return obstacle
-    if one.code.owner is Owner.OFFSETS:
-        return WAITING if one.code == DO_RANGE else CLAMPED
-    if one.code == CL_QOFF_BACK:
+    if finding.code.owner is Owner.OFFSETS:
+        return WAITING if finding.code == DO_RANGE else CLAMPED
+    if finding.code == CL_QOFF_BACK:
         return ANEW
-    if one.code == FS_READ and unread[one.path].trouble in UNREAD:
-        return UNREAD[unread[one.path].trouble]
-    return one.code.remedy or "none"
+    if finding.code == FS_READ and unread[finding.path].trouble in UNREAD:
+        return UNREAD[unread[finding.path].trouble]
+    return finding.code.remedy or "none"

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from rmqtool.findings.catalogue import Severity
+from rmqtool.findings.catalogue import Owner, Severity
 from rmqtool.findings.registry_rocksdb import (
     RD_BLOCK,
     RD_BOTH,
@@ -53,65 +53,69 @@ INDEXED_ANEW: Final = "the key index in RocksDB is rebuilt from the log; timers 
 FOLLOWS: Final = f"{WRITTEN_ANEW}, which has other records now"
 
 
-def edit(writer: EditWriter, store: Store, found: list[Finding]) -> None:
+def edit(writer: EditWriter, store: Store, findings: list[Finding]) -> None:
     """Plan to write the database anew, where it or the log needs it.
 
     Args:
         writer: has the edits of all others; those of queues in files beside the database go, as
             both are written anew.
         store: has queues in RocksDB, or ought to.
-        found: what validation found.
+        findings: what validation found.
     """
-    paths = [one.path for one in store.rocksdb() if is_queue_database(one.path)]
+    paths = [database.path for database in store.rocksdb() if is_queue_database(database.path)]
     if missing := missing_database(store):
-        writer.edits = [one for one in writer.edits if not _is_replaced(one, [missing])]
+        writer.edits = [edit for edit in writer.edits if not _is_replaced(edit, [missing])]
         writer.edits.append(Edit(Action.REBUILD, missing, 0, 0, 0, "", "", RD_OPEN, MISSING))
         return
     if paths and missing_files(store):
-        writer.edits = [one for one in writer.edits if not _is_replaced(one, paths)]
+        writer.edits = [edit for edit in writer.edits if not _is_replaced(edit, paths)]
         edit_both = Edit(Action.REBUILD, paths[0], 0, 0, 0, "", "", RQ_PAIR, MISSING_FILES)
         writer.edits.append(edit_both)
         return
-    answered = [one for one in found if _is_of_queues(one, paths)]
+    answered = [finding for finding in findings if _is_of_queues(finding, paths)]
     is_log_edited = _is_log_edited(writer, store)
-    if not paths or any(one.code == RD_BOTH for one in found):
+    if not paths or any(finding.code == RD_BOTH for finding in findings):
         return
-    if not is_log_edited and not any(_needs_it(one) for one in answered):
+    if not is_log_edited and not any(_needs_it(finding) for finding in answered):
         return
     code = max(answered, key=_needs_it).code if answered else RQ_UNIT
     reason = WRITTEN_ANEW if answered else FOLLOWS
-    writer.edits = [one for one in writer.edits if not _is_replaced(one, paths)]
+    writer.edits = [edit for edit in writer.edits if not _is_replaced(edit, paths)]
     writer.edits.append(Edit(Action.REBUILD, paths[0], 0, 0, 0, "", "", code, reason))
 
 
-def edit_index(writer: EditWriter, store: Store, found: list[Finding]) -> None:
+def edit_index(writer: EditWriter, store: Store, findings: list[Finding]) -> None:
     """Plan to write the key index in RocksDB anew, where it or the log needs it.
 
     Timers and open halves of the same database are kept; so one that cannot be read stays.
     """
-    if any(one.code in OF_DATABASE and is_below(one.path, MESSAGE_STORE) for one in found):
+    if any(
+        finding.code in OF_DATABASE and is_below(finding.path, MESSAGE_STORE)
+        for finding in findings
+    ):
         return
-    needed = any(one.code == RI_ENTRY for one in found) or _is_log_edited(writer, store)
-    is_there = any(one.path == MESSAGE_STORE for one in store.rocksdb())
+    needed = any(finding.code == RI_ENTRY for finding in findings) or _is_log_edited(writer, store)
+    is_there = any(database.path == MESSAGE_STORE for database in store.rocksdb())
     if needed and is_there and is_in_rocksdb(store):
         writer.edits.append(
             Edit(Action.REBUILD, MESSAGE_STORE, 0, 0, 0, "", "", RI_ENTRY, INDEXED_ANEW)
         )
 
 
-def is_answered(one: Finding, writer: EditWriter) -> bool:
+def is_answered(finding: Finding, writer: EditWriter) -> bool:
     """Tell whether writing the database anew answers a finding."""
     paths = {edit.path for edit in writer.edits if edit.action is Action.REBUILD}
-    if one.code == RI_ENTRY:
+    if finding.code == RI_ENTRY:
         return MESSAGE_STORE in paths
     queues = [*(paths - {MESSAGE_STORE})]
-    return bool(queues) and _is_of_queues(one, queues)
+    return bool(queues) and _is_of_queues(finding, queues)
 
 
-def _is_of_queues(one: Finding, paths: list[str]) -> bool:
-    if one.code.name.startswith("RQ-"):
+def _is_of_queues(finding: Finding, paths: list[str]) -> bool:
+    if finding.code.name.startswith("RQ-"):
         return True
-    return one.code in OF_DATABASE and any(is_below(one.path, path) for path in paths)
+    is_of_units = finding.code in OF_DATABASE or finding.code.owner is Owner.QUEUES
+    return is_of_units and any(is_below(finding.path, path) for path in paths)
 
 
 def is_below(path: str, directory: str) -> bool:
@@ -121,18 +125,18 @@ def is_below(path: str, directory: str) -> bool:
 
 def _is_log_edited(writer: EditWriter, store: Store) -> bool:
     logs = [branch.path for branch in store.branches_of(ArtefactKind.COMMITLOG)]
-    return any(is_below(one.path, log) for one in writer.edits for log in logs)
+    return any(is_below(edit.path, log) for edit in writer.edits for log in logs)
 
 
-def _needs_it(one: Finding) -> bool:
+def _needs_it(finding: Finding) -> bool:
     """Tell whether a broker would not put it right: what it dispatches next time is no matter."""
-    if one.code == RQ_BEHIND:
-        return one.severity is Severity.DAMAGE
-    return one.severity is not Severity.NOTE
+    if finding.code == RQ_BEHIND:
+        return finding.severity is Severity.DAMAGE
+    return finding.severity is not Severity.NOTE
 
 
-def _is_replaced(one: Edit, paths: list[str]) -> bool:
-    first = one.path.partition("/")[0]
+def _is_replaced(edit: Edit, paths: list[str]) -> bool:
+    first = edit.path.partition("/")[0]
     return first in QUEUE_DIRECTORIES or first in paths
 
 

@@ -31,7 +31,7 @@ from rmqtool.formats.message import BLANK, MESSAGE_PREFIX, decode, encode
 from rmqtool.formats.properties import crc_matches
 from rmqtool.repair.log.lost import lost_record, no_record
 from rmqtool.repair.log.stretches import Damaged, Stretches
-from rmqtool.repair.queues.multi_dispatch import CODE as FURTHER
+from rmqtool.repair.queues.multi_dispatch import CODE as LIGHT_NUMBER
 from rmqtool.repair.queues.queues import QueueRepair
 from rmqtool.repair.queues.runs import WrongOffset, in_order, mended
 from rmqtool.repair.queues.wrong_queue_fields import put_back
@@ -74,7 +74,7 @@ class SegmentFacts:
 
     def true_start(self, file_length: int) -> int | None:
         """Give where the file belongs, if most of its records agree on another file's place."""
-        distance, count = max(self.distances.items(), key=lambda one: one[1], default=(0, 0))
+        distance, count = max(self.distances.items(), key=lambda pair: pair[1], default=(0, 0))
         if not file_length or distance % file_length or 2 * count <= self.records:
             return None
         return self.segment.start + distance
@@ -168,7 +168,7 @@ class LogSurvey:
             first = part.segment.start + (report.first or 0)
             here = range(part.segment.start + part.begin, part.segment.start + part.end)
             is_sound = not moved and not self.damaged.reach(first)
-            is_sound &= not any(one.physical_offset in here for one in self.misplaced)
+            is_sound &= not any(record.physical_offset in here for record in self.misplaced)
             runs = report.runs.queues
             proven = NONE_PROVEN
             if is_sound:
@@ -182,41 +182,45 @@ class LogSurvey:
 
     def _mended(self, runs: QueueRuns, moved: list[WrongOffset]) -> Iterator[QueueRun]:
         """Give runs as they will be; where records are put back, in their true order."""
-        found = put_back(mended(runs, self.damaged, moved), self.misplaced)
-        others = {one.unit[:2] for one in moved if one in self.swapped}
-        others = others.union(*(one.queues for one in self.misplaced))
-        return in_order(found, others) if others else found
+        mended_runs = put_back(mended(runs, self.damaged, moved), self.misplaced)
+        others = {record.unit[:2] for record in moved if record in self.swapped}
+        others = others.union(*(record.queues for record in self.misplaced))
+        return in_order(mended_runs, others) if others else mended_runs
 
     def _judge(self, facts: SegmentFacts, report: PartReport, log: LogReader) -> list[WrongOffset]:
         """Take note of what is damaged in a part; give the records that say they lie elsewhere."""
         segment = facts.segment
         gaps = (_of_gap(segment, stretch) for stretch in report.stretches)
-        found = [gap for gap in gaps if gap is not None]
-        found += self._zeros_of_short(segment, report)
+        gone = [gap for gap in gaps if gap is not None]
+        gone += self._zeros_of_short(segment, report)
         self._take_early(segment, report)
         judge = report.judge
         defect = judge.damaged if judge is not None else []
-        unusable = {one.physical_offset for one in defect if one.code in {CL_CRC, CL_TOPIC}}
+        unusable = {
+            finding.physical_offset for finding in defect if finding.code in {CL_CRC, CL_TOPIC}
+        }
         moved = []
-        for one in defect:
-            if one.code == PLACE and one.physical_offset not in unusable:
-                place, record = _moved(one, log)
-                facts.distances[_distance(one, log)] += 1
+        for finding in defect:
+            if finding.code == PLACE and finding.physical_offset not in unusable:
+                place, record = _moved(finding, log)
+                facts.distances[_distance(finding, log)] += 1
                 if place is not None:
                     moved.append(place)
                     continue
-                found.append(record)
-            elif one.code == FURTHER:
-                self.queues.further.places.append((one.physical_offset or 0, one.length or 0))
-            elif one.code != PLACE:
-                found.append(_of_record(one, log))
-        repaired = {one.physical_offset for one in moved}
-        for damaged in sorted(found, key=lambda one: one.start):
+                gone.append(record)
+            elif finding.code == LIGHT_NUMBER:
+                self.queues.light_numbers.places.append(
+                    (finding.physical_offset or 0, finding.length or 0)
+                )
+            elif finding.code != PLACE:
+                gone.append(_of_record(finding, log))
+        repaired = {record.physical_offset for record in moved}
+        for damaged in sorted(gone, key=lambda damaged: damaged.start):
             if damaged.code != CL_PROPCRC or damaged.start not in repaired:
                 self._add(damaged, log)
-        moved = [replace(one, is_put_back=_is_swapped(one, moved)) for one in moved]
-        self.swapped += [one for one in moved if one.is_put_back]
-        self.moved += [one for one in moved if not one.is_put_back]
+        moved = [replace(record, is_put_back=_is_swapped(record, moved)) for record in moved]
+        self.swapped += [record for record in moved if record.is_put_back]
+        self.moved += [record for record in moved if not record.is_put_back]
         return moved
 
     def _zeros_of_short(self, segment: Segment, report: PartReport) -> Iterator[Damaged]:
@@ -269,20 +273,20 @@ class LogSurvey:
 
     def bridge_early(self) -> None:
         """Take blanks for damage that queues have units into."""
-        for one in self.early:
-            if one.given_up:
-                self.damaged.add(Damaged(one.start, one.end, one.code, one.lost))
+        for damaged in self.early:
+            if damaged.given_up:
+                self.damaged.add(Damaged(damaged.start, damaged.end, damaged.code, damaged.lost))
 
-    def _add(self, one: Damaged, log: LogReader) -> None:
+    def _add(self, damaged: Damaged, log: LogReader) -> None:
         """Take note of a stretch; one that is too short for a bridge takes its neighbour along."""
-        while one.code not in {TAIL, STALE} and one.length < self.maker.smallest:
-            head = log.head_at(one.end)
+        while damaged.code not in {TAIL, STALE} and damaged.length < self.maker.smallest:
+            head = log.head_at(damaged.end)
             if head is None:
                 break
             what = lost_record(log, head.physical_offset, head.size)
-            lost = "; ".join(filter(None, (one.lost, f"given up, too: {what}")))
-            one = Damaged(one.start, head.end, one.code, lost, one.given_up + 1)
-        self.damaged.add(one)
+            lost = "; ".join(filter(None, (damaged.lost, f"given up, too: {what}")))
+            damaged = Damaged(damaged.start, head.end, damaged.code, lost, damaged.given_up + 1)
+        self.damaged.add(damaged)
 
     def _note_time(self, part: SegmentPart, report: PartReport, *, is_harmed: bool) -> None:
         """Find the newest record that stays: the checkpoint must not be later."""
@@ -325,11 +329,11 @@ def last_sound(
     return None
 
 
-def _is_swapped(one: WrongOffset, moved: list[WrongOffset]) -> bool:
+def _is_swapped(record: WrongOffset, moved: list[WrongOffset]) -> bool:
     """Tell whether another record of the same size lies where a record should, and vice versa."""
     return any(
         (other.physical_offset, other.field, other.size)
-        == (one.field, one.physical_offset, one.size)
+        == (record.field, record.physical_offset, record.size)
         for other in moved
     )
 
@@ -380,5 +384,5 @@ def _moved(defect: Finding, log: LogReader) -> tuple[WrongOffset | None, Damaged
     if crc_matches(encode(message), message.properties) is False:
         return None, damaged
     place = (message.topic_bytes, message.queue_id, message.queue_offset)
-    further = [name.encode() for name in light_queue_texts(message.properties)[0]]
-    return WrongOffset(start, field_was, place, length, tuple(further)), damaged
+    light_queues = [name.encode() for name in light_queue_texts(message.properties)[0]]
+    return WrongOffset(start, field_was, place, length, tuple(light_queues)), damaged

@@ -101,8 +101,8 @@ def _files(directory: Place, path: str) -> Iterator[tuple[str, Entry]]:
         is_link = entry.kind is EntryKind.LINK
         if is_link and not path and is_known(entry.name):  # a broker is led elsewhere, here only
             place = place.resolved()
-            found = place.stat()
-            if found is not None and found.kind is EntryKind.DIRECTORY:
+            there = place.stat()
+            if there is not None and there.kind is EntryKind.DIRECTORY:
                 yield from _files(place, f"{below}/")
         elif entry.kind is EntryKind.DIRECTORY:
             yield from _files(place, f"{below}/")

@@ -71,12 +71,12 @@ class EditWriter:
     def zero(self, segment: Segment, position: int, code: Code, reason: str) -> None:
         """Zero all that is used of a file from a position on."""
         with segment.open() as file:
-            while (found := file.next_data(position)) is not None and found < file.size:
-                raw = file.read_at(found, CHUNK)
+            while (data_at := file.next_data(position)) is not None and data_at < file.size:
+                raw = file.read_at(data_at, CHUNK)
                 used = len(raw.rstrip(b"\0"))
                 if used:
-                    self.write(segment, found, Content(used), code, reason)
-                position = found + max(len(raw), 1)
+                    self.write(segment, data_at, Content(used), code, reason)
+                position = data_at + max(len(raw), 1)
 
     def length(self, segment: Segment, size: int, code: Code, reason: str) -> None:
         """Cut a file, or extend it by zeros."""

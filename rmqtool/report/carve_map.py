@@ -36,7 +36,7 @@ class _Bar(NamedTuple):
     begin: int  # first byte of the first column
     length: int  # bytes of all columns
     # int64, shape (3, COLUMNS); bytes of records that begin in a column, by grade
-    found: npt.NDArray[np.int64]
+    counts: npt.NDArray[np.int64]
 
     @classmethod
     def of(cls, begin: int, length: int) -> _Bar:
@@ -49,9 +49,9 @@ class _Bar(NamedTuple):
         first = np.clip(begins * COLUMNS / width, 0, COLUMNS - 1).astype(np.int64)
         ends = begins + np.atleast_1d(sizes) - 1
         last = np.clip(ends * COLUMNS / width, 0, COLUMNS - 1).astype(np.int64)
-        np.add.at(self.found[grade], first, 1)
+        np.add.at(self.counts[grade], first, 1)
         for begin, end in zip(first[last > first], last[last > first], strict=True):
-            self.found[grade, begin + 1 : end + 1] += 1
+            self.counts[grade, begin + 1 : end + 1] += 1
 
     def draw(self, title: str) -> Markup:
         """Draw it as SVG."""
@@ -60,7 +60,7 @@ class _Bar(NamedTuple):
         drawing.append(drawsvg.Rectangle(0, 4, WIDTH, 16, class_="unused"))
         best = np.full(COLUMNS, -1)
         for grade in range(len(GRADES)):
-            best[self.found[grade] > 0] = grade
+            best[self.counts[grade] > 0] = grade
         borders = np.flatnonzero(np.diff(best)) + 1
         for run in np.split(np.arange(COLUMNS), borders):
             grade = int(best[run[0]])
@@ -157,8 +157,8 @@ class CarveMap:
             made_ms=made_ms,
             version=version,
             images=[
-                {"facts": one, "bar": bar.draw("records by their place in the image")}
-                for one, bar in self._images[:MOST_IMAGES]
+                {"facts": image, "bar": bar.draw("records by their place in the image")}
+                for image, bar in self._images[:MOST_IMAGES]
             ],
             more_images=max(len(self._images) - MOST_IMAGES, 0),
             stores=[{"facts": store, "bar": self._log(store)} for store in done.stores],

@@ -41,7 +41,7 @@ class SegmentTiling:
         """Give how many bytes are of a kind; of records it is what no other kind has."""
         if kind == "record":
             return self.size - sum(length for _, _, length in self.stretches)
-        return sum(length for one, _, length in self.stretches if one == kind)
+        return sum(length for what, _, length in self.stretches if what == kind)
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,7 +170,7 @@ def evidence(store: Store, words: Sequence[str]) -> Evidence:
 
 def _files(place: Place, path: str) -> Iterator[DigestedFile]:
     """Yield the files below a directory, by name."""
-    for entry in sorted(place.entries(), key=lambda one: one.name):
+    for entry in sorted(place.entries(), key=lambda entry: entry.name):
         below = f"{path}/{entry.name}" if path else entry.name
         child = place.child(entry.name)
         if entry.kind is EntryKind.DIRECTORY:
@@ -183,8 +183,8 @@ def _files(place: Place, path: str) -> Iterator[DigestedFile]:
 
 
 def _digested(place: Place, path: str) -> DigestedFile:
-    found = digest(DigestTask(place, is_whole=True))
-    problem = "" if found.unread is None else found.unread.reason
-    if not problem and not found.sha256:
-        problem = f"{found.holes:,} bytes of it are holes, which takes hours to hash"
-    return DigestedFile(printable(path), found.size, found.sha256, problem)
+    now = digest(DigestTask(place, is_whole=True))
+    problem = "" if now.unread is None else now.unread.reason
+    if not problem and not now.sha256:
+        problem = f"{now.holes:,} bytes of it are holes, which takes hours to hash"
+    return DigestedFile(printable(path), now.size, now.sha256, problem)

@@ -52,10 +52,10 @@ MOST_STEPS: Final = 120
 SECOND, MINUTE, HOUR, DAY = 1000, 60_000, 3_600_000, 86_400_000
 STEPS_MS: Final = (
     *(1, 2, 5, 10, 20, 50, 100, 200, 500),
-    *(SECOND * one for one in (1, 2, 5, 10, 15, 30)),
-    *(MINUTE * one for one in (1, 2, 5, 10, 15, 30)),
-    *(HOUR * one for one in (1, 2, 3, 6, 12)),
-    *(DAY * one for one in (1, 2, 7, 14, 30, 90, 365)),
+    *(SECOND * number for number in (1, 2, 5, 10, 15, 30)),
+    *(MINUTE * number for number in (1, 2, 5, 10, 15, 30)),
+    *(HOUR * number for number in (1, 2, 3, 6, 12)),
+    *(DAY * number for number in (1, 2, 7, 14, 30, 90, 365)),
 )
 # A store does not span more; what lies farther from the middle is a damaged time.
 LONGEST_MS: Final = MOST_STEPS * STEPS_MS[-1] // 4
@@ -134,8 +134,8 @@ class Looker:
             (str(stretch.kind), stretch.position, stretch.length) for stretch in report.stretches
         ]
         if report.unread:
-            behind = report.last_end - segment.start if report.records else part.begin
-            begin = max([part.begin, behind, *(at + n for _, at, n in facts.stretches)])
+            end = report.last_end - segment.start if report.records else part.begin
+            begin = max([part.begin, end, *(at + n for _, at, n in facts.stretches)])
             facts.stretches.append(("unread", begin, max(part.end - begin, 0)))
         if report.traffic is not None:
             total(self.traffic, report.traffic)
@@ -168,7 +168,9 @@ def grid_of(times: Sequence[int]) -> TimeGrid | None:
     middle = median_low(times)
     near = [time for time in times if abs(time - middle) <= LONGEST_MS]
     low, high = min(near), max(near)
-    step = next((one for one in STEPS_MS if high // one - low // one < MOST_STEPS), STEPS_MS[-1])
+    step = next(
+        (step for step in STEPS_MS if high // step - low // step < MOST_STEPS), STEPS_MS[-1]
+    )
     return TimeGrid(low // step * step, step, high // step - low // step + 1)
 
 
@@ -185,9 +187,9 @@ def _facts(
         summary=run.summary,
         exit_code=run.exit_code,
         findings=findings,
-        segments=sorted(looker.segments.values(), key=lambda one: one.start),
+        segments=sorted(looker.segments.values(), key=lambda tiling: tiling.start),
         grid=looker.grid,
-        traffic=sorted(traffic, key=lambda one: (-one.records, one.topic or "")),
+        traffic=sorted(traffic, key=lambda traffic: (-traffic.records, traffic.topic or "")),
         coverage=list(_coverage(looker, sections["queues"], numbers)),
         compares_queues=looker.compares_queues,
         sections=sections,
@@ -199,8 +201,8 @@ def _coverage(
 ) -> Iterator[QueueCoverage]:
     """Put side by side what log and files say of each queue, by topic and queue id."""
     lost: Counter[tuple[str, int]] = Counter()
-    for one in numbers:
-        lost[one.topic, one.queue_id] += one.messages
+    for number in numbers:
+        lost[number.topic, number.queue_id] += number.messages
     in_files = {
         (row.topic, row.queue_id): (row.min_queue_offset, row.max_queue_offset)
         for row in rows

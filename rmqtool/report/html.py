@@ -53,7 +53,7 @@ def _number(value: int | None) -> str:
 
 
 def _duration(ms: int) -> str:
-    size, unit = next(one for one in _DURATIONS if ms % one[0] == 0)
+    size, unit = next(duration for duration in _DURATIONS if ms % duration[0] == 0)
     return f"{ms // size} {unit}"
 
 

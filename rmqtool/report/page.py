@@ -47,10 +47,13 @@ def page(facts: Facts, made_ms: int, version: str) -> str:
         made_ms=made_ms,
         version=version,
         summary=facts.summary,
-        store=_one(facts.sections["store"]),
-        end=_one(facts.sections["end"]),
-        dispatch=_one(facts.sections["dispatch"]),
-        severities=[(str(one), facts.summary.counts.get(one, 0)) for one in reversed(Severity)],
+        store=_single(facts.sections["store"]),
+        end=_single(facts.sections["end"]),
+        dispatch=_single(facts.sections["dispatch"]),
+        severities=[
+            (str(severity), facts.summary.counts.get(severity, 0))
+            for severity in reversed(Severity)
+        ],
         lost=facts.lost[:MOST_LOST],
         more_lost=max(len(facts.lost) - MOST_LOST, 0),
         lost_by_topic=_lost_by_topic(facts),
@@ -68,7 +71,7 @@ def _next_command(facts: Facts) -> str:
     """Give the command that helps next, ready to be typed."""
     store = shlex.quote(facts.location)
     is_harmful = facts.prediction is not None and not facts.prediction.is_whole
-    hurt = [one for one in facts.findings if one.severity is Severity.DAMAGE]
+    hurt = [finding for finding in facts.findings if finding.severity is Severity.DAMAGE]
     return f"rmqtool doctor {store}" if hurt or is_harmful else ""
 
 
@@ -77,23 +80,23 @@ def _lost_by_topic(facts: Facts) -> list[dict[str, Any]]:
     topics: dict[str, dict[str, Any]] = {}
     for row in facts.lost:
         topic = row["topic"] or "not known"
-        one = topics.setdefault(topic, {"topic": topic, "messages": 0, "first": "", "last": ""})
-        one["messages"] += row["messages"] or 1
+        loss = topics.setdefault(topic, {"topic": topic, "messages": 0, "first": "", "last": ""})
+        loss["messages"] += row["messages"] or 1
         times = [
             row["store_time"] or row["stored_after"],
             row["store_time"] or row["stored_before"],
         ]
-        one["first"] = min(filter(None, [one["first"], times[0]]), default="")
-        one["last"] = max(filter(None, [one["last"], times[1]]), default="")
-    return sorted(topics.values(), key=lambda one: (-one["messages"], one["topic"]))
+        loss["first"] = min(filter(None, [loss["first"], times[0]]), default="")
+        loss["last"] = max(filter(None, [loss["last"], times[1]]), default="")
+    return sorted(topics.values(), key=lambda loss: (-loss["messages"], loss["topic"]))
 
 
 def _about_findings(facts: Facts) -> dict[str, Any]:
-    ordered = sorted(facts.findings, key=lambda one: -one.severity.rank)
+    ordered = sorted(facts.findings, key=lambda finding: -finding.severity.rank)
     codes = [
         {"code": code, "severity": str(severity), "count": count}
         for (code, severity), count in sorted(
-            facts.summary.codes.items(), key=lambda one: (-one[0][1].rank, one[0][0])
+            facts.summary.codes.items(), key=lambda item: (-item[0][1].rank, item[0][0])
         )
         if count
     ]
@@ -107,11 +110,11 @@ def _about_findings(facts: Facts) -> dict[str, Any]:
 
 def _commands(findings: Sequence[Finding]) -> list[str]:
     """Give the commands that help, worst findings first, each once, ready to be typed."""
-    found: dict[str, None] = {}
+    commands: dict[str, None] = {}
     for finding in findings:
         if finding.severity is not Severity.NOTE:
-            found.setdefault(finding.code.command.format(path=shlex.quote(finding.path)), None)
-    return list(found)[:MOST_COMMANDS]
+            commands.setdefault(finding.code.command.format(path=shlex.quote(finding.path)), None)
+    return list(commands)[:MOST_COMMANDS]
 
 
 def _about_segments(facts: Facts) -> dict[str, Any]:
@@ -120,8 +123,8 @@ def _about_segments(facts: Facts) -> dict[str, Any]:
         on[finding.path].append(finding)
     wanted = list(facts.segments)
     if len(wanted) > MOST_SEGMENTS:  # those that have something to tell, and then the first ones
-        wanted.sort(key=lambda one: not (one.path in on or _is_hurt(one)))
-        chosen = {id(one) for one in wanted[:MOST_SEGMENTS]}
+        wanted.sort(key=lambda segment: not (segment.path in on or _is_hurt(segment)))
+        chosen = {id(segment) for segment in wanted[:MOST_SEGMENTS]}
         wanted = [segment for segment in facts.segments if id(segment) in chosen]
     columns = columns_for(len(wanted))
     kinds: Counter[str] = Counter()
@@ -131,11 +134,11 @@ def _about_segments(facts: Facts) -> dict[str, Any]:
     return {
         "segments": [
             {
-                "facts": one,
-                "bar": Markup(segment_bar(one, on[one.path], columns)),  # noqa: S704 - drawn here, of numbers
-                "findings": len(on[one.path]),
+                "facts": segment,
+                "bar": Markup(segment_bar(segment, on[segment.path], columns)),  # noqa: S704 - drawn here, of numbers
+                "findings": len(on[segment.path]),
             }
-            for one in wanted
+            for segment in wanted
         ],
         "more_segments": len(facts.segments) - len(wanted),
         "kinds": kinds,
@@ -149,19 +152,19 @@ def _is_hurt(segment: SegmentTiling) -> bool:
 def _about_traffic(facts: Facts) -> dict[str, Any]:
     if facts.grid is None or not facts.traffic:
         return {"chart": None, "topics": [], "more_topics": 0, "legend": [], "outside": 0}
-    named = [one for one in facts.traffic if one.topic is not None]
+    named = [traffic for traffic in facts.traffic if traffic.topic is not None]
     first, rest = named[: COLORS - 1], [*named[COLORS - 1 :]]
-    rest += [one for one in facts.traffic if one.topic is None]
-    series = [(shown(one.topic or ""), one.series) for one in first]
+    rest += [traffic for traffic in facts.traffic if traffic.topic is None]
+    series = [(shown(traffic.topic or ""), traffic.series) for traffic in first]
     if rest:
-        sums = [sum(column) for column in zip(*(one.series for one in rest), strict=True)]
+        sums = [sum(column) for column in zip(*(traffic.series for traffic in rest), strict=True)]
         series.append((OTHER_TOPICS, sums))
     return {
         "chart": Markup(traffic_chart(facts.grid, series)),  # noqa: S704 - drawsvg escapes titles
         "legend": [name for name, _ in series],
-        "topics": [{"facts": one, "spark": _spark(one)} for one in named[:MOST_TOPICS]],
+        "topics": [{"facts": traffic, "spark": _spark(traffic)} for traffic in named[:MOST_TOPICS]],
         "more_topics": len(named) - len(named[:MOST_TOPICS]),
-        "outside": sum(one.outside for one in facts.traffic),
+        "outside": sum(traffic.outside for traffic in facts.traffic),
     }
 
 
@@ -170,24 +173,24 @@ def _spark(topic: TopicTraffic) -> Markup:
 
 
 def _about_queues(facts: Facts) -> dict[str, Any]:
-    def worst_first(one: QueueCoverage) -> tuple[bool, str, int]:
-        return not (one.missing or one.ahead), one.topic, one.queue_id
+    def worst_first(queue: QueueCoverage) -> tuple[bool, str, int]:
+        return not (queue.missing or queue.ahead), queue.topic, queue.queue_id
 
     ordered = sorted(facts.coverage, key=worst_first)
     shown = ordered[:MOST_QUEUES]
     return {
         "queues": [
-            {"facts": one, "ranges": Markup(ranges(one))}  # noqa: S704 - drawn here, of numbers
-            for one in shown
+            {"facts": queue, "ranges": Markup(ranges(queue))}  # noqa: S704 - drawn here, of numbers
+            for queue in shown
         ],
         "more_queues": len(ordered) - len(shown),
-        "differing": sum(bool(one.missing or one.ahead) for one in ordered),
+        "differing": sum(bool(queue.missing or queue.ahead) for queue in ordered),
     }
 
 
 def _about_groups(facts: Facts) -> dict[str, Any]:
     groups = [section for section in facts.sections["groups"] if section.topic]
-    groups.sort(key=lambda one: (-one.lag, one.group, one.topic))
+    groups.sort(key=lambda group: (-group.lag, group.group, group.topic))
     dead: dict[str, dict[str, Any]] = {}
     for queue in facts.sections["queues"]:
         group = queue.topic.removeprefix(DLQ_PREFIX)
@@ -202,11 +205,11 @@ def _about_groups(facts: Facts) -> dict[str, Any]:
         "groups": groups[:MOST_GROUPS],
         "more_groups": len(groups) - len(groups[:MOST_GROUPS]),
         "largest_lag": max((group.lag for group in groups), default=0),
-        "dead": sorted(dead.items(), key=lambda one: (-one[1]["messages"], one[0])),
+        "dead": sorted(dead.items(), key=lambda item: (-item[1]["messages"], item[0])),
     }
 
 
-def _one(rows: Sequence[Any]) -> Any:  # noqa: ANN401 - rows of several kinds
+def _single(rows: Sequence[Any]) -> Any:  # noqa: ANN401 - rows of several kinds
     return rows[0] if rows else None
 
 
@@ -237,14 +240,14 @@ def ranges(queue: QueueCoverage) -> str:
     """Draw what the log has of a queue above what its files have, on one scale."""
     drawing = drawsvg.Drawing(RANGE_WIDTH, RANGE_HEIGHT, class_="range", role="img")
     drawing.append_title(f"{queue.missing} missing in the files, {queue.ahead} ahead of the log")
-    known = [one for one in (queue.in_log, queue.in_files) if one]
+    known = [span for span in (queue.in_log, queue.in_files) if span]
     low = min((first for first, _ in known), default=0)
     width = max(max((end for _, end in known), default=0) - low, 1)
     places = ((queue.in_log, 1, "record"), (queue.in_files, 11, "files"))
-    for found, top, kind in places:
-        if found is not None:
-            x = round((found[0] - low) * RANGE_WIDTH / width, 1)
-            length = max(round((found[1] - found[0]) * RANGE_WIDTH / width, 1), LEAST)
+    for span, top, kind in places:
+        if span is not None:
+            x = round((span[0] - low) * RANGE_WIDTH / width, 1)
+            length = max(round((span[1] - span[0]) * RANGE_WIDTH / width, 1), LEAST)
             drawing.append(drawsvg.Rectangle(x, top, length, 8, class_=kind))
     return str(drawing.as_svg(header=""))
 
@@ -418,14 +421,14 @@ def _marks(
 ) -> Iterator[tuple[float, Severity, str]]:
     """Give column, severity and words for each place that has findings."""
 
-    def place(one: Finding) -> int:
-        column, _ = _map_columns(segment, one.position or 0, 1, columns)
+    def place(finding: Finding) -> int:
+        column, _ = _map_columns(segment, finding.position or 0, 1, columns)
         return column // MARK_EVERY
 
     for at, near in groupby(sorted(findings, key=place), key=place):
         here = list(near)
-        worst = max((one.severity for one in here), key=lambda severity: severity.rank)
-        codes = " ".join(sorted({one.code for one in here}))
+        worst = max((finding.severity for finding in here), key=lambda severity: severity.rank)
+        codes = " ".join(sorted({finding.code for finding in here}))
         yield (at + 0.5) * MARK_EVERY, worst, f"{codes}: {len(here)} here"
 
 

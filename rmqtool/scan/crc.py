@@ -33,11 +33,11 @@ def address() -> int:
         try:
             spec = find_spec(module)
             library = ctypes.PyDLL(spec.origin if spec else None)
-            found = ctypes.cast(getattr(library, ROUTINE), ctypes.c_void_p).value
+            routine = ctypes.cast(getattr(library, ROUTINE), ctypes.c_void_p).value
         except (ImportError, OSError, AttributeError, ValueError):
             continue
-        if found:
-            return found
+        if routine:
+            return routine
     return 0
 
 

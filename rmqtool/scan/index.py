@@ -54,8 +54,8 @@ class EntryBatch:
 
     def column(self, name: str) -> npt.NDArray[np.int64]:
         """Give one field of all entries."""
-        found: npt.NDArray[np.int64] = self.values[name].astype(np.int64)
-        return found
+        values: npt.NDArray[np.int64] = self.values[name].astype(np.int64)
+        return values
 
 
 class BadLink(NamedTuple):
@@ -158,7 +158,7 @@ def follow_chains(raw: UInt8s, place: tuple[int, int], newest: Int64s, wrong: In
         wrong: int64, shape (3, m), m >= n: number, expected, actual of each wrong link.
     """
     first, count = place
-    slots, found = newest.size, 0
+    slots, wrong_count = newest.size, 0
     for at in range(count):
         key_hash = load_i4(raw, at * ENTRY + AT_HASH)
         previous = load_i4(raw, at * ENTRY + AT_PREVIOUS)
@@ -168,6 +168,10 @@ def follow_chains(raw: UInt8s, place: tuple[int, int], newest: Int64s, wrong: In
             expected = newest[slot]
             newest[slot] = first + at
         if previous != expected:
-            wrong[0, found], wrong[1, found], wrong[2, found] = first + at, expected, previous
-            found += 1
-    return found
+            wrong[0, wrong_count], wrong[1, wrong_count], wrong[2, wrong_count] = (
+                first + at,
+                expected,
+                previous,
+            )
+            wrong_count += 1
+    return wrong_count

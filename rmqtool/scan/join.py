@@ -83,8 +83,8 @@ def join(
     """
     before: SegmentPart | None = None
     cursor = 0
-    for part, found in results:
-        result = found
+    for part, scanned in results:
+        result = scanned
         if before is None or before.segment != part.segment:
             cursor = part.begin if result.first is None else result.first
         elif cursor >= part.end:

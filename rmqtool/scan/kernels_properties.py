@@ -30,7 +30,7 @@ ZERO_DIGIT: Final = 0x30
 MINUS: Final = 0x2D
 PLUS: Final = 0x2B
 
-# What was found in properties takes rows of `found`: those that matter, each as the start of its
+# What properties hold takes rows of the scratch: those that matter, each as the start of its
 # value after the first byte of the properties, and the length of it.
 TAGS, KEYS, UNIQUE_KEY, DELAY, INNER_NUM, INNER_BASE, CRC, DISPATCH, DISPATCH_OFFSET = range(9)
 WANTED: Final = 9
@@ -46,8 +46,8 @@ LARGEST_SHAPE: Final = 512  # bytes
 SHAPE_ROWS: Final = BLOCKS + LARGEST_SHAPE // MASK_BYTES
 SHAPES: Final = 16  # by the length of the properties; a power of two
 FIRST_SHAPE: Final = ITEMS  # rows in front of it: what was found in properties of no known shape
-STATE: Final = FIRST_SHAPE + SHAPES * SHAPE_ROWS  # found[STATE, 0]: keys collected so far
-SCRATCH: Final = (STATE + 1, 2)  # shape of `found`
+STATE: Final = FIRST_SHAPE + SHAPES * SHAPE_ROWS  # scratch[STATE, 0]: keys collected so far
+SCRATCH: Final = (STATE + 1, 2)  # shape of the scratch
 
 
 def _words(name: str) -> tuple[int, ...]:
@@ -118,7 +118,7 @@ def which_property(window: UInt8s, start: int, length: int) -> int:
 
 @inlined
 def take_item(
-    window: UInt8s, start: int, name_end: int, end: int, offset: int, found: Int64s
+    window: UInt8s, start: int, name_end: int, end: int, offset: int, scratch: Int64s
 ) -> None:
     """Note one property item if it is a wanted one.
 
@@ -128,28 +128,28 @@ def take_item(
         name_end: its first 0x01; negative when it has none.
         end: its 0x02, or the end of the properties.
         offset: first byte of the properties.
-        found: int64, shape SCRATCH.
+        scratch: int64, shape SCRATCH.
     """
     if name_end <= start or name_end + 1 >= end:  # the reader drops empty names and values
         if end > start:
-            found[MARKS, 0] |= row.MARK_DROPPED_ITEM
+            scratch[MARKS, 0] |= row.MARK_DROPPED_ITEM
         return
     which = which_property(window, start, name_end - start)
     if which != WANTED:
-        if found[which, 1] and which != UNIQUE_KEY:
+        if scratch[which, 1] and which != UNIQUE_KEY:
             # 5.x brokers append the unique key of a batch to each of its messages: no oddity.
-            found[MARKS, 0] |= row.MARK_DUPLICATE
-        found[which, 0] = name_end + 1 - offset
-        found[which, 1] = end - name_end - 1
+            scratch[MARKS, 0] |= row.MARK_DUPLICATE
+        scratch[which, 0] = name_end + 1 - offset
+        scratch[which, 1] = end - name_end - 1
 
 
 @inlined
-def cut_items(window: UInt8s, start: int, end: int, found: Int64s) -> None:
+def cut_items(window: UInt8s, start: int, end: int, scratch: Int64s) -> None:
     """Cut properties at 0x02 and note the wanted ones; a later duplicate wins.
 
     A block of bytes at a time: one mask says where items end, another where names may.
     """
-    found[:ITEMS] = 0
+    scratch[:ITEMS] = 0
     item, name_end = start, -1
     for block in range(start, end + 1, MASK_BYTES):
         names = mask_of(window, block, NAME_VALUE_SEPARATOR)
@@ -162,7 +162,7 @@ def cut_items(window: UInt8s, start: int, end: int, found: Int64s) -> None:
             if name_end < 0 and names & (lowest - 1):
                 name_end = block + trailing_zeros(names)
             position = block + trailing_zeros(ends)
-            take_item(window, item, name_end, position, start, found)
+            take_item(window, item, name_end, position, start, scratch)
             item, name_end = position + 1, -1
             ends ^= lowest
             names &= -lowest
@@ -171,56 +171,56 @@ def cut_items(window: UInt8s, start: int, end: int, found: Int64s) -> None:
 
 
 @inlined
-def has_shape(window: UInt8s, start: int, length: int, found: Int64s, shape: int) -> bool:
+def has_shape(window: UInt8s, start: int, length: int, scratch: Int64s, shape: int) -> bool:
     """Tell whether names and separators are those of a remembered shape of the same length."""
-    example, wrong = found[shape + EXAMPLE, 0], 0
+    example, wrong = scratch[shape + EXAMPLE, 0], 0
     for number in range((length + MASK_BYTES - 1) // MASK_BYTES):
         block = start + number * MASK_BYTES
         separators = mask_of(window, block, NAME_VALUE_SEPARATOR)
         separators |= mask_of(window, block, PROPERTY_SEPARATOR)
-        wrong |= separators & found[shape + BLOCKS + number, 1]
+        wrong |= separators & scratch[shape + BLOCKS + number, 1]
         differing = differences(window, block, example + number * MASK_BYTES)
-        wrong |= differing & found[shape + BLOCKS + number, 0]
+        wrong |= differing & scratch[shape + BLOCKS + number, 0]
     return wrong == 0
 
 
 @called
-def remember(window: UInt8s, start: int, length: int, found: Int64s, shape: int) -> None:
+def remember(window: UInt8s, start: int, length: int, scratch: Int64s, shape: int) -> None:
     """Remember the shape of properties that have just been cut."""
     for item in range(ITEMS):
-        found[shape + item, 0], found[shape + item, 1] = found[item, 0], found[item, 1]
-    found[shape + EXAMPLE, 0], found[shape + EXAMPLE, 1] = start, length
-    found[shape + MISSES, 0] = 0
-    found[shape + BLOCKS : shape + SHAPE_ROWS] = 0
+        scratch[shape + item, 0], scratch[shape + item, 1] = scratch[item, 0], scratch[item, 1]
+    scratch[shape + EXAMPLE, 0], scratch[shape + EXAMPLE, 1] = start, length
+    scratch[shape + MISSES, 0] = 0
+    scratch[shape + BLOCKS : shape + SHAPE_ROWS] = 0
     in_value = 0
     for position in range(length):
         byte = load_u1(window, start + position)
         if byte == PROPERTY_SEPARATOR:
             in_value = 0
         block = shape + BLOCKS + position // MASK_BYTES
-        found[block, in_value] |= 1 << (position % MASK_BYTES)
+        scratch[block, in_value] |= 1 << (position % MASK_BYTES)
         if byte == NAME_VALUE_SEPARATOR:
             in_value = 1
 
 
 @inlined
-def forget_shapes(found: Int64s) -> None:
+def forget_shapes(scratch: Int64s) -> None:
     """Forget all shapes: their examples lie in another window."""
     for number in range(SHAPES):
-        found[FIRST_SHAPE + number * SHAPE_ROWS + EXAMPLE, 1] = -1
+        scratch[FIRST_SHAPE + number * SHAPE_ROWS + EXAMPLE, 1] = -1
 
 
 @inlined
-def read_properties(window: UInt8s, start: int, length: int, found: Int64s) -> int:
-    """Find the properties that matter; give the row of `found` at which they begin."""
+def read_properties(window: UInt8s, start: int, length: int, scratch: Int64s) -> int:
+    """Find the properties that matter; give the row of the scratch at which they begin."""
     shape = FIRST_SHAPE + (length % SHAPES) * SHAPE_ROWS
-    if found[shape + EXAMPLE, 1] == length and has_shape(window, start, length, found, shape):
-        found[shape + MISSES, 0] = 0
+    if scratch[shape + EXAMPLE, 1] == length and has_shape(window, start, length, scratch, shape):
+        scratch[shape + MISSES, 0] = 0
         return shape
-    cut_items(window, start, start + length, found)
-    found[shape + MISSES, 0] += 1
-    if found[shape + MISSES, 0] > 1 and length <= LARGEST_SHAPE:
-        remember(window, start, length, found, shape)
+    cut_items(window, start, start + length, scratch)
+    scratch[shape + MISSES, 0] += 1
+    if scratch[shape + MISSES, 0] > 1 and length <= LARGEST_SHAPE:
+        remember(window, start, length, scratch, shape)
     return 0
 
 

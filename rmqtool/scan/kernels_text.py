@@ -105,11 +105,11 @@ def first_slot(value: int, last: int) -> int:
 def same_bytes(window: UInt8s, start: int, text: UInt8s, text_start: int, length: int) -> bool:
     """Compare a stretch of the window with one of the arena."""
     for position in range(0, length, WORD):
-        one, other = load_i8(window, start + position), load_i8(text, text_start + position)
+        word, other = load_i8(window, start + position), load_i8(text, text_start + position)
         if length - position < WORD:
-            one = first_bytes(one, length - position)
+            word = first_bytes(word, length - position)
             other = first_bytes(other, length - position)
-        if one != other:
+        if word != other:
             return False
     return True
 
@@ -167,11 +167,11 @@ def add_key(window: UInt8s, value: tuple[int, int], seed: int, number: int, keys
         number: the record's column.
         keys: int64 matrix of (record, hash), and the scratch that counts them.
     """
-    pairs, found = keys
-    count = found[STATE, 0]
+    pairs, scratch = keys
+    count = scratch[STATE, 0]
     pairs[0, count] = number
     pairs[1, count] = index_hash(java_hash(window, value[0], value[1], seed))
-    found[STATE, 0] = count + 1
+    scratch[STATE, 0] = count + 1
 
 
 @inlined
@@ -208,48 +208,48 @@ def is_malformed(window: UInt8s, start: int, length: int) -> bool:
 
 
 @called
-def note_seldom(window: UInt8s, columns: Int64s, number: int, found: Int64s, items: int) -> None:
+def note_seldom(window: UInt8s, columns: Int64s, number: int, scratch: Int64s, items: int) -> None:
     """Write the numbers that few records have; those that are not there stay ABSENT."""
     start = columns[row.PROPERTIES_START, number]
-    if found[items + DELAY, 1]:
-        value = start + found[items + DELAY, 0], found[items + DELAY, 1]
+    if scratch[items + DELAY, 1]:
+        value = start + scratch[items + DELAY, 0], scratch[items + DELAY, 1]
         columns[row.DELAY_LEVEL, number] = parse_number(window, value, LARGEST_INT)
-    if found[items + INNER_NUM, 1]:
-        value = start + found[items + INNER_NUM, 0], found[items + INNER_NUM, 1]
+    if scratch[items + INNER_NUM, 1]:
+        value = start + scratch[items + INNER_NUM, 0], scratch[items + INNER_NUM, 1]
         columns[row.INNER_NUM, number] = parse_number(window, value, LARGEST_SHORT)
-    if found[items + INNER_BASE, 1]:
-        value = start + found[items + INNER_BASE, 0], found[items + INNER_BASE, 1]
+    if scratch[items + INNER_BASE, 1]:
+        value = start + scratch[items + INNER_BASE, 0], scratch[items + INNER_BASE, 1]
         columns[row.INNER_BASE, number] = parse_number(window, value, LARGEST_LONG)
-    if found[items + CRC, 1]:
-        first = start + found[items + CRC, 0]
-        columns[row.PROPERTY_CRC, number] = parse_crc(window, first, found[items + CRC, 1])
+    if scratch[items + CRC, 1]:
+        first = start + scratch[items + CRC, 0]
+        columns[row.PROPERTY_CRC, number] = parse_crc(window, first, scratch[items + CRC, 1])
 
 
 @inlined
-def note(window: UInt8s, columns: Int64s, number: int, found: Int64s, items: int) -> None:
+def note(window: UInt8s, columns: Int64s, number: int, scratch: Int64s, items: int) -> None:
     """Write what was found in the properties into the record's column.
 
     Args:
         window: uint8, shape (n,).
         columns: int64, shape (ROWS, m).
         number: the record's column.
-        found: int64, shape SCRATCH.
+        scratch: int64, shape SCRATCH.
         items: the row at which that was found.
     """
     start = columns[row.PROPERTIES_START, number]
-    tags, tags_length = start + found[items + TAGS, 0], found[items + TAGS, 1]
-    seldom = found[items + DELAY, 1] | found[items + INNER_NUM, 1]
-    seldom |= found[items + INNER_BASE, 1] | found[items + CRC, 1]
-    marks = found[items + MARKS, 0]
-    if found[items + DISPATCH, 1] and found[items + DISPATCH_OFFSET, 1]:
+    tags, tags_length = start + scratch[items + TAGS, 0], scratch[items + TAGS, 1]
+    seldom = scratch[items + DELAY, 1] | scratch[items + INNER_NUM, 1]
+    seldom |= scratch[items + INNER_BASE, 1] | scratch[items + CRC, 1]
+    marks = scratch[items + MARKS, 0]
+    if scratch[items + DISPATCH, 1] and scratch[items + DISPATCH_OFFSET, 1]:
         marks |= row.MARK_MULTI_DISPATCH
     columns[row.TAGS_CODE, number] = signed(java_hash(window, tags, tags_length, 0))
     columns[row.TAGS_START, number] = tags
     columns[row.TAGS_LENGTH, number] = tags_length
-    columns[row.UNIQUE_KEY_START, number] = start + found[items + UNIQUE_KEY, 0]
-    columns[row.UNIQUE_KEY_LENGTH, number] = found[items + UNIQUE_KEY, 1]
-    columns[row.KEYS_START, number] = start + found[items + KEYS, 0]
-    columns[row.KEYS_LENGTH, number] = found[items + KEYS, 1]
+    columns[row.UNIQUE_KEY_START, number] = start + scratch[items + UNIQUE_KEY, 0]
+    columns[row.UNIQUE_KEY_LENGTH, number] = scratch[items + UNIQUE_KEY, 1]
+    columns[row.KEYS_START, number] = start + scratch[items + KEYS, 0]
+    columns[row.KEYS_LENGTH, number] = scratch[items + KEYS, 1]
     columns[row.MARKS, number] = marks
     columns[row.DELAY_LEVEL, number] = row.ABSENT
     columns[row.INNER_NUM, number] = row.ABSENT
@@ -257,7 +257,7 @@ def note(window: UInt8s, columns: Int64s, number: int, found: Int64s, items: int
     columns[row.PROPERTY_CRC, number] = row.ABSENT
     columns[row.PROPERTY_CRC_FOUND, number] = -1
     if seldom:
-        note_seldom(window, columns, number, found, items)
+        note_seldom(window, columns, number, scratch, items)
 
 
 @called
@@ -306,13 +306,13 @@ def texts(
         checksum: `crc.checksum()`.
     """
     first, last, collected, want = which
-    pairs, found = keys
-    found[STATE, 0] = collected
-    forget_shapes(found)
+    pairs, scratch = keys
+    scratch[STATE, 0] = collected
+    forget_shapes(scratch)
     for number in range(first, last):
         start = columns[row.PROPERTIES_START, number]
         length = columns[row.PROPERTIES_LENGTH, number]
-        before = found[STATE, 0]
+        before = scratch[STATE, 0]
         if before + length // SHORTEST_KEY + MOST_OTHER_KEYS > pairs.shape[1]:
             return number, KEYS_FULL, before
         topic = intern(
@@ -321,14 +321,14 @@ def texts(
         if topic < 0:
             return number, TOPICS_FULL, before
         columns[row.TOPIC_NUMBER, number] = topic
-        items = read_properties(window, start, length, found)
-        note(window, columns, number, found, items)
+        items = read_properties(window, start, length, scratch)
+        note(window, columns, number, scratch, items)
         if want & WANT_KEYS and columns[row.SYS_FLAG, number] & ROLLBACK != ROLLBACK:
             collect_keys(window, columns, number, topics[1][topic, KEY_SEED], keys, want)
-        columns[row.KEY_COUNT, number] = found[STATE, 0] - before
+        columns[row.KEY_COUNT, number] = scratch[STATE, 0] - before
         if want & (WANT_PROPERTY_CRC | WANT_WELL_FORMED):
             check_more(window, columns, number, want, checksum)
-    return last, DONE, found[STATE, 0]
+    return last, DONE, scratch[STATE, 0]
 
 
 @kernel("void(int64[::1], int64[:, ::1], int64)")

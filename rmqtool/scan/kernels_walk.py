@@ -196,31 +196,31 @@ def walk(window: UInt8s, place: Place, columns: Int64s) -> tuple[int, int, int]:
         columns: int64, shape (ROWS, m); filled for the records found.
     """
     start, size, limit, file_left, window_position, segment_start, entry_header = place
-    found, capacity = 0, columns.shape[1]
+    count, capacity = 0, columns.shape[1]
     while True:
         if start >= limit:
-            return found, start, LIMIT
-        if found == capacity:
-            return found, start, FULL
+            return count, start, LIMIT
+        if count == capacity:
+            return count, start, FULL
         if start + entry_header + BLANK_SIZE > size:
-            return found, start, SHORT
+            return count, start, SHORT
         record = start + entry_header
         if entry_header:
             offset = segment_start + window_position + start
             why = judge_entry(window, start, offset, file_left - start)
             if why != SOUND:
-                return found, start, why
+                return count, start, why
         why = judge_header(window, record, file_left - record)
         if why == SOUND:
             if record + load_i4(window, record + TOTAL_SIZE) > size:
-                return found, start, SHORT
-            why = fill(window, record, columns, found)
+                return count, start, SHORT
+            why = fill(window, record, columns, count)
         if why != SOUND:
-            return found, start, why
-        columns[row.POSITION, found] = window_position + record
-        columns[row.PHYSICAL_OFFSET, found] = segment_start + window_position + record
-        start = record + columns[row.SIZE, found]
-        found += 1
+            return count, start, why
+        columns[row.POSITION, count] = window_position + record
+        columns[row.PHYSICAL_OFFSET, count] = segment_start + window_position + record
+        start = record + columns[row.SIZE, count]
+        count += 1
 
 
 @kernel("int64(uint8[::1], int64, int64, int64)")

@@ -123,18 +123,18 @@ class SegmentScanner:
         window = self.window
         if not window.position <= position < window.end:
             window.load(position, end)
-        found, stop, why = self.walk(window, position, end)
-        if why == SHORT and not found and position > window.position and window.end < self.size:
+        count, stop, why = self.walk(window, position, end)
+        if why == SHORT and not count and position > window.position and window.end < self.size:
             window.load(position, end)  # as much of it as one window holds
-            found, stop, why = self.walk(window, position, end)
-        if found:
-            batch = self.records(window, position, found, window.position + stop)
+            count, stop, why = self.walk(window, position, end)
+        if count:
+            batch = self.records(window, position, count, window.position + stop)
             if self.pauses and self._is_torn(batch):
                 yield from self._again(position)
                 return
             yield batch
             is_short = why == SHORT and window.end < self.size
-            if is_short and found < FEW and window.capacity < self.widest:
+            if is_short and count < FEW and window.capacity < self.widest:
                 # Long records: a wider window reads fewer bytes twice.
                 self.window = Window(self.file, 2 * window.capacity)
         elif why == kernels_walk.BLANK_AHEAD:
@@ -224,11 +224,11 @@ class SegmentScanner:
         else:
             yield from self._damage(position, kernels_walk.BAD_SIZE)
             return
-        found, _, why = self.walk(wide, position, min(end, position + 1))
-        if not found:
+        count, _, why = self.walk(wide, position, min(end, position + 1))
+        if not count:
             yield from self._damage(position, why)
             return
-        batch = self.records(wide, position, found, position + self.entry_header + size)
+        batch = self.records(wide, position, count, position + self.entry_header + size)
         if not whole:
             self._complete(size)
         yield batch
@@ -254,8 +254,8 @@ class SegmentScanner:
         end, code = self.size, None
         if stored != end - position:  # the broker goes to the next file all the same
             code = BLANK_LENGTH
-            if (found := self._next_record(position + layout.size, self.size)) is not None:
-                end, code = found, CHAIN
+            if (next_record := self._next_record(position + layout.size, self.size)) is not None:
+                end, code = next_record, CHAIN
         yield self._batch(Extent.FILLER, position, end, code=code, stored_size=stored)
 
     def _is_torn(self, batch: Batch) -> bool:
@@ -292,9 +292,9 @@ class SegmentScanner:
         if self.pauses:
             yield from self._again(position)
             return
-        found = None if why == SHORT else self._after_damage(position, first)
-        if found is not None:
-            yield self._batch(Extent.GAP, position, found, code=CODES.get(why, TAIL))
+        end = None if why == SHORT else self._after_damage(position, first)
+        if end is not None:
+            yield self._batch(Extent.GAP, position, end, code=CODES.get(why, TAIL))
             return
         used = self._last_used(position)
         yield self._batch(Extent.GAP, position, used, code=TAIL)
@@ -310,13 +310,13 @@ class SegmentScanner:
         at = position + self.entry_header
         entry_header, self.entry_header = self.entry_header, 0
         try:
-            found = at < self.size and self._is_record(at)
-            if found:
+            is_record = at < self.size and self._is_record(at)
+            if is_record:
                 yield self._batch(Extent.GAP, position, at, code=CODES[why])
                 yield from self._step(at, at + 1)
         finally:
             self.entry_header = entry_header
-        return found
+        return is_record
 
     def _after_damage(self, position: int, first: int) -> int | None:
         """Find where records go on after damage at `position`; None when they do not.
@@ -401,16 +401,16 @@ class SegmentScanner:
     def _is_record(self, position: int) -> bool:
         """Tell whether a record with lengths that agree, and with its own offset, lies here."""
         window = self.window
-        found, why = 0, SHORT
+        count, why = 0, SHORT
         if window.position <= position < window.end:
-            found, _, why = self.walk(window, position, position + 1)
-        if not found and why == SHORT:
+            count, _, why = self.walk(window, position, position + 1)
+        if not count and why == SHORT:
             raw = without_body(self.file, position, self.entry_header)
             if raw is None:
                 return False
-            found, _, _ = self.walk(Window.holding(raw, position), position, position + 1)
+            count, _, _ = self.walk(Window.holding(raw, position), position, position + 1)
         offsets = self.columns[[row.PHYSICAL_OFFSET, row.PHYSICAL_OFFSET_FIELD], 0]
-        return bool(found) and int(offsets[0]) == int(offsets[1])
+        return bool(count) and int(offsets[0]) == int(offsets[1])
 
     def _zeros_until(self, position: int) -> int:
         """Give the position of the first byte from `position` on that is not zero."""
@@ -427,8 +427,8 @@ class SegmentScanner:
 
     def _data_from(self, position: int) -> int:
         """Skip the hole that begins here, if one does: files are made ahead of need."""
-        found = self.file.next_data(position)
-        return self.size if found is None else min(found, self.size)
+        data_at = self.file.next_data(position)
+        return self.size if data_at is None else min(data_at, self.size)
 
     def _last_used(self, position: int) -> int:
         """Give the position after the last byte of the file that is not zero.

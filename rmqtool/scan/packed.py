@@ -65,9 +65,9 @@ def scan_packed(
     window.size = length
     scanner = SegmentScanner(file, SegmentPart(segment, 0, length), options)
     scanner.size = length
-    found, _, _ = scanner.walk(window, 0, length)
-    columns = scanner.columns[:, :found]
-    if found != count or not (columns[row.SIZE] == places.sizes).all():
+    walked, _, _ = scanner.walk(window, 0, length)
+    columns = scanner.columns[:, :walked]
+    if walked != count or not (columns[row.SIZE] == places.sizes).all():
         return None
     columns[row.POSITION] = places.positions
     columns[row.PHYSICAL_OFFSET] = segment.start + places.positions

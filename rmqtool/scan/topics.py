@@ -52,16 +52,16 @@ class TopicTable:
 
     def __getitem__(self, number: int) -> bytes:
         """Give the bytes of a topic."""
-        found = self._known.get(number)
-        if found is None:
+        topic = self._known.get(number)
+        if topic is None:
             if not 0 <= number < len(self):
                 raise IndexError(number)
             start = int(self.facts[number, TEXT_START])
-            found = self.text[start : start + int(self.facts[number, TEXT_LENGTH])].tobytes()
+            topic = self.text[start : start + int(self.facts[number, TEXT_LENGTH])].tobytes()
             if len(self._known) >= MOST_KNOWN:  # hostile names are many
                 self._known.clear()
-            self._known[number] = found
-        return found
+            self._known[number] = topic
+        return topic
 
     @property
     def state(

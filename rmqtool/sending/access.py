@@ -42,12 +42,12 @@ class Credentials(NamedTuple):
 
     def signed(self, fields: Mapping[str, str], body: bytes) -> dict[str, str]:
         """Give the fields of a request with its signature."""
-        found = {**fields, ACCESS_KEY: self.access_key}
+        named = {**fields, ACCESS_KEY: self.access_key}
         if self.security_token:
-            found[SECURITY_TOKEN] = self.security_token
-        content = "".join(found[name] for name in sorted(found)).encode() + body
+            named[SECURITY_TOKEN] = self.security_token
+        content = "".join(named[name] for name in sorted(named)).encode() + body
         digest = hmac.digest(self.secret_key.encode(), content, "sha1")
-        return {**found, SIGNATURE: base64.b64encode(digest).decode()}
+        return {**named, SIGNATURE: base64.b64encode(digest).decode()}
 
 
 class Access(NamedTuple):
@@ -71,8 +71,8 @@ def access_of(options: SendOptions) -> Access:
 
 def _credentials(path: str | None) -> Credentials | None:
     if path is not None:
-        found = dict(_named(path))
-        return _complete(found.get, ("accesskey", "secretkey", "securitytoken"), path)
+        named = dict(_named(path))
+        return _complete(named.get, ("accesskey", "secretkey", "securitytoken"), path)
     if not any(os.environ.get(name) for name in ENVIRONMENT):
         return None
     return _complete(os.environ.get, ENVIRONMENT, "the environment")

@@ -69,12 +69,12 @@ def entries(
         return
     is_records = _MAGIC.of(file.read_at(0, MESSAGE_PREFIX.size)) in TOPIC_LENGTH_BYTES
     number = 0
-    for found in (_of_records if is_records else _of_lines)(file, advance):
+    for entry in (_of_records if is_records else _of_lines)(file, advance):
         number += 1
-        if isinstance(found, BadLine):
-            yield found
+        if isinstance(entry, BadLine):
+            yield entry
             continue
-        line, position, stored = found
+        line, position, stored = entry
         try:
             yield outgoing(stored, number, line, to)
         except BadMessage as error:
@@ -103,9 +103,9 @@ def _lines(file: OpenFile, advance: Callable[[int], None]) -> Iterator[tuple[int
         raw = file.read_at(position, _STEP)
         advance(len(raw))
         *ended, rest = raw.split(b"\n")
-        for one in ended:
-            yield line, start, b"".join([*pieces, one])
-            line, start = line + 1, start + length + len(one) + 1
+        for piece in ended:
+            yield line, start, b"".join([*pieces, piece])
+            line, start = line + 1, start + length + len(piece) + 1
             pieces, length = [], 0
         length += len(rest)
         if sum(map(len, pieces)) <= LONGEST_LINE:
@@ -117,36 +117,36 @@ def _lines(file: OpenFile, advance: Callable[[int], None]) -> Iterator[tuple[int
 def _stored_of_line(raw: bytes) -> Stored:
     """Read one line. Raises BadMessage: it is no message."""
     try:
-        found = orjson.loads(raw)
+        fields = orjson.loads(raw)
     except ValueError as error:
         reason = f"no JSON: {error}"
         raise BadMessage(reason) from error
-    if not isinstance(found, dict):
+    if not isinstance(fields, dict):
         reason = "no JSON object"
         raise BadMessage(reason)
-    unknown = [name for name in found if name not in SENT.names]
+    unknown = [name for name in fields if name not in SENT.names]
     if unknown:
         reason = f"no field of a message is called {unknown[0]!r}"
         raise BadMessage(reason)
-    topic = _text(found, "topic")
+    topic = _text(fields, "topic")
     return Stored(
-        _text(found, "stored_topic", topic),
+        _text(fields, "stored_topic", topic),
         topic,
-        _number(found, "queue_id"),
-        _number(found, "flag") or 0,
-        _time(found, "born_time"),
-        _properties(found),
-        _body(found),
-        _text(found, "transaction", "none"),
-        _text(found, "message_id", "") or _text(found, "unique_key", "") or None,
-        _damage(found),
-        _time(found, "store_time"),
+        _number(fields, "queue_id"),
+        _number(fields, "flag") or 0,
+        _time(fields, "born_time"),
+        _properties(fields),
+        _body(fields),
+        _text(fields, "transaction", "none"),
+        _text(fields, "message_id", "") or _text(fields, "unique_key", "") or None,
+        _damage(fields),
+        _time(fields, "store_time"),
     )
 
 
-def _damage(found: Mapping[str, Any]) -> str:
+def _damage(fields: Mapping[str, Any]) -> str:
     """Say why a message is not the one that was sent; nothing where it is."""
-    if found.get("topic_b64") is not None:
+    if fields.get("topic_b64") is not None:
         return f"topic {_NO_TEXT}"
     what = found.get("code")
     if found.get("body_b64") is None:  # otherwise a decoder alone failed
@@ -154,8 +154,8 @@ def _damage(found: Mapping[str, Any]) -> str:
     return "" if what is None else f"the message is damaged: {what}"
 
 
-def _text(found: Mapping[str, Any], name: str, default: str | None = None) -> str:
-    value = found.get(name)
+def _text(fields: Mapping[str, Any], name: str, default: str | None = None) -> str:
+    value = fields.get(name)
     value = default if value is None else value
     if not isinstance(value, str):
         reason = f"no {name}" if value is None else f"{name} is not a text"
@@ -163,16 +163,16 @@ def _text(found: Mapping[str, Any], name: str, default: str | None = None) -> st
     return value
 
 
-def _number(found: Mapping[str, Any], name: str) -> int | None:
-    value = found.get(name)
+def _number(fields: Mapping[str, Any], name: str) -> int | None:
+    value = fields.get(name)
     if value is not None and (not isinstance(value, int) or isinstance(value, bool)):
         reason = f"{name} is not a whole number"
         raise BadMessage(reason)
     return value
 
 
-def _time(found: Mapping[str, Any], name: str) -> int | None:
-    text = _text(found, name, "")
+def _time(fields: Mapping[str, Any], name: str) -> int | None:
+    text = _text(fields, name, "")
     try:
         return ms_of(datetime.fromisoformat(text)) if text else None
     except (ValueError, OverflowError, TypeError) as error:
@@ -180,24 +180,24 @@ def _time(found: Mapping[str, Any], name: str) -> int | None:
         raise BadMessage(reason) from error
 
 
-def _properties(found: Mapping[str, Any]) -> dict[str, str]:
+def _properties(fields: Mapping[str, Any]) -> dict[str, str]:
     """Give the properties; keys and tags may have columns of their own instead.
 
     Where a map of texts is not all that a record has, its bytes are there, too.
     """
-    exact = _text(found, "properties_b64", "")
+    exact = _text(fields, "properties_b64", "")
     if exact:
         return properties.decode(_decoded(_bytes("properties_b64", exact), "properties"))
-    given = found.get("properties") or {}
-    if not isinstance(given, dict) or not all(isinstance(one, str) for one in given.values()):
+    given = fields.get("properties") or {}
+    if not isinstance(given, dict) or not all(isinstance(value, str) for value in given.values()):
         reason = "properties is not an object of texts"
         raise BadMessage(reason)
     own = dict(given)
-    if tags := _text(found, "tags", ""):
+    if tags := _text(fields, "tags", ""):
         own.setdefault(properties.TAGS, tags)
-    if unique_key := _text(found, "unique_key", ""):
+    if unique_key := _text(fields, "unique_key", ""):
         own.setdefault(properties.UNIQ_KEY, unique_key)
-    keys = found.get("keys") or []
+    keys = fields.get("keys") or []
     if not isinstance(keys, list) or not all(isinstance(key, str) for key in keys):
         reason = "keys is not a list of texts"
         raise BadMessage(reason)
@@ -206,10 +206,10 @@ def _properties(found: Mapping[str, Any]) -> dict[str, str]:
     return own
 
 
-def _body(found: Mapping[str, Any]) -> bytes:
-    exact = _text(found, "body_b64", "")
+def _body(fields: Mapping[str, Any]) -> bytes:
+    exact = _text(fields, "body_b64", "")
     if not exact:
-        return _text(found, "body", "").encode()
+        return _text(fields, "body", "").encode()
     return _bytes("body_b64", exact)
 
 

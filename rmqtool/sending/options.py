@@ -110,15 +110,19 @@ def addresses(text: str) -> tuple[tuple[str, int], ...]:
     Raises:
         UsageError: one is no address with a port.
     """
-    found = tuple(address_of(one.strip()) for one in text.replace(",", ";").split(";") if one)
+    parsed = tuple(
+        address_of(address.strip()) for address in text.replace(",", ";").split(";") if address
+    )
     wrong = [
-        one for one in text.replace(",", ";").split(";") if one and not address_of(one.strip())
+        address
+        for address in text.replace(",", ";").split(";")
+        if address and not address_of(address.strip())
     ]
-    if not found or wrong:
+    if not parsed or wrong:
         what = wrong[0] if wrong else text
         reason = f"{what!r} is not an address with a port, such as 10.0.0.1:9876 or [::1]:9876"
         raise UsageError(option="--name-server", reason=reason)
-    return tuple(one for one in found if one)
+    return tuple(address for address in parsed if address)
 
 
 def address_of(text: str) -> tuple[str, int] | None:

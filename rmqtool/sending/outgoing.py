@@ -222,8 +222,8 @@ def _retried(stored: Stored, own_topic: str) -> dict[str, str]:
     Namespace, 4.9.3 to 5.5.0.
     """
     origin = properties.origin(stored.properties)[1] or stored.old_id
-    found = {properties.RETRY_TOPIC: own_topic}
-    return {**found, properties.ORIGIN_MESSAGE_ID: origin} if origin else found
+    changed = {properties.RETRY_TOPIC: own_topic}
+    return {**changed, properties.ORIGIN_MESSAGE_ID: origin} if origin else changed
 
 
 def _carried(stored: Stored, more: Mapping[str, str]) -> str:

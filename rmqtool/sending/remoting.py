@@ -286,7 +286,7 @@ def json_of(raw: bytes) -> object:
     try:
         return orjson.loads(raw)
     except ValueError:
-        quoted = _BARE_NAME.sub(lambda one: b'"%b":' % one[1] if one[1] else one[0], raw)
+        quoted = _BARE_NAME.sub(lambda match: b'"%b":' % match[1] if match[1] else match[0], raw)
         try:
             return orjson.loads(quoted)
         except ValueError:

@@ -49,11 +49,11 @@ _NAMED: Final = 5
 def kinds(outcome: SendResult) -> list[Rows]:
     """Give the rows of both kinds; the second one only where there are any."""
     refused = [*outcome.checked.bad, *outcome.refused]
-    found = [SENDING.rows([_queues(outcome)])]
+    tables = [SENDING.rows([_queues(outcome)])]
     if refused:
-        rows: list[Row] = [one._asdict() for one in refused]
-        found.append(NOT_SENT.rows([rows]))
-    return found
+        rows: list[Row] = [line._asdict() for line in refused]
+        tables.append(NOT_SENT.rows([rows]))
+    return tables
 
 
 def _queues(outcome: SendResult) -> list[Row]:
@@ -72,7 +72,7 @@ def _queues(outcome: SendResult) -> list[Row]:
         ]
     places = sorted(
         outcome.checked.messages.items(),
-        key=lambda one: (one[0][0], -1 if one[0][1] is None else one[0][1]),
+        key=lambda item: (item[0][0], -1 if item[0][1] is None else item[0][1]),
     )
     return [
         SENDING.row(None, topic=topic, queue_id=queue_id, messages=count, sent=0)
@@ -178,10 +178,10 @@ class SendContent:
     @property
     def queues(self) -> dict[str, int]:
         """The topics that messages go to, in order, and how many queues each needs for them."""
-        found: dict[str, int] = {}
-        for topic, queue_id in sorted(self.messages, key=lambda one: one[0]):
-            found[topic] = max(found.get(topic, 1), (queue_id or 0) + 1)
-        return found
+        counts: dict[str, int] = {}
+        for topic, queue_id in sorted(self.messages, key=lambda name: name[0]):
+            counts[topic] = max(counts.get(topic, 1), (queue_id or 0) + 1)
+        return counts
 
     @property
     def total(self) -> int:
@@ -196,17 +196,17 @@ class SendContent:
 
     def by_queue(self, routes: dict[str, Route]) -> Counter[tuple[str, TargetQueue]]:
         """Give how many messages go to each queue."""
-        found: Counter[tuple[str, TargetQueue]] = Counter()
+        counts: Counter[tuple[str, TargetQueue]] = Counter()
         for (topic, queue_id), count in self.messages.items():
             route = routes[topic]
             if queue_id is not None:
-                found[topic, route.queue_of(queue_id, 0)] += count
+                counts[topic, route.queue_of(queue_id, 0)] += count
                 continue
             total = sum(master.queues for master in route.masters)
             for turn in range(min(total, count)):  # they take turns
                 share = (count - turn + total - 1) // total
-                found[topic, route.queue_of(None, turn)] += share
-        return found
+                counts[topic, route.queue_of(None, turn)] += share
+        return counts
 
 
 @dataclass(slots=True)

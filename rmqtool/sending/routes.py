@@ -93,11 +93,11 @@ def routes_of(options: SendOptions, access: Access, topics: Mapping[str, int]) -
     for address in options.name_servers:
         try:
             with Connection(address, options.timeout, access) as connection:
-                found = {topic: _route(connection, topic) for topic in topics}
-                missing = {topic: topics[topic] for topic, route in found.items() if route is None}
+                routes = {topic: _route(connection, topic) for topic in topics}
+                missing = {topic: topics[topic] for topic, route in routes.items() if route is None}
                 if missing:
                     raise _missing(connection, options, missing)
-                return {topic: route for topic, route in found.items() if route is not None}
+                return {topic: route for topic, route in routes.items() if route is not None}
         except RemotingError as error:
             errors.append(error)
     if len(errors) == 1:
@@ -157,8 +157,8 @@ def _missing(
 def _cluster_name(connection: Connection) -> str:
     """Ask for the name of the cluster; empty where there is not exactly one."""
     with suppress(RemotingError):
-        found = json_of(connection.ask(GET_BROKER_CLUSTER_INFO, {}).body)
-        clusters = found.get("clusterAddrTable") if isinstance(found, dict) else None
+        info = json_of(connection.ask(GET_BROKER_CLUSTER_INFO, {}).body)
+        clusters = info.get("clusterAddrTable") if isinstance(info, dict) else None
         if isinstance(clusters, dict) and len(clusters) == 1:
             return brief(str(next(iter(clusters))))
     return ""
@@ -176,23 +176,24 @@ def _of_no_name_server(connection: Connection) -> str:
     return "is not a name server: it does not know routes of topics"
 
 
-def _masters(found: object) -> tuple[Master, ...] | None:
+def _masters(info: object) -> tuple[Master, ...] | None:
     """Read a route; None where it is not one."""
     try:
-        return tuple(sorted(_each_master(found)))
+        return tuple(sorted(_each_master(info)))
     except (TypeError, KeyError, ValueError, AttributeError):
         return None
 
 
-def _each_master(found: Any) -> list[Master]:  # noqa: ANN401 - what a peer answered
+def _each_master(info: Any) -> list[Master]:  # noqa: ANN401 - what a peer answered
     addresses = {
-        str(one["brokerName"]): one["brokerAddrs"].get(_MASTER) for one in found["brokerDatas"]
+        str(broker["brokerName"]): broker["brokerAddrs"].get(_MASTER)
+        for broker in info["brokerDatas"]
     }
     masters: list[Master] = []
-    for one in found["queueDatas"]:
-        count, name = int(one["writeQueueNums"]), str(one["brokerName"])
+    for queue in info["queueDatas"]:
+        count, name = int(queue["writeQueueNums"]), str(queue["brokerName"])
         text = addresses.get(name)
-        if not int(one["perm"]) & _PERM_WRITE or count <= 0 or text is None:
+        if not int(queue["perm"]) & _PERM_WRITE or count <= 0 or text is None:
             continue
         address = address_of(str(text))
         if address is None or count > _MOST_QUEUES or len(masters) >= _MOST_BROKERS:

@@ -130,7 +130,7 @@ class SendRun:
                 yield entry, turns.queue_of(entry)
         if count != total:
             reason = "was changed while its messages were sent"
-            raise UnreadablePath(path=self.options.file, reason=reason, trouble=Trouble.TOLD)
+            raise UnreadablePath(path=self.options.file, reason=reason, trouble=Trouble.EXPLAINED)
 
     def _note_bad(self, bad: BadLine, checked: SendContent) -> None:
         """Note what cannot be sent, unless nobody asked for its topic."""

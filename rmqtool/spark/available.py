@@ -31,7 +31,7 @@ def check_spark(master: str | None = None) -> None:
     Raises:
         EngineMissing: pyspark or Java is not there, or is too old.
     """
-    sys.meta_path[:] = (one for one in sys.meta_path if not hasattr(one, "hides_pandas"))
+    sys.meta_path[:] = (finder for finder in sys.meta_path if not hasattr(finder, "hides_pandas"))
     for package in ("pyspark", "pandas"):
         if not _has(package):
             raise EngineMissing(needs=package, install=INSTALL)
@@ -65,8 +65,8 @@ def configured_master() -> tuple[str, str] | None:
         text = path.read_text("utf-8", "replace")
     except OSError:
         return None
-    found = re.search(r"^\s*spark\.master[\s=:]+(\S+)", text, re.MULTILINE)
-    return (found[1], str(path)) if found else None
+    match = re.search(r"^\s*spark\.master[\s=:]+(\S+)", text, re.MULTILINE)
+    return (match[1], str(path)) if match else None
 
 
 def check_java() -> None:
@@ -100,8 +100,8 @@ def _java_version(program: str) -> int | None:
         )
     except OSError:
         return None
-    found = re.search(r'version "(?:1\.)?(\d+)', f"{done.stderr}\n{done.stdout}")
-    return int(found[1]) if found else None
+    match = re.search(r'version "(?:1\.)?(\d+)', f"{done.stderr}\n{done.stdout}")
+    return int(match[1]) if match else None
 
 
 def _has(package: str) -> bool:

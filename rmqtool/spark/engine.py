@@ -162,9 +162,11 @@ class SparkEngine:
             brought = blobs.repartitionById(writers, col("number"))
             in_order = brought.sortWithinPartitions(col("task"), col("place"))
             written = in_order.mapInArrow(gatherer(gather), BLOBS)
-            found = self._follow(job, written, segments, advance)
-            self.traffic.shuffled_bytes += found.nbytes
-        rows = sorted(zip(*(found[name].to_pylist() for name in found.column_names), strict=True))
+            collected = self._follow(job, written, segments, advance)
+            self.traffic.shuffled_bytes += collected.nbytes
+        rows = sorted(
+            zip(*(collected[name].to_pylist() for name in collected.column_names), strict=True)
+        )
         for number, _, _, blob in rows:
             if number == ERROR:
                 raise pickle.loads(blob)  # noqa: S301 - our own executors made it
@@ -205,7 +207,7 @@ class SparkEngine:
 
     def _account(self, wave: Wave) -> None:
         traffic = self.traffic
-        traffic.part_bytes += sum(length_of(one) for task in wave.parts.tasks for one in task)
+        traffic.part_bytes += sum(length_of(piece) for task in wave.parts.tasks for piece in task)
         traffic.result_bytes += wave.seen
         in_memory = wave.seen if wave.spool is None else wave.largest
         traffic.largest_in_memory = max(traffic.largest_in_memory, in_memory)
@@ -276,8 +278,8 @@ def missing(_: int) -> str:
 
 def _is_this_python(spark: SparkSession) -> bool:
     """Whether workers run the Python of this process; a session of users takes `python3` else."""
-    found = shutil.which(spark.sparkContext.pythonExec)
-    return found is not None and os.path.abspath(found) == os.path.abspath(sys.executable)  # noqa: PTH100 - a link tells a venv
+    executable = shutil.which(spark.sparkContext.pythonExec)
+    return executable is not None and os.path.abspath(executable) == os.path.abspath(sys.executable)  # noqa: PTH100 - a link tells a venv
 
 
 def _check(spark: SparkSession) -> None:

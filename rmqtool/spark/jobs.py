@@ -150,8 +150,8 @@ def living_java() -> Iterator[None]:
 def _in_words(error: Exception) -> Exception:
     """Give what a user can act upon; a bug in a task stays what it is."""
     text = str(error)
-    if found := _NO_MODULE.search(text):
-        package = "rmqtool" if found[1] == "rmqtool" else found[1]
+    if match := _NO_MODULE.search(text):
+        package = "rmqtool" if match[1] == "rmqtool" else match[1]
         return EngineMissing(
             needs=f"{package} in the Python of the executors",
             install=INSTALL_THERE,
@@ -160,6 +160,6 @@ def _in_words(error: Exception) -> Exception:
         return error
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     reason = next((line for line in lines if not line.endswith(":")), type(error).__name__)
-    if found := _ERROR_CLASS.search(text):  # what went wrong; before it stands who was calling
-        reason = found[0]
+    if match := _ERROR_CLASS.search(text):  # what went wrong; before it stands who was calling
+        reason = match[0]
     return SparkFailed(reason=reason[:500])

@@ -132,8 +132,8 @@ def _sockets() -> dict[str, str]:
 
 def _patient(master: str) -> str:
     """Let tasks on this machine be tried again, as on a cluster: a worker may be killed."""
-    found = _LOCAL.fullmatch(master)
-    return f"local[{found[1] or 1},{TRIES}]" if found else master
+    match = _LOCAL.fullmatch(master)
+    return f"local[{match[1] or 1},{TRIES}]" if match else master
 
 
 def _connect(url: str, options: Mapping[str, str]) -> SparkSession:

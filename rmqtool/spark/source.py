@@ -111,13 +111,13 @@ class RocketMQReader(DataSourceReader):
 
         tasks = partition.value or ()  # None is Spark's stand-in for nothing to read
         expired: set[str] = set()  # as if they had been listed later; a stream tells of each
-        found = (
+        read = (
             batch
             for task in tasks
             for batch in batches(task, self.options, self.names, expired=expired)
         )
         limit = self.options.limit
-        some = together(found) if limit is None else first_rows(found, limit)
+        some = together(read) if limit is None else first_rows(read, limit)
         yield from counting(some, str(self.options.table))
         settle()
 

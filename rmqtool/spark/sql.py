@@ -113,14 +113,14 @@ class SparkQuestions:
 
     def damaged(self, tables: tuple[str, ...]) -> int:
         """Count the rows of tables that tell of damage, where workers do not tell of them."""
-        found = 0
+        count = 0
         for name in tables:
             if name != OPERATIONS:
                 column = DAMAGE_COLUMNS.get(TableName(name), CODE)
                 rows = self._read(name, Reading({name: (column,)}))
                 where = f"{column} = 'damage'" if column != CODE else f"{column} IS NOT NULL"
-                found += rows.where(where).count()
-        return found
+                count += rows.where(where).count()
+        return count
 
     def _put(
         self,
@@ -185,18 +185,18 @@ class SparkQuestions:
         from rmqtool.reads.tables import schema_of
 
         names = None if plan is None or has_all else plan.names
-        found: dict[str, tuple[str, ...]] = {}
+        columns: dict[str, tuple[str, ...]] = {}
         for table in tables:
             if table == OPERATIONS:
-                found[table] = OPERATION_COLUMNS
+                columns[table] = OPERATION_COLUMNS
                 continue
             known = schema_of(replace(self._source, table=TableName(table))).names
             some = tuple(name for name in known if names is None or name in names)
             telling = DAMAGE_COLUMNS.get(TableName(table), CODE)
             if telling in known and telling not in some and table != TableName.SEGMENTS:
                 some = (*some, telling)
-            found[table] = some or (known[0],)  # to count rows takes a column, too
-        return Reading(found, plan.limit if plan is not None and plan.is_first_rows else None)
+            columns[table] = some or (known[0],)  # to count rows takes a column, too
+        return Reading(columns, plan.limit if plan is not None and plan.is_first_rows else None)
 
     def _understood(self, text: str) -> DataFrame:
         """Let Spark understand a question; nothing is read for it yet.
@@ -228,8 +228,8 @@ class SparkQuestions:
             while some := list(islice(taken, ROWS_A_CHUNK)):
                 yield [
                     {
-                        name: plain(value, one.dataType)
-                        for name, value, one in zip(names, row, fields, strict=True)
+                        name: plain(value, field.dataType)
+                        for name, value, field in zip(names, row, fields, strict=True)
                     }
                     for row in some
                 ]
@@ -282,11 +282,11 @@ def plain(value: Any, kind: DataType | None = None) -> Any:  # noqa: ANN401 - wh
 
 def _container(value: Any) -> Any:  # noqa: ANN401 - whatever SQL gives
     if isinstance(value, Row):
-        return {name: plain(one) for name, one in value.asDict().items()}
+        return {name: plain(item) for name, item in value.asDict().items()}
     if isinstance(value, dict):
-        return {str(plain(name)): plain(one) for name, one in value.items()}
+        return {str(plain(name)): plain(item) for name, item in value.items()}
     if isinstance(value, list | tuple):
-        return [plain(one) for one in value]
+        return [plain(item) for item in value]
     return str(value)
 
 
@@ -322,15 +322,15 @@ class SqlPlan:
 
     @classmethod
     def _of(cls, plan: Any, names: frozenset[str]) -> SqlPlan:  # noqa: ANN401 - of the JVM
-        found = {*names, *_names(plan.output())}
+        columns = {*names, *_names(plan.output())}
         leaves = 0
         for node in _nodes(plan):
-            found.update(_names(node.references().toSeq()))
+            columns.update(_names(node.references().toSeq()))
             leaves += not node.children().size()
         limit = _limit_of(plan)
         is_first_rows = limit is not None and leaves == 1
         is_first_rows = is_first_rows and not _below(plan, TAKING).children().size()
-        return cls(frozenset(found), limit, is_first_rows)
+        return cls(frozenset(columns), limit, is_first_rows)
 
 
 def changes(spark: SparkSession, text: str) -> str:

@@ -139,15 +139,15 @@ class RocketMQStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             gone = min(log.start, last.physical_offset)
             losses.append(LogLoss(LossKind.EXPIRED, begin, gone, gone))
             begin = gone
-        found = []
+        tasks = []
         for segment in log:
             left = max(begin - segment.start, 0)
             right = min(last.physical_offset - segment.start, segment.size)
             if left < right:
                 part = SegmentPart(segment, left, right)
-                found.append(LogTask(part, left))
+                tasks.append(LogTask(part, left))
         lost = [InputPartition(LossTask(loss)) for loss in losses]
-        return [*lost, *(InputPartition(pack) for pack in packs(found, self.options))]
+        return [*lost, *(InputPartition(pack) for pack in packs(tasks, self.options))]
 
     def _loss(
         self, store: Store, place: StreamPlace, reader: LogReader, end: End | None
@@ -180,8 +180,8 @@ class RocketMQStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             loss = task.loss
             yield stretch_row(loss.begin, loss.end - loss.begin, str(loss.code), self.names)
             return
-        for one in task or ():  # None is Spark's stand-in for nothing to read
-            part = one.part
+        for log_task in task or ():  # None is Spark's stand-in for nothing to read
+            part = log_task.part
             try:
                 part.segment.open().close()
             except UnreadablePath as error:
@@ -191,7 +191,7 @@ class RocketMQStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                     begin = part.segment.start + part.begin
                     yield stretch_row(begin, part.length, str(FS_GAP), self.names)
                     continue
-            yield from batches(one, self.options, self.names)
+            yield from batches(log_task, self.options, self.names)
 
     def _store(self) -> Store:
         """Open the store again: segments come and go."""

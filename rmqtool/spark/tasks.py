@@ -202,14 +202,14 @@ class Grouped(Generic[Part]):
             hands: tasks that deal with a group together, a part each by turns.
             limit: bytes of parts in all of them, but for one part at least.
         """
-        found: list[Part] = []
+        parts: list[Part] = []
         taken = 0
         most = min(limit, groups * hands * TASK_BYTES)
-        while self._next is not None and (not found or taken + length_of(self._next) <= most):
-            found.append(self._next)
+        while self._next is not None and (not parts or taken + length_of(self._next) <= most):
+            parts.append(self._next)
             taken += length_of(self._next)
             self._next = next(self._parts, None)
-        return dealt(grouped(found, taken / groups), hands)
+        return dealt(grouped(parts, taken / groups), hands)
 
 
 class Assignment(NamedTuple):
@@ -225,12 +225,12 @@ def dealt(groups: Iterable[Sequence[Any]], hands: int) -> Assignment:
     Results are used in the order of the parts. Where tasks that run at a time have parts next to
     each other, little is left to use when the last of them ends.
     """
-    found = Assignment([], [])
+    assignment = Assignment([], [])
     for group in groups:
-        first = len(found.tasks)
-        found.order.extend((first + n % hands, n // hands) for n in range(len(group)))
-        found.tasks.extend(list(group[n::hands]) for n in range(min(hands, len(group))))
-    return found
+        first = len(assignment.tasks)
+        assignment.order.extend((first + n % hands, n // hands) for n in range(len(group)))
+        assignment.tasks.extend(list(group[n::hands]) for n in range(min(hands, len(group))))
+    return assignment
 
 
 def grouped(parts: Iterable[Part], each: float) -> list[list[Part]]:
@@ -273,20 +273,20 @@ class Wave:
             SparkFailed: executors were lost, again and again.
         """
         for task, place in self.parts.order:
-            one = self._wait_for(task, place)
-            if isinstance(one, RmqtoolError):
-                raise one
-            yield one
+            result = self._wait_for(task, place)
+            if isinstance(result, RmqtoolError):
+                raise result
+            yield result
         self.job.result()
 
     def _wait_for(self, task: int, place: int) -> Any:  # noqa: ANN401 - whatever a part gave
         while self.spool is not None and (task, place) not in self._unpacked:
             is_over = self.job.done()  # asked first: what is put down is there when it is over
-            found, size = self.spool.take(task, place)
-            if found is not NOTHING:
+            packed, size = self.spool.take(task, place)
+            if packed is not NOTHING:
                 self.seen += size
                 self.largest = max(self.largest, size)
-                self._unpacked |= {(task, place + n): one for n, one in enumerate(found)}
+                self._unpacked |= {(task, place + n): result for n, result in enumerate(packed)}
             elif is_over:
                 break
             else:
@@ -303,5 +303,5 @@ class Wave:
             self._packed = dict(rows)
             self.seen += 0 if self.spool else sum(map(len, self._packed.values()))
         packed = lz4.block.decompress(self._packed.pop(task))
-        found = pickle.loads(packed)  # noqa: S301 - our own executors made it
-        self._unpacked |= {(task, place): one for place, one in found.items()}
+        results = pickle.loads(packed)  # noqa: S301 - our own executors made it
+        self._unpacked |= {(task, place): result for place, result in results.items()}

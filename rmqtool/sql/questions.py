@@ -152,7 +152,7 @@ class LocalQuestions:
         with self._in_words():
             rows = self._database.sql(text)
             names = unique_names(rows.columns)
-            kinds = [str(one) for one in rows.types]
+            kinds = [str(kind) for kind in rows.types]
         return SqlAnswer(names, self._chunks(rows, names, kinds), tables)
 
     def read_so_far(self) -> ReadSoFar:
@@ -186,14 +186,14 @@ class LocalQuestions:
                 statements += self._database.extract_statements(explained["of"])
         if len(statements) > 1 + bool(explained):
             raise UsageError(option="SQL", reason="one question at a time")
-        for one in statements:
-            if one.type not in ASKING:
-                raise refused(one.type.name)
+        for statement in statements:
+            if statement.type not in ASKING:
+                raise refused(statement.type.name)
 
     def _described(self, text: str) -> list[dict[str, Any]]:
         """Give the columns of a table or a view, and what they mean; nothing for other texts."""
-        found = DESCRIBED.fullmatch(text)
-        name = found[1].lower() if found else ""
+        match = DESCRIBED.fullmatch(text)
+        name = match[1].lower() if match else ""
         tables = {str(table): table for table in TableName}
         if name not in tables and (name not in VIEWS or self._source.is_fleet):
             return []
@@ -268,12 +268,12 @@ class LocalQuestions:
 def first_sentence(text: str) -> str:
     """Give what DuckDB says in one line, without the place in the question."""
     lines = [line.strip() for line in text.splitlines() if line.strip()]
-    said = []
+    words = []
     for line in lines:
         if line.startswith("LINE "):
             break
-        said.append(line)
-    return " ".join(said) or text
+        words.append(line)
+    return " ".join(words) or text
 
 
 # Values of Arrow's columns as plain Python: times as text, maps as mappings.
@@ -288,18 +288,18 @@ def values(column: pa.Array, kind: str = "") -> list[Any]:
     """
     if pa.types.is_timestamp(column.type):
         micros = column.cast(pa.timestamp("us", column.type.tz)).cast(pa.int64()).to_pylist()
-        return [None if one is None else iso_time(one // 1000) for one in micros]
+        return [None if moment is None else iso_time(moment // 1000) for moment in micros]
     if pa.types.is_list(column.type):
         inner = values(column.flatten(), kind.removesuffix("[]"))
         lengths = column.value_lengths().to_pylist()
-        found = iter(inner)
+        items = iter(inner)
         return [
-            None if length is None else [next(found) for _ in range(length)] for length in lengths
+            None if length is None else [next(items) for _ in range(length)] for length in lengths
         ]
     plain = column.to_pylist()
     if kind in {"HUGEINT", "UHUGEINT"}:
-        return [None if one is None else int(one) for one in plain]
-    return [_plain(one, is_map=pa.types.is_map(column.type)) for one in plain]
+        return [None if value is None else int(value) for value in plain]
+    return [_plain(value, is_map=pa.types.is_map(column.type)) for value in plain]
 
 
 def _plain(value: Any, *, is_map: bool = False) -> Any:  # noqa: ANN401 - whatever SQL gives
@@ -308,7 +308,7 @@ def _plain(value: Any, *, is_map: bool = False) -> Any:  # noqa: ANN401 - whatev
     if isinstance(value, datetime):
         return iso_time(round(value.timestamp() * 1000))
     if is_map:
-        return {str(_plain(key)): _plain(one) for key, one in value}
+        return {str(_plain(key)): _plain(item) for key, item in value}
     if isinstance(value, dict):
-        return {name: _plain(one) for name, one in value.items()}
-    return [_plain(one) for one in value] if isinstance(value, list) else str(value)
+        return {name: _plain(item) for name, item in value.items()}
+    return [_plain(item) for item in value] if isinstance(value, list) else str(value)

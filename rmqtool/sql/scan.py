@@ -145,10 +145,10 @@ class Scan:
         self, task: AnyTask, options: SourceOptions, names: tuple[str, ...]
     ) -> Iterator[pa.RecordBatch]:
         """Yield the rows of a task as they are read."""
-        found = batches(task, options, names, expired=set())
+        read = batches(task, options, names, expired=set())
         while True:
             with metered() as meter:  # not while somebody else works with the rows
-                batch = next(found, None)
+                batch = next(read, None)
             self.tally.add(_counted([] if batch is None else [batch], meter.bytes))
             if batch is None:
                 return
@@ -166,18 +166,18 @@ class Scan:
 
 def _single(some: Iterable[AnyTask]) -> Iterator[AnyTask]:
     """Give the files of queues one by one: the rows of a task wait in memory."""
-    for one in some:
-        task = one.task if isinstance(one, FleetTask) else one
+    for any_task in some:
+        task = any_task.task if isinstance(any_task, FleetTask) else any_task
         if not isinstance(task, FilesTask):
-            yield one
+            yield any_task
             continue
         for file in task.files:
             single = FilesTask((file,))
-            yield replace(one, task=single) if isinstance(one, FleetTask) else single
+            yield replace(any_task, task=single) if isinstance(any_task, FleetTask) else single
 
 
-def _is_bulk(one: AnyTask) -> bool:
-    task = one.task if isinstance(one, FleetTask) else one
+def _is_bulk(fleet_task: AnyTask) -> bool:
+    task = fleet_task.task if isinstance(fleet_task, FleetTask) else fleet_task
     return isinstance(task, LogTask | FilesTask | RocksTask)
 
 

@@ -20,7 +20,7 @@ from rmqtool.ledger.numbers import (
     UnitNumbers,
     lost_numbers,
 )
-from rmqtool.machine.arrays import is_in
+from rmqtool.machine.arrays import are_within, is_in
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -74,7 +74,7 @@ class Lost:
     @property
     def unnamed(self) -> int:
         """Messages at these queue offsets that no unit leads to."""
-        return sum(one.messages for one in self.numbers) - self.named
+        return sum(number.messages for number in self.numbers) - self.named
 
 
 @dataclass(slots=True)
@@ -127,13 +127,13 @@ class AlreadyLost:
             UnreadablePath: a file may not be read.
         """
         doubtful = {key for key in self._spans if self._is_doubtful(key, unread)}
-        found = Lost([], holes)
+        lost = Lost([], holes)
         if holes.size:
             for key, numbered in before.named(self.model):
                 if not _is_light(key) and is_in(numbered().physical_offsets, holes).any():
                     doubtful.add(key)
         if not doubtful:
-            return found
+            return lost
         units = _units_of(before, self.model, doubtful)
         believed = {key: _are_within(units[key].physical_offsets, unread) for key in doubtful}
         held = self._held(units, believed, read())
@@ -142,15 +142,15 @@ class AlreadyLost:
             named = units[key]
             is_lost = is_in(named.physical_offsets, holes)
             stretches = lost_numbers(held[key], named, is_lost, believed[key])
-            found.numbers += _rows(key, stretches)
+            lost.numbers += _rows(key, stretches)
             _, rows = np.unique(named.numbers[is_lost], return_index=True)
             counts = named.counts[is_lost][rows]
             passed = are_passed(named.physical_offsets[is_lost][rows], self.model)
-            found.named += int(counts.sum())
-            found.passed += int(counts[passed].sum())
+            lost.named += int(counts.sum())
+            lost.passed += int(counts[passed].sum())
             named_offsets.append(named.physical_offsets[is_lost])
-        found.left = holes[~is_in(holes, np.sort(np.concatenate(named_offsets)))]
-        return found
+        lost.left = holes[~is_in(holes, np.sort(np.concatenate(named_offsets)))]
+        return lost
 
     def _is_doubtful(self, key: QueueKey, unread: list[ModelFile]) -> bool:
         """Tell whether records and units of a queue do not follow one another without a hole."""
@@ -182,7 +182,7 @@ class AlreadyLost:
         queues = {key: number for number, key in enumerate(keys)}
         pointed = _UnitsByPlace.of([units[key] for key in keys])
         parts: dict[QueueKey, list[Int64s]] = {key: [_no_columns()] for key in keys}
-        for segment in sorted(segments, key=lambda one: one.start):
+        for segment in sorted(segments, key=lambda census: census.start):
             owners = np.full(len(segment.positions), _NO_QUEUE)
             for key, rows in queues_of(segment):
                 if (number := queues.get(key)) is None:
@@ -200,7 +200,7 @@ class AlreadyLost:
             }
             for unit in others[is_renamed].tolist():
                 believed[keys[pointed.queues[unit]]][pointed.rows[unit]] = True
-        return {key: HeldNumbers(*np.concatenate(found, axis=1)) for key, found in parts.items()}
+        return {key: HeldNumbers(*np.concatenate(pieces, axis=1)) for key, pieces in parts.items()}
 
 
 class _UnitsByPlace(NamedTuple):
@@ -215,9 +215,9 @@ class _UnitsByPlace(NamedTuple):
     def of(cls, units: list[UnitNumbers]) -> _UnitsByPlace:
         """Sort the units of queues, each of which has the number of its place."""
         none = np.empty(0, np.int64)
-        offsets = np.concatenate([none, *(one.physical_offsets for one in units)])
-        numbers = np.concatenate([none, *(one.numbers for one in units)])
-        counts = [len(one.numbers) for one in units]
+        offsets = np.concatenate([none, *(unit.physical_offsets for unit in units)])
+        numbers = np.concatenate([none, *(unit.numbers for unit in units)])
+        counts = [len(unit.numbers) for unit in units]
         queues = np.repeat(np.arange(len(units)), counts)
         rows = np.concatenate([none, *map(np.arange, counts)]).astype(np.int64)
         order = np.argsort(offsets, kind="stable")
@@ -258,7 +258,7 @@ def _units_of(before: Before, model: Model, keys: set[QueueKey]) -> dict[QueueKe
     for key, numbered in before.named(model):
         if key in keys:
             parts[key].append(np.stack(numbered()))
-    return {key: UnitNumbers(*np.concatenate(found, axis=1)) for key, found in parts.items()}
+    return {key: UnitNumbers(*np.concatenate(pieces, axis=1)) for key, pieces in parts.items()}
 
 
 def _no_columns() -> Int64s:
@@ -274,11 +274,9 @@ def _are_within(offsets: Int64s, files: list[ModelFile]) -> NDArray[np.bool_]:
         return np.zeros(len(offsets), np.bool_)
     held = sorted((file.start, file.start + file.length) for file in files)
     starts, ends = np.array(held, np.int64).T
-    places = np.searchsorted(starts, offsets, side="right") - 1
-    inside: NDArray[np.bool_] = (places >= 0) & (offsets < ends[np.maximum(places, 0)])
-    return inside
+    return are_within(offsets, starts, ends)
 
 
-def _rows(key: QueueKey, found: NumberStretches) -> Iterator[LostNumbers]:
-    for start, end in zip(found.starts.tolist(), found.ends.tolist(), strict=True):
+def _rows(key: QueueKey, stretches: NumberStretches) -> Iterator[LostNumbers]:
+    for start, end in zip(stretches.starts.tolist(), stretches.ends.tolist(), strict=True):
         yield LostNumbers(*key, start, end - start)

@@ -106,20 +106,20 @@ def _by_kernels(file: ModelFile, check: RecordCheck) -> SegmentCensus:
         for batch in scan(segment_of(file), options):
             if batch.kind is not Extent.RECORD:
                 continue
-            found = batch.columns
-            kinds = found[row.SYS_FLAG] & SysFlag.TRANSACTION_ROLLBACK_TYPE
+            columns = batch.columns
+            kinds = columns[row.SYS_FLAG] & SysFlag.TRANSACTION_ROLLBACK_TYPE
             chosen = np.isin(kinds, list(QUEUED_TYPES))
-            for number in np.flatnonzero(chosen & in_doubt(check, found)):
-                position = int(found[row.POSITION, number])
+            for number in np.flatnonzero(chosen & in_doubt(check, columns)):
+                position = int(columns[row.POSITION, number])
                 chosen[number] = check.check(reader, position, file.length).record is not None
             chosen &= ~_are_torn(batch)
-            inner = (found[row.SYS_FLAG] & SysFlag.INNER_BATCH_FLAG) != 0
-            messages = np.where(inner, np.maximum(found[row.INNER_NUM], 1), 1)
+            inner = (columns[row.SYS_FLAG] & SysFlag.INNER_BATCH_FLAG) != 0
+            messages = np.where(inner, np.maximum(columns[row.INNER_NUM], 1), 1)
             fields = (
                 *(row.POSITION, row.SIZE, row.STORE_TIMESTAMP),
                 *(row.TOPIC_NUMBER, row.QUEUE_ID, row.QUEUE_OFFSET),
             )
-            parts.append(np.stack([*(found[field] for field in fields), messages])[:, chosen])
+            parts.append(np.stack([*(columns[field] for field in fields), messages])[:, chosen])
             names += (text(batch.topics[n]) for n in range(len(names), len(batch.topics)))
     return _census(file, np.concatenate(parts, axis=1), names)
 
@@ -135,9 +135,9 @@ def _are_torn(batch: Batch) -> NDArray[np.bool_]:
     """Tell which records end in a zero, as properties never do: a sector was zeroed, or is new."""
     from rmqtool.scan import columns as row
 
-    found = batch.columns
-    is_read = (found[row.PROPERTIES_LENGTH] > 0) & (found[row.BODY_START] >= 0)
-    lasts = np.where(is_read, found[row.RECORD_START] + found[row.SIZE] - 1, 0)
+    columns = batch.columns
+    is_read = (columns[row.PROPERTIES_LENGTH] > 0) & (columns[row.BODY_START] >= 0)
+    lasts = np.where(is_read, columns[row.RECORD_START] + columns[row.SIZE] - 1, 0)
     torn: NDArray[np.bool_] = is_read & (batch.window[lasts] == 0)
     return torn
 
@@ -172,21 +172,21 @@ def whole_records(
             yield position, record
             position, in_sequence = position + record.size, True
             continue
-        found = _next_magic(reader, position + 1, file.length)
-        if found is None:
+        next_magic = _next_magic(reader, position + 1, file.length)
+        if next_magic is None:
             return
-        position, in_sequence = found, False
+        position, in_sequence = next_magic, False
 
 
 def _next_magic(reader: ModelReader, position: int, end: int) -> int | None:
     """Give the next position at which a record may begin."""
     while position + _MAGIC_POSITION < end:
         window = reader.read_at(position, _SEARCH_BYTES)
-        found = [
+        places = [
             at for magic in MESSAGE_MAGIC_BYTES if (at := window.find(magic, _MAGIC_POSITION)) >= 0
         ]
-        if found:
-            return position + min(found) - _MAGIC_POSITION
+        if places:
+            return position + min(places) - _MAGIC_POSITION
         if position + len(window) >= end:
             return None
         position += len(window) - _MAGIC_POSITION - len(MESSAGE_MAGIC_BYTES[0]) + 1

@@ -17,6 +17,7 @@ from rmqtool.broker.conf import COMPACTION
 from rmqtool.broker.rules import Rules
 from rmqtool.check.state.compaction import queue_offsets
 from rmqtool.formats import config_shapes, properties
+from rmqtool.formats.config_names import TOPICS_JSON
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -66,8 +67,8 @@ def compacted_topics(store: Store, version: Version) -> CompactedTopics | None:
     """
     if not Rules(version).has_compaction or not COMPACTION.of(store.broker_conf, version):
         return None
-    configured = config_shapes.topics(store.config("topics.json").document)
-    topics = frozenset(one.topic for one in configured if one.is_compaction)
+    configured = config_shapes.topics(store.config(TOPICS_JSON).document)
+    topics = frozenset(topic.topic for topic in configured if topic.is_compaction)
     if not topics:
         return None
     stored = {}

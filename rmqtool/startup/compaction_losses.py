@@ -29,8 +29,8 @@ def fate(queue: QueueOutcome, compacted: CompactedTopics) -> QueueOutcome:
         return queue
     key = (queue.topic, queue.queue_id)
     stored = compacted.stored.get(key, np.empty(0, np.int64))
-    found = int((stored >= queue.minimum).sum()) + len(compacted.handed.get(key, ()))
-    return replace(queue, readable=found)
+    readable = int((stored >= queue.minimum).sum()) + len(compacted.handed.get(key, ()))
+    return replace(queue, readable=readable)
 
 
 def missing(model: Model) -> Loss:
@@ -44,7 +44,7 @@ def missing(model: Model) -> Loss:
         return Loss()
     handed = {key: {*numbers} for key, numbers in compacted.handed.items()}
     check = RecordCheck(model.rules, model.settings, reads_v2=True)
-    found: dict[str, list[int]] = {}
+    times: dict[str, list[int]] = {}
     for file in model.commitlog.files:
         with file.open() as reader:
             for position, record in whole_records(file, reader, check):
@@ -53,6 +53,6 @@ def missing(model: Model) -> Loss:
                 key, number = (record.topic, record.queue_id), record.queue_offset
                 is_there = number <= compacted.newest(key) or number in handed.get(key, ())
                 if compacted.is_kept(record) and not is_there:
-                    found.setdefault(record.topic, []).append(record.store_timestamp)
-    losses = [TopicLoss(name, len(at), min(at), max(at)) for name, at in found.items()]
-    return Loss(tuple(sorted(losses, key=lambda one: -one.messages)))
+                    times.setdefault(record.topic, []).append(record.store_timestamp)
+    losses = [TopicLoss(name, len(at), min(at), max(at)) for name, at in times.items()]
+    return Loss(tuple(sorted(losses, key=lambda loss: -loss.messages)))

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 
-from rmqtool.machine.arrays import distinct, is_in
+from rmqtool.machine.arrays import are_within, distinct, is_in
 from rmqtool.queues.kinds import are_real
 from rmqtool.store.segment import LARGEST_LONG
 
@@ -87,14 +87,16 @@ class Places:
         self._sort_in()
         number, rest = divmod(start, self.file_length)
         # A file with a name that is not its place lies across two of them.
-        found = [
-            (one.positions.astype(np.int64) + (beside * self.file_length - rest), *one[1:])
+        units_near = [
+            (units.positions.astype(np.int64) + (beside * self.file_length - rest), *units[1:])
             for beside in ((0, 1) if rest else (0,))
-            for one in self.files.get(number + beside, ())
+            for units in self.files.get(number + beside, ())
         ]
-        if not found:
+        if not units_near:
             return Pointed(*(np.empty(0, np.int64) for _ in Pointed._fields))
-        columns = [np.concatenate(parts).astype(np.int64) for parts in zip(*found, strict=True)]
+        columns = [
+            np.concatenate(parts).astype(np.int64) for parts in zip(*units_near, strict=True)
+        ]
         positions = columns[0]
         order = np.argsort(positions, kind="stable")
         order = order[(positions[order] >= 0) & (positions[order] < self.file_length)]
@@ -110,16 +112,12 @@ class Places:
         held = sorted(extents)
         starts = np.array([begin for begin, _ in held], np.int64)
         ends = np.array([min(end, LARGEST_LONG) for _, end in held], np.int64)
-        found = [np.empty(0, np.int64)]
+        outside = [np.empty(0, np.int64)]
         for number, parts in self.files.items():
             for units in parts:
                 offsets = units.positions.astype(np.int64) + number * self.file_length
-                places = np.searchsorted(starts, offsets, side="right") - 1
-                is_held = np.zeros(offsets.shape, np.bool_)
-                if held:
-                    is_held = (places >= 0) & (offsets < ends[places])
-                found.append(offsets[~is_held])
-        return distinct(np.concatenate(found))
+                outside.append(offsets[~are_within(offsets, starts, ends)])
+        return distinct(np.concatenate(outside))
 
     def tile(self, start: int) -> int | None:
         """Give the end of the records that units point to, if these lie without a hole; or None."""
@@ -179,7 +177,10 @@ class UnitCoverage:
         now, new = self.now.of(start), self.new.of(start)
         kept = ~is_in(keys_of(now.positions, now.queues), self._keys(self.gone, start))
         return Pointed(
-            *(np.concatenate([one[kept], two]) for one, two in zip(now, new, strict=True))
+            *(
+                np.concatenate([kept_column[kept], two])
+                for kept_column, two in zip(now, new, strict=True)
+            )
         )
 
     def had(self, start: int, keys: Int64s) -> Mask:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from rmqtool.broker.names import SCHEDULE_TOPIC
 from rmqtool.plural import counted
 from rmqtool.query.delay_offsets import delivered_levels
-from rmqtool.startup.prediction import FurtherStep
+from rmqtool.startup.prediction import LaterStep
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 def undelivered(
     store: Store, model: Model, outcomes: Iterable[QueueOutcome]
-) -> Iterator[FurtherStep]:
+) -> Iterator[LaterStep]:
     """Yield how many messages wait in levels that are not configured.
 
     Without a broker.conf nothing tells how many levels there are.
@@ -38,9 +38,9 @@ def undelivered(
     """
     levels = len(model.dispatch_rules.delay_levels_ms)
     queues = [
-        one
-        for one in outcomes
-        if one.topic == SCHEDULE_TOPIC and one.queue_id >= levels and one.readable
+        outcome
+        for outcome in outcomes
+        if outcome.topic == SCHEDULE_TOPIC and outcome.queue_id >= levels and outcome.readable
     ]
     if store.broker_conf is None or not queues:
         return
@@ -60,4 +60,4 @@ def undelivered(
         f"{counted(count, 'delayed message')} of level {names} {verb} never delivered: "
         f"messageDelayLevel has {counted(levels, 'level')}"
     )
-    yield FurtherStep("undelivered", f"consumequeue/{SCHEDULE_TOPIC}", message, count)
+    yield LaterStep("undelivered", f"consumequeue/{SCHEDULE_TOPIC}", message, count)

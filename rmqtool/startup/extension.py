@@ -172,14 +172,14 @@ def newest_address(file: ModelFile, end: int) -> int | None:
     Raises:
         UnreadablePath: the disk refused.
     """
-    found = None
+    newest = None
     with file.open() as reader:
         for units in chunks(reader, CQ_UNIT, 0, end):
             codes = units["tags_code"]
             addresses = codes[codes <= LARGEST_ADDRESS]
             if addresses.size:
-                found = int(addresses[-1])
-    return found
+                newest = int(addresses[-1])
+    return newest
 
 
 def _follow(file: ModelFile) -> int:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from rmqtool.formats.config_names import FILTERS_JSON
 from rmqtool.formats.config_shapes import consumer_filters
 from rmqtool.startup.extension import DIRECTORY, ExtensionRules
 from rmqtool.startup.load import exists
@@ -16,7 +17,6 @@ if TYPE_CHECKING:
     from rmqtool.startup.model import Model
     from rmqtool.store.tree import Store
 
-FILTERS: Final = "consumerFilter.json"
 _BITS: Final = 8
 
 
@@ -41,5 +41,8 @@ def _bit_map_sizes(store: Store, model: Model) -> dict[str, int]:
     """Source: CommitLogDispatcherCalcBitMap."""
     if not model.settings.calculates_bit_maps:
         return {}
-    filters = consumer_filters(store.config(FILTERS).document)
-    return {one.topic: -(-(one.bit_count or 0) // _BITS) for one in filters}
+    filters = consumer_filters(store.config(FILTERS_JSON).document)
+    return {
+        consumer_filter.topic: -(-(consumer_filter.bit_count or 0) // _BITS)
+        for consumer_filter in filters
+    }

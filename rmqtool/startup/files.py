@@ -67,10 +67,10 @@ class HeldFile:
         length = max(min(length, self.size - position), 0)
         begin = position - self._begin
         if begin < 0:
-            found = bytes(min(-begin, length)) + self._data[: max(length + begin, 0)]
+            raw = bytes(min(-begin, length)) + self._data[: max(length + begin, 0)]
         else:
-            found = self._data[begin : begin + length]
-        return found.ljust(length, b"\0")
+            raw = self._data[begin : begin + length]
+        return raw.ljust(length, b"\0")
 
     def next_data(self, position: int) -> int | None:
         """Give the first byte that is not in a hole; None after the last one."""
@@ -253,10 +253,10 @@ class FileQueue:
         """Give the file that holds a byte. Source: MappedFileQueue#findMappedFileByOffset."""
         if not self.files:
             return None
-        found = None
+        file = None
         if self.files[0].start <= offset < self.files[-1].end:
-            found = next((file for file in self.files if file.start <= offset < file.end), None)
-        return self.files[0] if found is None and or_first else found
+            file = next((file for file in self.files if file.start <= offset < file.end), None)
+        return self.files[0] if file is None and or_first else file
 
     def cut(self, offset: int) -> None:
         """Lower the position of the file that holds `offset`, delete the files after it.

@@ -138,7 +138,7 @@ def _recalled(store: Store) -> dict[str, int]:
 
 def cautions(store: Store, rules: Rules) -> Iterator[str]:
     """Yield bugs of a release that may cost messages of the store, and that nobody can count."""
-    if rules.loses_changed_pops and any(one.path == POP_STORE for one in store.rocksdb()):
+    if rules.loses_changed_pops and any(database.path == POP_STORE for database in store.rocksdb()):
         from rmqtool.tables.pending import pop_in_flight  # few stores have it
 
         try:

@@ -46,7 +46,7 @@ def missing(model: Model, coverage: UnitCoverage, configuration: Document | None
     """
     if not model.light_rules.multi_dispatch:
         return Loss()
-    found: dict[str, list[int]] = {}
+    times_of: dict[str, list[int]] = {}
     check = RecordCheck(model.rules, model.settings, reads_v2=True)
     for file in model.commitlog.files:
         units = coverage.after(file.start)
@@ -57,12 +57,14 @@ def missing(model: Model, coverage: UnitCoverage, configuration: Document | None
                     break
                 leads = partial(_leads, coverage, keys, position)
                 for topic in _lacking(model, record, leads):
-                    found.setdefault(topic, []).append(record.store_timestamp)
-    for topic in [one for one in found if model.extent(one, LMQ_QUEUE_ID) is None]:
+                    times_of.setdefault(topic, []).append(record.store_timestamp)
+    for topic in [name for name in times_of if model.extent(name, LMQ_QUEUE_ID) is None]:
         if is_deleted_when_idle(topic, configuration):
-            del found[topic]
-    losses = [TopicLoss(name, len(times), min(times), max(times)) for name, times in found.items()]
-    return Loss(tuple(sorted(losses, key=lambda one: -one.messages)))
+            del times_of[topic]
+    losses = [
+        TopicLoss(name, len(times), min(times), max(times)) for name, times in times_of.items()
+    ]
+    return Loss(tuple(sorted(losses, key=lambda loss: -loss.messages)))
 
 
 def _lacking(model: Model, record: DispatchRequest, leads: Callable[[QueueKey], bool]) -> list[str]:

@@ -40,23 +40,28 @@ def settled(predict: Callable[[], Prediction]) -> Prediction:
     Raises:
         UnreadablePath: a file may not be read.
     """
-    found = looked_again(predict)
+    prediction = looked_again(predict)
     for _ in range(_ATTEMPTS - 1):
-        before = found
+        before = prediction
         if before.is_whole:
             break
-        found = looked_again(predict)
-        if _harm(found) == _harm(before):
+        prediction = looked_again(predict)
+        if _harm(prediction) == _harm(before):
             break
-    return found
+    return prediction
 
 
-def _harm(found: Prediction) -> tuple[object, ...]:
+def _harm(prediction: Prediction) -> tuple[object, ...]:
     counts = (
-        *(found.lost, found.cut, found.unlisted, found.misdelivered),
-        *(found.compacted, found.missing, found.light),
+        *(prediction.lost, prediction.cut, prediction.unlisted, prediction.misdelivered),
+        *(prediction.compacted, prediction.missing, prediction.light),
     )
-    return (*(count.messages for count in counts), found.refusals, found.further, found.timers_lost)
+    return (
+        *(count.messages for count in counts),
+        prediction.refusals,
+        prediction.later_steps,
+        prediction.timers_lost,
+    )
 
 
 def freeze(model: Model) -> None:
@@ -94,10 +99,10 @@ def _log_end(model: Model) -> int:
     for batch in scan(segment_of(last), ScanOptions(body_crc=True)):
         if batch.kind is not Extent.RECORD:
             continue
-        found = batch.columns[:, : batch.count]
-        has_body = found[row.BODY_LENGTH] > 0
-        is_sound = ~has_body | (found[row.BODY_CRC] == found[row.BODY_CRC_FOUND])
-        ends = (found[row.POSITION] + found[row.SIZE])[is_sound]
+        columns = batch.columns[:, : batch.count]
+        has_body = columns[row.BODY_LENGTH] > 0
+        is_sound = ~has_body | (columns[row.BODY_CRC] == columns[row.BODY_CRC_FOUND])
+        ends = (columns[row.POSITION] + columns[row.SIZE])[is_sound]
         end = max(end, int(ends.max(initial=0)))
     return last.start + end
 

@@ -8,9 +8,8 @@ Source: MappedFileQueue#doLoad, ConsumeQueueStore#loadConsumeQueues, StoreCheckp
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from rmqtool.errors import UnreadablePath
 from rmqtool.formats.checkpoint import CHECKPOINT
@@ -26,7 +25,6 @@ if TYPE_CHECKING:
     from rmqtool.store.place import Place
 
 _SMALLEST_INTEGER, _LARGEST_INTEGER = -(2**31), 2**31 - 1
-_NEGATIVE: Final = re.compile(r"-\d+")
 
 
 class StartFails(Exception):
@@ -59,17 +57,17 @@ class Loader:
         Raises:
             UnreadablePath: a directory may not be listed.
         """
-        found = [
+        files = [
             (entry, place.child(entry.name), f"{path}/{printable(entry.name)}")
             for place, path in directories
             for entry in entries(place)
         ]
-        found.sort(key=lambda one: one[0].name)
+        files.sort(key=lambda file: file[0].name)
         queue = FileQueue(directories[0][1] if directories else "", file_length)
-        for number, (entry, place, path) in enumerate(found):
+        for number, (entry, place, path) in enumerate(files):
             if self.rules.skips_directories and entry.kind is EntryKind.DIRECTORY:
                 continue
-            is_last = number == len(found) - 1
+            is_last = number == len(files) - 1
             if self.rules.deletes_empty_last_file and is_last and not entry.size:
                 queue.deleted.append(path)
                 continue
@@ -104,14 +102,14 @@ def every_file(directories: Sequence[tuple[Place, str]]) -> list[ModelFile]:
     Raises:
         UnreadablePath: a directory may not be listed.
     """
-    found = []
+    files = []
     for place, path in directories:
         for entry in entries(place):
             start, at = parse_long(entry.name), place.child(entry.name)
             if entry.kind is not EntryKind.DIRECTORY and start is not None and start >= 0:
                 name = f"{path}/{printable(entry.name)}"
-                found.append(ModelFile(name, start, entry.size, _followed_file(at), entry.size))
-    return sorted(found, key=lambda file: file.start)
+                files.append(ModelFile(name, start, entry.size, _followed_file(at), entry.size))
+    return sorted(files, key=lambda file: file.start)
 
 
 def _followed_file(place: Place) -> Place:
@@ -131,9 +129,9 @@ def entries(place: Place) -> list[Entry]:
     here = _followed(place)
     if here is None or here.kind is not EntryKind.DIRECTORY:
         return []
-    found = place.resolved().entries()
+    entries = place.resolved().entries()
     return [
-        entry if entry.kind is not EntryKind.LINK else _as_linked(place, entry) for entry in found
+        entry if entry.kind is not EntryKind.LINK else _as_linked(place, entry) for entry in entries
     ]
 
 

@@ -65,22 +65,22 @@ class LossTally:
         for number in np.unique(segment.topics[mask]):
             chosen = mask & (segment.topics == number)
             times = segment.store_timestamps[chosen]
-            found = TopicLoss(
+            loss = TopicLoss(
                 segment.names[number],
                 int(segment.messages[chosen].sum()),
                 int(times.min()),
                 int(times.max()),
             )
-            self.add_messages(found)
+            self.add_messages(loss)
 
-    def add_messages(self, found: TopicLoss) -> None:
+    def add_messages(self, loss: TopicLoss) -> None:
         """Add messages of one topic."""
-        before = self.topics.get(found.topic)
-        self.topics[found.topic] = found if before is None else _sum(before, found)
+        before = self.topics.get(loss.topic)
+        self.topics[loss.topic] = loss if before is None else _sum(before, loss)
 
     def loss(self) -> Loss:
         """Give the sum."""
-        return Loss(tuple(sorted(self.topics.values(), key=lambda one: -one.messages)))
+        return Loss(tuple(sorted(self.topics.values(), key=lambda loss: -loss.messages)))
 
 
 def _foreign(files: Iterable[ModelFile]) -> frozenset[int]:
@@ -92,12 +92,12 @@ def _foreign(files: Iterable[ModelFile]) -> frozenset[int]:
     return foreign_files(heads)
 
 
-def _sum(one: TopicLoss, two: TopicLoss) -> TopicLoss:
+def _sum(loss: TopicLoss, two: TopicLoss) -> TopicLoss:
     return TopicLoss(
-        one.topic,
-        one.messages + two.messages,
-        min(_known(one.first_store_timestamp, two.first_store_timestamp), default=None),
-        max(_known(one.last_store_timestamp, two.last_store_timestamp), default=None),
+        loss.topic,
+        loss.messages + two.messages,
+        min(_known(loss.first_store_timestamp, two.first_store_timestamp), default=None),
+        max(_known(loss.last_store_timestamp, two.last_store_timestamp), default=None),
     )
 
 
@@ -198,13 +198,13 @@ class LossCount:
         A record that only light queues, or others that it was dispatched to, lead to may be one
         that its own queue has lost the unit of.
         """
-        found = already.numbers(self.before, holes, unread, read)
-        losses.lost_numbers = found.numbers
-        for one in found.numbers:
-            losses.missing.add_messages(TopicLoss(one.topic, one.messages))
-        rest = ~are_passed(found.left, self.model)
-        losses.unpassed = found.named - found.passed + int(rest.sum())
-        left, spare = found.left, found.unnamed
+        lost = already.numbers(self.before, holes, unread, read)
+        losses.lost_numbers = lost.numbers
+        for number in lost.numbers:
+            losses.missing.add_messages(TopicLoss(number.topic, number.messages))
+        rest = ~are_passed(lost.left, self.model)
+        losses.unpassed = lost.named - lost.passed + int(rest.sum())
+        left, spare = lost.left, lost.unnamed
         for key, named in self.before.named(self.model) if left.size else ():
             offsets = distinct(named().physical_offsets)
             offsets = offsets[is_in(offsets, left)]
@@ -288,8 +288,8 @@ def own_queues(coverage: UnitCoverage, segment: SegmentCensus) -> Int64s:
         topic, queue_id = divmod(int(known[row]), 1 << _ID_BITS)
         signed = queue_id - (1 << _ID_BITS) if queue_id >> (_ID_BITS - 1) else queue_id
         numbers[row] = coverage.numbers.get((segment.names[topic], signed), _NO_QUEUE)
-    found: Int64s = numbers[first]
-    return found
+    queues: Int64s = numbers[first]
+    return queues
 
 
 @dataclass(slots=True)
@@ -318,8 +318,8 @@ class Strays:
                 of_queue = rows[queues == queue]
                 topic = self._name(int(queue))[0]
                 for number in distinct(own[of_queue]):
-                    found = of_queue[own[of_queue] == number]
-                    strays = self._unnamed(reader, segment, found, topic)
+                    own_rows = of_queue[own[of_queue] == number]
+                    strays = self._unnamed(reader, segment, own_rows, topic)
                     if strays.size:
                         times = segment.store_timestamps[strays]
                         count = int(segment.messages[strays].sum())

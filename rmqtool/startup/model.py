@@ -210,8 +210,8 @@ class Model:
         if queue.extension is None or queue.topic != record.topic:
             return 0
         tags_code = self.dispatch_rules.tags_code(record)
-        found = queue.extension.put(tags_code, record.store_timestamp)
-        return tags_code if found is None else found
+        address = queue.extension.put(tags_code, record.store_timestamp)
+        return tags_code if address is None else address
 
     def _consume_queue(self, topic: str, queue_id: int) -> ConsumeQueue:
         if (topic, queue_id) not in self.queues:

@@ -81,7 +81,7 @@ class Before:
 
         That raises UnreadablePath where a file may not be read.
         """
-        for queue in sorted(model.all_queues(), key=lambda one: (one.topic, one.queue_id)):
+        for queue in sorted(model.all_queues(), key=lambda queue: (queue.topic, queue.queue_id)):
             yield (queue.topic, queue.queue_id), partial(self._named, queue)
 
     def _named(self, queue: ConsumeQueue | BatchQueue) -> UnitNumbers:
@@ -240,13 +240,13 @@ def pull_batches(queue: BatchQueue, log: LogExtent) -> int:
         if base not in read:
             read = {base: _read(firsts[base], log)}
         file = read[base]
-        found = _batch_search(file.bases, wanted)
-        if found is None:
+        row = _batch_search(file.bases, wanted)
+        if row is None:
             break
-        if file.broken == len(file.bases) and wanted == file.bases[found]:
-            count, following = _rest(file, found)
+        if file.broken == len(file.bases) and wanted == file.bases[row]:
+            count, following = _rest(file, row)
         else:
-            count, following = _one_pull(file, found, wanted, queue.maximum, log.file_length)
+            count, following = _one_pull(file, row, wanted, queue.maximum, log.file_length)
         delivered += count
         if following <= wanted:
             break
@@ -254,20 +254,20 @@ def pull_batches(queue: BatchQueue, log: LogExtent) -> int:
     return delivered
 
 
-def _rest(file: _BatchFile, found: int) -> tuple[int, int]:
+def _rest(file: _BatchFile, row: int) -> tuple[int, int]:
     """Pull a sound file to its end: wherever a pull ends, the next one goes on."""
-    return int(file.counts[found:].sum()), int(file.bases[-1] + file.counts[-1])
+    return int(file.counts[row:].sum()), int(file.bases[-1] + file.counts[-1])
 
 
 def _one_pull(
-    file: _BatchFile, found: int, wanted: int, maximum: int, log_file_length: int
+    file: _BatchFile, first: int, wanted: int, maximum: int, log_file_length: int
 ) -> tuple[int, int]:
     """Give the messages of one pull, and where the next one begins.
 
     A pull that throws hands out nothing, and consumers ask for the same again.
     """
     total, taken, following, skip_below = 0, 0, wanted, None
-    for row in range(found, len(file.bases)):
+    for row in range(first, len(file.bases)):
         base, step = int(file.bases[row]), int(file.steps[row])
         distance = to_int64((base - wanted) * BATCH_CQ_UNIT_SIZE)  # Java's wraps around
         if following >= maximum or distance >= _FILTERED_BYTES:

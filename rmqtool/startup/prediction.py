@@ -90,7 +90,7 @@ class IndexFate:
 
 
 @dataclass(frozen=True, slots=True)
-class FurtherStep:
+class LaterStep:
     """What a start does besides to log, queues and index."""
 
     # `empty`, `forget`, `repeat`, `start_over`, `undelivered`, `unindexed` or `without`
@@ -172,7 +172,7 @@ class Prediction:
     # a topic that cannot be a directory name; dispatch stops being written at it
     failed_topic: str | None = None
     # what else would happen, with RocksDB, and where configuration is missing
-    further: tuple[FurtherStep, ...] = ()
+    later_steps: tuple[LaterStep, ...] = ()
     # parts of the store that a broker also starts from and this does not look at
     not_modelled: tuple[str, ...] = ()
     unread: tuple[Unread, ...] = ()  # what it does not read of the store
@@ -201,17 +201,20 @@ class Prediction:
     def messages_costed(self) -> int:
         """Messages that consumers do not get after the start, or not where they look for them."""
         losses = (self.lost, self.misdelivered, self.unrouted, self.light)
-        return sum(one.messages for one in losses) + self.unreachable + self.timers_lost
+        return sum(loss.messages for loss in losses) + self.unreachable + self.timers_lost
 
     @property
     def costs(self) -> bool:
         """Whether the start costs anything: messages, a route to them, or what comes twice."""
-        return self.loses or bool(self.unrouted.messages or self.further or self.unread)
+        return self.loses or bool(self.unrouted.messages or self.later_steps or self.unread)
 
     @property
     def lacks_configuration(self) -> bool:
         """Whether a part of that, or a refusal, is for configuration that is missing or damaged."""
-        paths = [*(one.path for one in self.further), *(refusal.path for refusal in self.refusals)]
+        paths = [
+            *(step.path for step in self.later_steps),
+            *(refusal.path for refusal in self.refusals),
+        ]
         is_config = any(path.startswith(f"{CONFIG}/") for path in paths)
         return is_config or bool(self.unrouted.messages)
 

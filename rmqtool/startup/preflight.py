@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Final
 from rmqtool.broker import conf
 from rmqtool.broker.names import TIMER_TOPIC, lite_parent
 from rmqtool.errors import DamagedDatabase, DecodeError, EngineMissing, StoreError
+from rmqtool.formats.config_names import GROUPS_JSON, OFFSETS_JSON, TOPICS_JSON
 from rmqtool.formats.config_shapes import TABLES, consumer_offsets, topics
 from rmqtool.formats.message import MESSAGE_MAGIC_CODE_V2, MESSAGE_PREFIX
 from rmqtool.formats.rocksdb_databases import (
@@ -39,9 +40,6 @@ from rmqtool.startup.timers import timers_delivered, waiting_timers
 from rmqtool.store.config_files import NEEDED_BY_5, is_known_config
 from rmqtool.store.config_sources import (
     CONFIG,
-    CONSUMER_OFFSETS,
-    GROUPS,
-    TOPICS,
     ConfigPresence,
 )
 from rmqtool.store.config_sources import DATABASES as METADATA
@@ -110,7 +108,9 @@ def unread_parts(
         model: of the start.
         recovered: how the log is recovered; None where it does not come to that.
     """
-    comparison = Comparison(whole, seen, model, recovered, [*topics(whole.config(TOPICS).document)])
+    comparison = Comparison(
+        whole, seen, model, recovered, [*topics(whole.config(TOPICS_JSON).document)]
+    )
     for part in PARTS:
         try:
             yield from part(comparison)
@@ -119,129 +119,142 @@ def unread_parts(
             yield Unread("not known", str(getattr(error, "path", "")), None, message, "")
 
 
-def _long_topics(one: Comparison) -> Iterator[Unread]:
+def _long_topics(comparison: Comparison) -> Iterator[Unread]:
     """Look for a record of version 2 where recovery ends the log."""
-    recovered = one.recovered
-    if one.rules.has_v2 or recovered is None:
+    recovered = comparison.recovered
+    if comparison.rules.has_v2 or recovered is None:
         return
-    for file in one.whole.commitlog.segments:
+    for file in comparison.whole.commitlog.segments:
         if not file.start <= recovered.end < file.start + file.size:
             continue
         with file.open() as reader:
             prefix = reader.read_at(recovered.end - file.start, MESSAGE_PREFIX.size)
         is_whole = len(prefix) == MESSAGE_PREFIX.size
         if is_whole and MESSAGE_PREFIX["magic_code"].of(prefix) == MESSAGE_MAGIC_CODE_V2:
-            message = f"{one.version} ends the log at the first topic of more than 127 bytes"
+            message = f"{comparison.version} ends the log at the first topic of more than 127 bytes"
             before = "do not start this release on it; send the messages to another broker"
             yield Unread("records of version 2", file.path, None, message, before)
 
 
-def _queues(one: Comparison) -> Iterator[Unread]:
-    in_files = {key[:2] for key in queue_directories(one.whole.root.child(QUEUES))}
-    rules = one.rules
+def _queues(comparison: Comparison) -> Iterator[Unread]:
+    in_files = {key[:2] for key in queue_directories(comparison.whole.root.child(QUEUES))}
+    rules = comparison.rules
     builds = rules.dispatches_from_queues or rules.normal_dispatches
-    builds = not in_files and (builds or not one.model.stopped_cleanly)
-    for database in one.whole.rocksdb():
+    builds = not in_files and (builds or not comparison.model.stopped_cleanly)
+    for database in comparison.whole.rocksdb():
         if not is_queue_database(database.path):
             continue
         is_second = bool(in_files) and not rules.may_keep_light_queues_in_rocksdb
-        if not (one.hides(database.path) or is_second):
+        if not (comparison.hides(database.path) or is_second):
             continue
         with Database(database.place, database.path) as opened:
             names = RocksQueues(opened).names
         alone = {(os.fsdecode(name), queue_id) for name, queue_id in names} - in_files
         if in_files and not alone:
             continue  # a second copy
-        message = f"{one.version} does not read {counted(len(alone), 'queue')} in RocksDB alone"
+        message = (
+            f"{comparison.version} does not read {counted(len(alone), 'queue')} in RocksDB alone"
+        )
         before = "rmqtool rebuild-cq writes the queues as files"
         if builds:
             message, before = f"{message}: it builds queues in files from the log", ""
         yield Unread("queues in RocksDB", database.path, len(alone), message, before)
 
 
-def _batch_queues(one: Comparison) -> Iterator[Unread]:
-    if one.rules.has_batch_queues:
+def _batch_queues(comparison: Comparison) -> Iterator[Unread]:
+    if comparison.rules.has_batch_queues:
         return
-    if found := {topic.topic for topic in one.topics if topic.is_batch_queue}:
-        message = f"{one.version} does not know batch queues: {_of_topics(found)} of that kind"
-        yield Unread("batch queues", "batchconsumequeue", len(found), message, DRAIN)
+    if topics := {topic.topic for topic in comparison.topics if topic.is_batch_queue}:
+        message = (
+            f"{comparison.version} does not know batch queues: {_of_topics(topics)} of that kind"
+        )
+        yield Unread("batch queues", "batchconsumequeue", len(topics), message, DRAIN)
 
 
-def _light_topics(one: Comparison) -> Iterator[Unread]:
-    if one.rules.has_lite_topics:
+def _light_topics(comparison: Comparison) -> Iterator[Unread]:
+    if comparison.rules.has_lite_topics:
         return
     parents: set[str] = set()
-    with suppress(DamagedDatabase), Queues(one.whole) as queues:  # `validate` says what is damaged
+    with (
+        suppress(DamagedDatabase),
+        Queues(comparison.whole) as queues,
+    ):  # `validate` says what is damaged
         parents = {lite_parent(topic) for topic in queues.topics()} - {""}
-    if found := parents | {topic.topic for topic in one.topics if topic.is_lite}:
-        message = f"{one.version} does not know lite topics: no consumer of "
-        message += f"{_of_topics(found)} gets a message"
-        yield Unread("lite topics", f"{CONFIG}/{TOPICS}", len(found), message, DRAIN)
+    if topics := parents | {topic.topic for topic in comparison.topics if topic.is_lite}:
+        message = f"{comparison.version} does not know lite topics: no consumer of "
+        message += f"{_of_topics(topics)} gets a message"
+        yield Unread("lite topics", f"{CONFIG}/{TOPICS_JSON}", len(topics), message, DRAIN)
 
 
-def _timers(one: Comparison) -> Iterator[Unread]:
+def _timers(comparison: Comparison) -> Iterator[Unread]:
     """Compare where timers wait with what the timer of the release reads."""
-    has_timer = one.rules.has_timer and one.is_on(conf.TIMER_WHEEL)
-    may_be_in_rocksdb = any(database.path == MESSAGE_STORE for database in one.whole.rocksdb())
-    if has_timer and (one.is_on(conf.TIMER_IN_ROCKSDB) or not may_be_in_rocksdb):
+    has_timer = comparison.rules.has_timer and comparison.is_on(conf.TIMER_WHEEL)
+    may_be_in_rocksdb = any(
+        database.path == MESSAGE_STORE for database in comparison.whole.rocksdb()
+    )
+    if has_timer and (comparison.is_on(conf.TIMER_IN_ROCKSDB) or not may_be_in_rocksdb):
         return
-    waiting = waiting_timers(one.whole)
+    waiting = waiting_timers(comparison.whole)
     if not has_timer:
         if waiting:
             count = counted(len(waiting), "timer message")
-            message = f"{one.version} has no timer here: {count} never delivered"
+            message = f"{comparison.version} has no timer here: {count} never delivered"
             before = "wait until they are delivered, or recall them"
             yield Unread("timers", "timerlog", len(waiting), message, before)
         return
     in_rocksdb = [row for row in waiting if row.get("waits_in") == "rocksdb"]
     if not in_rocksdb:
         return
-    values = one.whole.timer_check() or {}
+    values = comparison.whole.timer_check() or {}
     first = values.get("last_timer_queue_offset", 0)
     numbers = [row.get("queue_offset") for row in in_rocksdb]
     passed = [number for number in numbers if isinstance(number, int) and number < first]
-    again = timers_delivered(one.model, first)
-    message = f"{one.version} does not read timers in RocksDB: it goes on with offset {first} of "
+    again = timers_delivered(comparison.model, first)
+    message = (
+        f"{comparison.version} does not read timers in RocksDB: it goes on with offset {first} of "
+    )
     message += f"{TIMER_TOPIC}; {counted(len(passed), 'timer message')} never delivered, "
     message += f"{again:,} delivered for the second time"
     before = "wait until they are delivered, or recall them"
     yield Unread("timers in RocksDB", MESSAGE_STORE, len(passed), message, before)
 
 
-def _by_bugs(one: Comparison) -> Iterator[Unread]:
-    yield from known_bugs.too_long(one.seen, one.rules)
-    yield from known_bugs.recalled_timers(one.seen, one.rules)
+def _by_bugs(comparison: Comparison) -> Iterator[Unread]:
+    yield from known_bugs.too_long(comparison.seen, comparison.rules)
+    yield from known_bugs.recalled_timers(comparison.seen, comparison.rules)
 
 
-def _transactions(one: Comparison) -> Iterator[Unread]:
-    if one.is_on(conf.HALVES_IN_ROCKSDB):
+def _transactions(comparison: Comparison) -> Iterator[Unread]:
+    if comparison.is_on(conf.HALVES_IN_ROCKSDB):
         return
-    count = _rows(one, MESSAGE_STORE, "trans")
+    count = _rows(comparison, MESSAGE_STORE, "trans")
     if count:
         halves = counted(count, "open half message")
-        message = f"{one.version} does not check {halves} whose state is in RocksDB"
+        message = f"{comparison.version} does not check {halves} whose state is in RocksDB"
         before = "let producers commit or roll back; dump --as undecided lists them"
         yield Unread("transactions in RocksDB", MESSAGE_STORE, count, message, before)
 
 
-def _pop(one: Comparison) -> Iterator[Unread]:
+def _pop(comparison: Comparison) -> Iterator[Unread]:
     """Count what consumers popped and did not acknowledge: it would not come to them again."""
     before = "let consumers acknowledge, or wait until the invisible time is over"
-    if one.hides(POP_STORE) and (count := _in_flight(one.whole)):
+    if comparison.hides(POP_STORE) and (count := _in_flight(comparison.whole)):
         held = counted(count, "popped message")
-        message = f"{one.version} does not read pop state in RocksDB: {held} without an "
+        message = f"{comparison.version} does not read pop state in RocksDB: {held} without an "
         message += "acknowledgement never delivered again"
         after = f"{before}; mqadmin exportPopRecord moves them to the revive topic"
         yield Unread("pop state in RocksDB", POP_STORE, count, message, after)
-    if one.rules.has_pop:
+    if comparison.rules.has_pop:
         return
     from rmqtool.tables.pop_acks import unacknowledged  # few releases do not
 
-    offsets = committed_offsets(one.whole)
+    offsets = committed_offsets(comparison.whole)
     known = {(row.topic, row.group, row.queue_id): row.queue_offset for row in offsets}
-    if count := sum(1 for _ in unacknowledged(one.whole, known)):
+    if count := sum(1 for _ in unacknowledged(comparison.whole, known)):
         held = counted(count, "popped message")
-        message = f"{one.version} does not know pop: {held} without an acknowledgement never "
+        message = (
+            f"{comparison.version} does not know pop: {held} without an acknowledgement never "
+        )
         message += "delivered again"
         yield Unread("pop state", "consumequeue", count, message, before)
 
@@ -252,18 +265,18 @@ def _in_flight(store: Store) -> int:
     return sum(1 for _ in pop_in_flight(store))
 
 
-def _metadata(one: Comparison) -> Iterator[Unread]:
+def _metadata(comparison: Comparison) -> Iterator[Unread]:
     """Compare topics, groups and offsets with those that the release finds."""
-    presence = ConfigPresence(one.seen, one.rules.version)
-    hidden = [path for path in sorted(one.seen.hidden) if path in METADATA]
+    presence = ConfigPresence(comparison.seen, comparison.rules.version)
+    hidden = [path for path in sorted(comparison.seen.hidden) if path in METADATA]
     if not hidden and presence.sources.has_json:
         return
-    for name, what in ((TOPICS, "topic"), (GROUPS, "consumer group")):
-        known = one.whole.config(name)
-        if found := _entries(known.document, name) - _entries(presence.document(name), name):
-            message = f"{one.version} does not know {counted(len(found), what)}"
-            yield Unread(f"{what}s", known.path, len(found), message, _converted(known.path))
-    yield from _offsets(one, presence)
+    for name, what in ((TOPICS_JSON, "topic"), (GROUPS_JSON, "consumer group")):
+        known = comparison.whole.config(name)
+        if entries := _entries(known.document, name) - _entries(presence.document(name), name):
+            message = f"{comparison.version} does not know {counted(len(entries), what)}"
+            yield Unread(f"{what}s", known.path, len(entries), message, _converted(known.path))
+    yield from _offsets(comparison, presence)
 
 
 def _converted(path: str) -> str:
@@ -273,21 +286,21 @@ def _converted(path: str) -> str:
     return TO_JSON if path in METADATA else "a start with them in JSON files merges them"
 
 
-def _offsets(one: Comparison, presence: ConfigPresence) -> Iterator[Unread]:
+def _offsets(comparison: Comparison, presence: ConfigPresence) -> Iterator[Unread]:
     """Count what groups would consume again: those that go back, those that start over."""
-    found = {_key(row): row.queue_offset or 0 for row in committed_offsets(one.whole)}
-    rows = consumer_offsets(presence.document(CONSUMER_OFFSETS))
+    offsets = {_key(row): row.queue_offset or 0 for row in committed_offsets(comparison.whole)}
+    rows = consumer_offsets(presence.document(OFFSETS_JSON))
     read = {_key(row): row.queue_offset or 0 for row in rows}
-    lost = {key[1] for key in found.keys() - read.keys()}
-    again = sum(max(offset - read.get(key, offset), 0) for key, offset in found.items())
+    lost = {key[1] for key in offsets.keys() - read.keys()}
+    again = sum(max(offset - read.get(key, offset), 0) for key, offset in offsets.items())
     if not (lost or again):
         return
     parts = [f"{counted(again, 'message')} consumed for the second time"] if again else []
     if lost:
         groups = counted(len(lost), "consumer group")
         parts.append(f"{groups} without an offset, at the first or the last message")
-    message = f"{one.version} does not read the newest consumer offsets: {', '.join(parts)}"
-    where = one.whole.config(CONSUMER_OFFSETS).path
+    message = f"{comparison.version} does not read the newest consumer offsets: {', '.join(parts)}"
+    where = comparison.whole.config(OFFSETS_JSON).path
     yield Unread("consumer offsets", where, len(lost), message, _converted(where))
 
 
@@ -300,72 +313,84 @@ def _entries(document: dict[str, object], name: str) -> set[str]:
     return set(table) if isinstance(table, dict) else set()
 
 
-def _access(one: Comparison) -> Iterator[Unread]:
+def _access(comparison: Comparison) -> Iterator[Unread]:
     for path, what in (("config/users", "users"), ("config/acls", "access rules")):
-        if one.hides(path) and (count := _rows(one, path, DEFAULT)):
-            message = f"{one.version} does not know {what} in RocksDB: it does not check them"
+        if comparison.hides(path) and (count := _rows(comparison, path, DEFAULT)):
+            message = (
+                f"{comparison.version} does not know {what} in RocksDB: it does not check them"
+            )
             yield Unread(what, path, count, message, "set access rules of that release")
 
 
-def _index(one: Comparison) -> Iterator[Unread]:
-    if one.is_on(conf.INDEX_IN_ROCKSDB):
+def _index(comparison: Comparison) -> Iterator[Unread]:
+    if comparison.is_on(conf.INDEX_IN_ROCKSDB):
         return
-    if count := _rows(one, MESSAGE_STORE, DEFAULT):
-        message = f"{one.version} does not read the key index in RocksDB: "
+    if count := _rows(comparison, MESSAGE_STORE, DEFAULT):
+        message = f"{comparison.version} does not read the key index in RocksDB: "
         message += f"{counted(count, 'entry', 'entries')} not found by key"
         before = "rmqtool rebuild-index writes it as files"
         yield Unread("key index in RocksDB", MESSAGE_STORE, count, message, before)
 
 
-def _tags(one: Comparison) -> Iterator[Unread]:
-    broker_conf = one.seen.broker_conf
-    if broker_conf is None or conf.EXT.of(broker_conf, one.rules.version):
+def _tags(comparison: Comparison) -> Iterator[Unread]:
+    broker_conf = comparison.seen.broker_conf
+    if broker_conf is None or conf.EXT.of(broker_conf, comparison.rules.version):
         return
-    if any(True for _ in one.whole.ext_queues()):
+    if any(True for _ in comparison.whole.ext_queues()):
         message = f"{conf.EXT.name} is off: consumers with tags or SQL92 filters do not get "
         message += "messages whose tags codes are in the extension"
         yield Unread("extension of queues", EXTENSION, None, message, f"set {conf.EXT.name}=true")
 
 
-def _compaction(one: Comparison) -> Iterator[Unread]:
-    if one.rules.has_compaction and conf.COMPACTION.of(one.seen.broker_conf, one.rules.version):
+def _compaction(comparison: Comparison) -> Iterator[Unread]:
+    if comparison.rules.has_compaction and conf.COMPACTION.of(
+        comparison.seen.broker_conf, comparison.rules.version
+    ):
         return
-    if found := {topic.topic for topic in one.topics if topic.is_compaction}:
-        message = f"{one.version} does not compact here: consumers of {_of_topics(found)} get "
+    if topics := {topic.topic for topic in comparison.topics if topic.is_compaction}:
+        message = (
+            f"{comparison.version} does not compact here: consumers of {_of_topics(topics)} get "
+        )
         message += "older messages of each key again"
-        yield Unread("compacted topics", "compaction", len(found), message, "")
+        yield Unread("compacted topics", "compaction", len(topics), message, "")
 
 
-def _attributes(one: Comparison) -> Iterator[Unread]:
+def _attributes(comparison: Comparison) -> Iterator[Unread]:
     """Name what a release before 5.0.0 drops from its configuration as soon as it writes it."""
-    if one.rules.has_state_version:
+    if comparison.rules.has_state_version:
         return
-    if found := {topic.topic for topic in one.topics if topic.attributes}:
-        message = f"{one.version} drops the attributes of {_of_topics(found)} when it writes "
-        message += f"{TOPICS}: a later upgrade finds them gone"
-        before = f"keep a copy of {CONFIG}/{TOPICS}"
-        yield Unread("attributes of topics", f"{CONFIG}/{TOPICS}", len(found), message, before)
+    if topics := {topic.topic for topic in comparison.topics if topic.attributes}:
+        message = (
+            f"{comparison.version} drops the attributes of {_of_topics(topics)} when it writes "
+        )
+        message += f"{TOPICS_JSON}: a later upgrade finds them gone"
+        before = f"keep a copy of {CONFIG}/{TOPICS_JSON}"
+        yield Unread(
+            "attributes of topics", f"{CONFIG}/{TOPICS_JSON}", len(topics), message, before
+        )
     for name in NEEDED_BY_5:
-        if count := len(_entries(one.whole.config(name).document, name)):
-            message = f"{one.version} does not read {name}: {counted(count, 'entry', 'entries')}"
+        if count := len(_entries(comparison.whole.config(name).document, name)):
+            message = (
+                f"{comparison.version} does not read {name}: {counted(count, 'entry', 'entries')}"
+            )
             yield Unread(name, f"{CONFIG}/{name}", count, message, "")
 
 
-def _unknown(one: Comparison) -> Iterator[Unread]:
+def _unknown(comparison: Comparison) -> Iterator[Unread]:
     """Name directories and JSON files that no table of rmqtool has: nobody knows who reads them."""
     names = [
         entry.name
-        for entry in entries(one.whole.root)
+        for entry in entries(comparison.whole.root)
         if entry.kind is EntryKind.DIRECTORY and not _is_known(entry.name)
     ]
-    config = entries(one.whole.root.child(CONFIG))
+    config = entries(comparison.whole.root.child(CONFIG))
     names += [
         f"{CONFIG}/{entry.name}"
         for entry in config
         if entry.kind is EntryKind.FILE and not is_known_config(entry.name)
     ]
     for name in sorted(names):
-        message = f"not known whether {one.version} reads {printable(name)}"
+        message = f"not known whether {comparison.version} reads {printable(name)}"
         yield Unread("not known", printable(name), None, message, "")
 
 
@@ -374,15 +399,15 @@ def _is_known(name: str) -> bool:
     return is_known(name) or name in DATABASES or name.startswith(OF_OTHERS)
 
 
-def _of_topics(found: Iterable[str]) -> str:
-    names = sorted(found)
+def _of_topics(topics: Iterable[str]) -> str:
+    names = sorted(topics)
     more = f" and {len(names) - NAMED:,} more" if len(names) > NAMED else ""
     return f"{counted(len(names), 'topic')} ({', '.join(names[:NAMED])}{more})"
 
 
-def _rows(one: Comparison, path: str, family: str) -> int:
+def _rows(comparison: Comparison, path: str, family: str) -> int:
     """Count the rows of a family of a database; without the marks of its writer."""
-    for database in one.whole.rocksdb():
+    for database in comparison.whole.rocksdb():
         if database.path == path and not database.is_empty:
             with Database(database.place, path) as opened:
                 batches = opened.rows(family)

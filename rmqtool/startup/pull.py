@@ -51,7 +51,7 @@ class LogExtent:
         Source: CommitLog#getMessage, MappedFile#selectMappedBuffer, 4.9.3 to 5.5.0.
         """
         offsets, sizes = units["physical_offset"].astype(np.int64), units["size"].astype(np.int64)
-        numbers, there = self._found(offsets)
+        numbers, there = self._file_of(offsets)
         if self._starts.size:
             there &= offsets % self.file_length + sizes <= self._lengths[numbers]
         return there
@@ -63,10 +63,10 @@ class LogExtent:
         Source: MappedFile#selectMappedBuffer, DefaultMappedFile#selectMappedBuffer, 4.9.3 to 5.5.0.
         """
         offsets, sizes = units["physical_offset"].astype(np.int64), units["size"].astype(np.int64)
-        _, has_file = self._found(offsets)
+        _, has_file = self._file_of(offsets)
         return has_file & ((sizes < 0) | (offsets % self.file_length + sizes > JAVA_INT_MAX))
 
-    def _found(self, offsets: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+    def _file_of(self, offsets: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
         """Give the number of the file that each offset is looked for in, and whether there is one.
 
         A file is found by how many files it ought to lie after the first one, else it is the first
@@ -90,10 +90,10 @@ class LogExtent:
         if (np.diff(self._starts) >= 0).all():
             fitting = np.searchsorted(self._starts, offsets - self.file_length, side="right")
             return np.minimum(fitting, len(self._starts) - 1)
-        found = np.zeros(len(offsets), np.int64)
+        numbers = np.zeros(len(offsets), np.int64)
         for number in reversed(range(len(self._starts))):
-            found[self._named(np.full(len(offsets), number), offsets)] = number
-        return found
+            numbers[self._named(np.full(len(offsets), number), offsets)] = number
+        return numbers
 
     def _named(self, numbers: NDArray[np.int64], offsets: NDArray[np.int64]) -> NDArray[np.bool_]:
         """Tell of which offsets the files of these numbers have the place by their names."""

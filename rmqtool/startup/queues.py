@@ -83,8 +83,8 @@ class ConsumeQueue:
             if good.last is not None:
                 self.max_physical_offset = _end(good.last)
             if self.extension is not None:
-                found = newest_address(file, good.end)
-                newest = newest if found is None else found
+                addressed = newest_address(file, good.end)
+                newest = newest if addressed is None else addressed
             if good.end != file.length:
                 break
         self.files.cut(end)
@@ -189,9 +189,9 @@ class ConsumeQueue:
         with file.open() as reader:
             position = 0
             for units in chunks(reader, CQ_UNIT, 0, file.wrote_position):
-                found = np.flatnonzero(units["physical_offset"] >= log_minimum)
-                if found.size:
-                    self._begin_at(file, position + int(found[0]) * CQ_UNIT_SIZE)
+                rows = np.flatnonzero(units["physical_offset"] >= log_minimum)
+                if rows.size:
+                    self._begin_at(file, position + int(rows[0]) * CQ_UNIT_SIZE)
                     return
                 position += units.nbytes
 
@@ -217,9 +217,9 @@ class ConsumeQueue:
             is_intact = self.min_position >= first.start
             if is_intact and _physical_offset(reader, begin) >= log_minimum:
                 return
-            found = _bisect(reader, begin, first.wrote_position, log_minimum)
-        if found is not None:
-            self._begin_at(first, found)
+            position = _bisect(reader, begin, first.wrote_position, log_minimum)
+        if position is not None:
+            self._begin_at(first, position)
 
     def _begin_at(self, file: ModelFile, position: int) -> None:
         """Take a unit of the first file as the first that is handed out."""

@@ -147,18 +147,18 @@ class RecordCheck:
         topic_length = cursor.integer(topic_width)
         topic = java.text(cursor.copied(topic_length, array))
         properties_length = cursor.integer(properties.LENGTH_BYTES)
-        found: dict[str, str] = {}
+        decoded: dict[str, str] = {}
         if properties_length > 0:
-            found = properties.decode(cursor.copied(properties_length, array))
-            if has_bad_delay(topic, found):
+            decoded = properties.decode(cursor.copied(properties_length, array))
+            if has_bad_delay(topic, decoded):
                 raise _Fails(RecordFailure.PROPERTY)
         if reads_body and self.checks_property_crc:
-            self._property_crc(cursor, found, total_size)
+            self._property_crc(cursor, decoded, total_size)
         length = MESSAGE_PREFIX.size + layout.size + topic_width + properties.LENGTH_BYTES
         length += max(body_length, 0) + topic_length + max(properties_length, 0)
         if total_size != length:
             raise _Fails(RecordFailure.LENGTHS, total_size)
-        if has_bad_batch_numbers(self.rules, found):
+        if has_bad_batch_numbers(self.rules, decoded):
             raise _Fails(RecordFailure.PROPERTY)
         _, _, _, queue_id, _, queue_offset, physical_offset, *_ = prefix
         record = DispatchRequest(
@@ -169,7 +169,7 @@ class RecordCheck:
             middle[_STORE_TIMESTAMP],
             queue_offset,
             sys_flag,
-            found,
+            decoded,
         )
         return total_size, record
 
@@ -231,9 +231,9 @@ class RecordCheck:
     def _forces_property_crc(self) -> bool:
         return self.rules.verifies_property_crc and self.settings.forces_property_crc
 
-    def _property_crc(self, cursor: _Cursor, found: dict[str, str], total_size: int) -> None:
+    def _property_crc(self, cursor: _Cursor, decoded: dict[str, str], total_size: int) -> None:
         """Compare the CRC over the whole record; without one in its properties it fails."""
-        expected = properties.stored_crc(found)
+        expected = properties.stored_crc(decoded)
         if expected == 0 and not self.rules.knows_zero_crc:
             expected = None
         begin = cursor.at - total_size

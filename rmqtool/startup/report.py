@@ -150,7 +150,7 @@ def report(prediction: Prediction, *, all_queues: bool = False) -> list[Rows]:
     sections = [
         VERDICT.rows([[_verdict(prediction)]]),
         LOSSES.rows([list(_losses(prediction))]),
-        UNREAD.rows([[dataclasses.asdict(one) for one in prediction.unread]]),
+        UNREAD.rows([[dataclasses.asdict(unread) for unread in prediction.unread]]),
         STEPS.rows([list(steps(prediction))]),
         QUEUES.rows([[_queue(queue) for queue in queues]]),
     ]
@@ -208,8 +208,8 @@ def steps(prediction: Prediction) -> Iterator[Row]:
     yield from _index(prediction)
     yield from _dispatch(prediction)
     yield from _later(prediction)
-    for further in prediction.further:
-        yield _step(further.step, further.message, further.path, count=further.count)
+    for step in prediction.later_steps:
+        yield _step(step.step, step.message, step.path, count=step.count)
     yield from _not_counted(prediction)
 
 
@@ -283,9 +283,9 @@ def _dispatch(prediction: Prediction) -> Iterator[Row]:
     if dispatched is None:
         return
     end, count = dispatched.end, prediction.records_dispatched
-    for begin, behind in dispatched.skipped:
-        message = f"dispatch cannot read {begin} and goes on at {behind}"
-        yield _step("skip", message, None, begin, behind - begin)
+    for begin, after in dispatched.skipped:
+        message = f"dispatch cannot read {begin} and goes on at {after}"
+        yield _step("skip", message, None, begin, after - begin)
     if dispatched.hangs_at is not None:
         message = f"dispatch never gets beyond {end}, and the broker waits for it"
         yield _step("hang", message, None, end, count)
@@ -383,7 +383,7 @@ def _cost(prediction: Prediction, *, is_validated: bool) -> str:
         parts.append("no queue would be written any more")
     if prediction.has_no_log and prediction.queues:
         parts.append("there is no commitlog, so every queue would be deleted")
-    parts += [step.message for step in prediction.further]
+    parts += [step.message for step in prediction.later_steps]
     parts += not_read(prediction)
     if missing := prediction.missing.messages:
         if not parts:
@@ -400,7 +400,7 @@ def _cost(prediction: Prediction, *, is_validated: bool) -> str:
 
 def not_read(prediction: Prediction) -> list[str]:
     """Say in a phrase which parts stay unread; empty where all are read."""
-    names = dict.fromkeys(one.part for one in prediction.unread)
+    names = dict.fromkeys(unread.part for unread in prediction.unread)
     parts = [name for name in names if name != NOT_KNOWN]
     phrases = [f"not read: {', '.join(parts)}"] if parts else []
     return [*phrases, *(["it is not known whether all is read"] if NOT_KNOWN in names else [])]

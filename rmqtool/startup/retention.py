@@ -123,13 +123,13 @@ def _expired(files: Sequence[ModelFile], limit_ms: int) -> Iterator[tuple[ModelF
 
 def _hours(text: str) -> list[int]:
     """Read deleteWhen: up to the first that is no number, at which Java throws."""
-    found = set()
+    hours = set()
     for part in text.split(";"):
         hour = parse_integer(part)
         if hour is None:
             break
-        found.add(hour)
-    return sorted(found.intersection(HOURS))
+        hours.add(hour)
+    return sorted(hours.intersection(HOURS))
 
 
 def _messages(store: Store, begin: int, end: int) -> tuple[int, int]:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 from rmqtool.broker import conf
 from rmqtool.errors import UnsupportedStore
-from rmqtool.store.geometry import as_told
+from rmqtool.store.geometry import as_configured
 
 if TYPE_CHECKING:
     from rmqtool.broker.release import Version
@@ -79,4 +79,4 @@ def settings_of(broker_conf: conf.BrokerConf | None, version: Version | None = N
 def lengths_of(store: Store, version: Version) -> Geometry:
     """Give the lengths that a broker of a release goes by; without a broker.conf files tell."""
     broker_conf = store.broker_conf
-    return store.geometry if broker_conf is None else as_told(broker_conf, version)
+    return store.geometry if broker_conf is None else as_configured(broker_conf, version)

@@ -26,6 +26,7 @@ from rmqtool.check.queues.orphans import have_messages
 from rmqtool.check.state.absent import groups_of
 from rmqtool.derive.settings import has_lmq_queues
 from rmqtool.errors import NotAStore, UnreadablePath, UnsupportedStore
+from rmqtool.formats.config_names import DELAYS_JSON, OFFSETS_JSON, TOPIC_TABLE, TOPICS_JSON
 from rmqtool.formats.config_shapes import topics
 from rmqtool.plural import counted
 from rmqtool.query.delay_offsets import delay_offsets
@@ -51,7 +52,7 @@ from rmqtool.startup.load import (
 from rmqtool.startup.losses import LossCount
 from rmqtool.startup.model import Model
 from rmqtool.startup.outcomes import Before, index_outcome, queue_outcomes
-from rmqtool.startup.prediction import FurtherStep, Loss, Prediction, TopicLoss
+from rmqtool.startup.prediction import LaterStep, Loss, Prediction, TopicLoss
 from rmqtool.startup.preflight import unread_parts
 from rmqtool.startup.queues import ConsumeQueue, EmptyLastFile
 from rmqtool.startup.retention import retention
@@ -62,9 +63,6 @@ from rmqtool.store.artefact import TIMER_CHECK, ArtefactKind
 from rmqtool.store.config_files import NEEDED, NEEDED_BY_5
 from rmqtool.store.config_sources import (
     CONFIG,
-    CONSUMER_OFFSETS,
-    DELAY_OFFSETS,
-    TOPICS,
     ConfigPresence,
 )
 from rmqtool.store.read_by import as_read_by
@@ -257,11 +255,11 @@ def _load(store: Store, rules: Rules, settings: Settings, loader: Loader) -> Mod
 def _rocks_stages(store: Store, model: Model) -> RocksStages | None:
     """Give the stages of a store with RocksDB; None for others, which pay nothing for it."""
     broker_conf, version = store.broker_conf, model.rules.version
-    is_told = broker_conf is not None and (
+    is_given = broker_conf is not None and (
         STORE_TYPE.of(broker_conf, version) == ROCKSDB_STORE
         or any(key.of(broker_conf, version) for key in ROCKSDB_KEYS)
     )
-    if not is_told and not store.rocksdb():
+    if not is_given and not store.rocksdb():
         return None
     from rmqtool.startup.rocksdb.stages import rocks_stages
 
@@ -304,12 +302,12 @@ def _prediction(whole: Store, store: Store, model: Model, before: Before, run: _
     losses = counter.count()
     timer = timers(store if model.rules.has_timer else whole, model, run.how.now_ms)
     stays = run.recovered is None or model.is_live or bool(model.loader.refusals)
-    further = [*run.stages.further(run.recovered, fates)] if run.stages else []
+    steps = [*run.stages.later_steps(run.recovered, fates)] if run.stages else []
     unrouted = Loss()
     if run.recovered is not None and not model.loader.refusals:
         absent = AbsentConfig(whole, store, model, fates)
         unrouted = absent.unrouted()
-        further += [*absent.steps(), *undelivered(store, model, fates)]
+        steps += [*absent.steps(), *undelivered(store, model, fates)]
     return Prediction(
         version=str(model.rules.version),
         rules_of=str(model.rules.version.rules_of),
@@ -340,13 +338,13 @@ def _prediction(whole: Store, store: Store, model: Model, before: Before, run: _
         files_unread=losses.unread,
         light=Loss()
         if run.recovered is None
-        else light.missing(model, before.coverage, store.config("topics.json").document),
+        else light.missing(model, before.coverage, store.config(TOPICS_JSON).document),
         timers=timer.waiting,
         timers_lost=timer.lost,
         timers_gone=timer.gone,
         retention=None if stays else retention(store, model, run.how.now_ms),
         failed_topic=model.failed_topic,
-        further=tuple(further),
+        later_steps=tuple(steps),
         cautions=tuple(known_bugs.cautions(store, model.rules)),
         not_modelled=tuple(name for name in _NOT_MODELLED if exists(store.root.child(name))),
         ignored=tuple(map(str, complaints(store.broker_conf, model.rules.version)))
@@ -378,10 +376,10 @@ _TIMER_WHEEL_LENGTHS: Final = (0, 38_707_200)
 
 def refuse_configuration(store: Store, rules: Rules, loader: Loader) -> None:
     """Note the JSON files that stop the broker."""
-    for name in NEEDED + (NEEDED_BY_5 if rules.has_further_configuration else ()):
+    for name in NEEDED + (NEEDED_BY_5 if rules.reads_mappings_and_orders else ()):
         document = store.config(name)
-        if found := document.stops_broker(blank_stops=rules.refuses_blank_configuration):
-            loader.refuse(found.path, "cannot be parsed, and the file itself neither")
+        if problem := document.stops_broker(blank_stops=rules.refuses_blank_configuration):
+            loader.refuse(problem.path, "cannot be parsed, and the file itself neither")
 
 
 def refuse_timer(store: Store, rules: Rules, loader: Loader) -> None:
@@ -417,15 +415,15 @@ def refuse_access(store: Store, loader: Loader, as_user: str | None) -> None:
     user = holdings.usual_user() if as_user is None else user_named(as_user)
     if user is None:
         return
-    for one in holdings.chosen(lambda one: one.kind in _OPENED and not _can_open(one, user)):
-        if one.is_directory:
-            loader.refuse(one.path, f"user {user.name} cannot list it: it would count as empty")
+    for held in holdings.chosen(lambda held: held.kind in _OPENED and not _can_open(held, user)):
+        if held.is_directory:
+            loader.refuse(held.path, f"user {user.name} cannot list it: it would count as empty")
         else:
-            loader.refuse(one.path, f"user {user.name} cannot read and write it")
+            loader.refuse(held.path, f"user {user.name} cannot read and write it")
 
 
-def _can_open(one: Held, user: User) -> bool:
-    return one.can_be_listed(user) if one.is_directory else one.allows(user)
+def _can_open(held: Held, user: User) -> bool:
+    return held.can_be_listed(user) if held.is_directory else held.allows(user)
 
 
 def is_known(configured: dict[str, object], queue_topics: frozenset[str], topic: str) -> bool:
@@ -434,7 +432,7 @@ def is_known(configured: dict[str, object], queue_topics: frozenset[str], topic:
 
 
 def _configured(store: Store) -> dict[str, object]:
-    table = store.config("topics.json").document.get("topicConfigTable")
+    table = store.config(TOPICS_JSON).document.get(TOPIC_TABLE)
     return table if isinstance(table, dict) else {}
 
 
@@ -476,38 +474,38 @@ class AbsentConfig:
         Raises:
             UnreadablePath: a directory may not be listed.
         """
-        known = {topic.topic for topic in topics(self._presence.document(TOPICS))}
+        known = {topic.topic for topic in topics(self._presence.document(TOPICS_JSON))}
         counts: dict[str, dict[int, int]] = {}
         for fate in self._fates:
             if fate.topic not in known and not is_made_by_brokers(fate.topic):
                 queues = counts.setdefault(fate.topic, {})  # of two stores of queues one is read
                 queues[fate.queue_id] = max(queues.get(fate.queue_id, 0), fate.readable)
-        found = [
+        losses = [
             TopicLoss(topic, sum(queues.values()))
             for topic, queues in counts.items()
             if self._has_own(topic)
         ]
-        return Loss(tuple(sorted(found, key=lambda one: -one.messages)))
+        return Loss(tuple(sorted(losses, key=lambda loss: -loss.messages)))
 
     def _has_own(self, topic: str) -> bool:
         """Tell whether the queues of a topic are not only further queues of other messages."""
         with Queues(self._whole) as queues:
             return have_messages(self._whole, queues.queues_of(topic))
 
-    def steps(self) -> Iterator[FurtherStep]:
+    def steps(self) -> Iterator[LaterStep]:
         """Yield what would come for the second time, and who would start over."""
-        if self._presence.is_lost(DELAY_OFFSETS):
+        if self._presence.is_lost(DELAYS_JSON):
             yield from self._delivered_again()
         if self._presence.lacks_timer_check and self._has(TIMER_TOPIC):
             yield from self._timers_again()
         has_messages = any(not is_made_by_brokers(fate.topic) for fate in self._fates)
-        if has_messages and self._presence.is_lost(CONSUMER_OFFSETS):
+        if has_messages and self._presence.is_lost(OFFSETS_JSON):
             yield from self._starting_over()
 
     def _has(self, topic: str) -> bool:
         return any(fate.topic == topic for fate in self._fates)
 
-    def _delivered_again(self) -> Iterator[FurtherStep]:
+    def _delivered_again(self) -> Iterator[LaterStep]:
         queues = {
             fate.queue_id: (fate.queue_id, fate.minimum, fate.maximum)
             for fate in self._fates
@@ -515,31 +513,31 @@ class AbsentConfig:
         }
         if not queues:
             return
-        path = f"{CONFIG}/{DELAY_OFFSETS}"
+        path = f"{CONFIG}/{DELAYS_JSON}"
         try:
             offsets = delay_offsets(self._store, queues.values())
         except UnreadablePath:
             count = sum(end - first for _, first, end in queues.values())
-            yield FurtherStep("repeat", path, f"up to {_repeated(count, DELAYED)}", count)
+            yield LaterStep("repeat", path, f"up to {_repeated(count, DELAYED)}", count)
             return
         count = sum(offsets[number + 1] - first for number, first, _ in queues.values())
         if count:
-            yield FurtherStep("repeat", path, _repeated(count, DELAYED), count)
+            yield LaterStep("repeat", path, _repeated(count, DELAYED), count)
 
-    def _timers_again(self) -> Iterator[FurtherStep]:
+    def _timers_again(self) -> Iterator[LaterStep]:
         if count := timers_delivered(self._model):
             path = f"{CONFIG}/{TIMER_CHECK}"
-            yield FurtherStep("repeat", path, _repeated(count, "timer message"), count)
+            yield LaterStep("repeat", path, _repeated(count, "timer message"), count)
 
-    def _starting_over(self) -> Iterator[FurtherStep]:
+    def _starting_over(self) -> Iterator[LaterStep]:
         groups = groups_of(self._presence, {fate.topic for fate in self._fates})
-        if not groups and (self._presence.has(CONSUMER_OFFSETS) or self._store.abort is not None):
+        if not groups and (self._presence.has(OFFSETS_JSON) or self._store.abort is not None):
             return  # nothing tells of a consumer
-        path = f"{CONFIG}/{self._presence.file_of(CONSUMER_OFFSETS)}"
+        path = f"{CONFIG}/{self._presence.file_of(OFFSETS_JSON)}"
         who = counted(len(groups), "consumer group") if groups else "consumer groups"
         verb = "starts" if len(groups) == 1 else "start"
         message = f"{who} {verb} over, at the first or the last message"
-        yield FurtherStep("start_over", path, message, len(groups))
+        yield LaterStep("start_over", path, message, len(groups))
 
 
 def _repeated(count: int, what: str) -> str:

@@ -143,10 +143,10 @@ class Walk:
                 return
             count = self._sound(batch, limit, checks_body=checks_body)
             if count:
-                found = batch.columns[:, :count]
-                end = int(found[row.POSITION, -1] + found[row.SIZE, -1])
+                columns = batch.columns[:, :count]
+                end = int(columns[row.POSITION, -1] + columns[row.SIZE, -1])
                 names += (text(batch.topics[n]) for n in range(len(names), len(batch.topics)))
-                yield _block(found, position, end, names, again)
+                yield _block(columns, position, end, names, again)
                 position = end
             if count < batch.count:
                 return
@@ -161,28 +161,30 @@ class Walk:
 
 
 def in_doubt(
-    check: RecordCheck, found: Int64s, *, checks_body: bool | None = None
+    check: RecordCheck, columns: Int64s, *, checks_body: bool | None = None
 ) -> NDArray[np.bool_]:
     """Tell which records of a scan the check might refuse, or judges in ways kernels do not know.
 
     Args:
         check: the broker's check.
-        found: int64, shape (ROWS, n); columns of a scan that read texts.
+        columns: int64, shape (ROWS, n); columns of a scan that read texts.
         checks_body: whether the scan computed body CRCs; None is what the check wants.
     """
     import numpy as np
 
     from rmqtool.scan import columns as row
 
-    odd = np.full(found.shape[1], check.checks_property_crc)
+    odd = np.full(columns.shape[1], check.checks_property_crc)
     if check.checks_body_crc if checks_body is None else checks_body:
-        odd |= (found[row.BODY_LENGTH] > 0) & (found[row.BODY_CRC] != found[row.BODY_CRC_FOUND])
+        odd |= (columns[row.BODY_LENGTH] > 0) & (
+            columns[row.BODY_CRC] != columns[row.BODY_CRC_FOUND]
+        )
     if not check.knows_v2:
-        odd |= found[row.MAGIC_CODE] != MESSAGE_MAGIC_CODE
-    odd |= found[row.DELAY_LEVEL] == row.UNPARSABLE
+        odd |= columns[row.MAGIC_CODE] != MESSAGE_MAGIC_CODE
+    odd |= columns[row.DELAY_LEVEL] == row.UNPARSABLE
     for number in (row.INNER_NUM, row.INNER_BASE):
-        is_usual = (found[number] >= 0) & (found[number] <= _LARGEST_SHORT)
-        odd |= (found[number] != row.ABSENT) & ~is_usual
+        is_usual = (columns[number] >= 0) & (columns[number] <= _LARGEST_SHORT)
+        odd |= (columns[number] != row.ABSENT) & ~is_usual
     return odd
 
 
@@ -219,7 +221,7 @@ def _joined(blocks: list[Block]) -> Block:
 
 
 def _block(
-    found: Int64s,
+    columns: Int64s,
     position: int,
     end: int,
     names: list[str],
@@ -231,15 +233,15 @@ def _block(
     return Block(
         position=position,
         end=end,
-        positions=found[row.POSITION],
-        sizes=found[row.SIZE],
-        physical_offsets=found[row.PHYSICAL_OFFSET_FIELD],
-        queue_ids=found[row.QUEUE_ID],
-        queue_offsets=found[row.QUEUE_OFFSET],
-        sys_flags=found[row.SYS_FLAG],
-        store_timestamps=found[row.STORE_TIMESTAMP],
-        key_counts=found[row.KEY_COUNT],
-        topics=found[row.TOPIC_NUMBER],
+        positions=columns[row.POSITION],
+        sizes=columns[row.SIZE],
+        physical_offsets=columns[row.PHYSICAL_OFFSET_FIELD],
+        queue_ids=columns[row.QUEUE_ID],
+        queue_offsets=columns[row.QUEUE_OFFSET],
+        sys_flags=columns[row.SYS_FLAG],
+        store_timestamps=columns[row.STORE_TIMESTAMP],
+        key_counts=columns[row.KEY_COUNT],
+        topics=columns[row.TOPIC_NUMBER],
         names=names,
         again=again,
     )

@@ -89,13 +89,13 @@ def user_named(name: str) -> User:
         UsageError: there is not of that name.
     """
     try:
-        found = pwd.getpwnam(name)
+        account = pwd.getpwnam(name)
     except (KeyError, ValueError):
         if not name.isdecimal():
             reason = f"this machine has no user {name!r}; give the number of the user"
             raise UsageError(option="--as-user", reason=reason) from None
         return _numbered(int(name))
-    return _of(found)
+    return _of(account)
 
 
 def owner_name(uid: int) -> str:
@@ -133,13 +133,13 @@ class Holdings:
         Args:
             is_chosen: asked about one of each kind, owner, group and mode.
         """
-        found: dict[str, Held] = {}
+        held: dict[str, Held] = {}
         for (kind, mode, owner, group), paths in self._paths.items():
             whose = (kind, stat.S_ISDIR(mode), owner, group, stat.S_IMODE(mode))
             if is_chosen(Held(paths[0], *whose)):
                 for path in paths:
-                    found.setdefault(path, Held(path, *whose))
-        return [found[path] for path in sorted(found)]
+                    held.setdefault(path, Held(path, *whose))
+        return [held[path] for path in sorted(held)]
 
     def _add(self, place: Place, path: str, kind: ArtefactKind) -> None:
         with suppress(UnreadablePath):  # said elsewhere
@@ -176,6 +176,6 @@ def _numbered(uid: int) -> User:
         return User(str(uid), uid, frozenset())
 
 
-def _of(found: pwd.struct_passwd) -> User:
-    groups = {one.gr_gid for one in grp.getgrall() if found.pw_name in one.gr_mem}
-    return User(found.pw_name, found.pw_uid, frozenset({found.pw_gid, *groups}))
+def _of(account: pwd.struct_passwd) -> User:
+    groups = {group.gr_gid for group in grp.getgrall() if account.pw_name in group.gr_mem}
+    return User(account.pw_name, account.pw_uid, frozenset({account.pw_gid, *groups}))

@@ -23,8 +23,8 @@ def place_of(path: str | os.PathLike[str]) -> Place:
     if SEPARATOR in os.fspath(path):
         from rmqtool.store.archive import inside
 
-        if (found := inside(os.fspath(path))) is not None:
-            return found
+        if (place := inside(os.fspath(path))) is not None:
+            return place
     if not isinstance(path, str) or not Place.is_uri(path):
         return Place.of(path)
     from rmqtool.store.remote import place_of_uri
@@ -42,8 +42,8 @@ def archive_of(path: str) -> tuple[str, str] | None:
     from rmqtool.store.containers import ENDINGS
 
     longest_first = sorted(ENDINGS, key=len, reverse=True)
-    for found in re.finditer("|".join(map(re.escape, longest_first)), path, re.IGNORECASE):
-        rest = path[found.end() :]
+    for ending in re.finditer("|".join(map(re.escape, longest_first)), path, re.IGNORECASE):
+        rest = path[ending.end() :]
         if not rest or rest.startswith(SEPARATOR):
-            return path[: found.end()], rest.removeprefix(SEPARATOR).strip("/")
+            return path[: ending.end()], rest.removeprefix(SEPARATOR).strip("/")
     return None

@@ -59,7 +59,7 @@ def keep(location: str, opened: int | None = None) -> None:
                 break
         _OPEN.append(handle)
         _KEPT.append((location, f"{location}/", len(location) + 1, handle))
-        _KEPT.sort(key=lambda one: -one[2])
+        _KEPT.sort(key=lambda anchor: -anchor[2])
 
 
 def from_anchor(location: str) -> tuple[str, int | None]:

@@ -148,11 +148,11 @@ class ArchivePlace(Place):
     def archive(self) -> Archive:
         """The archive. Raises UnreadablePath: this process has not opened it."""
         path = self.location.partition(INSIDE)[0]
-        found = OPENED.get(path)
-        if found is None:
+        archive = OPENED.get(path)
+        if archive is None:
             reason = "the archive is read by one process only: unpack it first"
-            raise UnreadablePath(path=str(self), reason=reason, trouble=Trouble.TOLD)
-        return found
+            raise UnreadablePath(path=str(self), reason=reason, trouble=Trouble.EXPLAINED)
+        return archive
 
     def _at(self, path: str) -> Self:
         return type(self)(f"{self.location.partition(INSIDE)[0]}{INSIDE}{path}")
@@ -161,11 +161,11 @@ class ArchivePlace(Place):
         return self.archive.member(self.path)
 
     def _members(self) -> dict[str, Member]:
-        found = self.archive.directories.get(self.path)
-        if found is None:
+        members = self.archive.directories.get(self.path)
+        if members is None:
             reason = "no such file or directory" if self._member() is None else "not a directory"
             raise UnreadablePath(path=str(self), reason=reason, trouble=Trouble.MISSING)
-        return found
+        return members
 
 
 class ArchiveFile(OpenFile):
@@ -216,9 +216,9 @@ class ArchiveFile(OpenFile):
             extent, _, end = self._piece(position, self.size)
             if extent is not None and self._source is not None:
                 offset = extent.offset + position - extent.position
-                found = self._source.next_data(offset)
-                if found is not None and position + found - offset < end:
-                    return position + found - offset
+                data_at = self._source.next_data(offset)
+                if data_at is not None and position + data_at - offset < end:
+                    return position + data_at - offset
             position = end
         return None
 
@@ -229,9 +229,9 @@ class ArchiveFile(OpenFile):
             if extent is None or self._source is None:
                 return position
             offset = extent.offset + position - extent.position
-            found = position + self._source.next_hole(offset) - offset
-            if found < end:
-                return found
+            hole = position + self._source.next_hole(offset) - offset
+            if hole < end:
+                return hole
             position = end
         return self.size
 

@@ -37,17 +37,17 @@ def places_elsewhere(root: Place, broker_conf: str | BrokerConf | None) -> tuple
     conf = broker_conf if isinstance(broker_conf, BrokerConf) else read_broker_conf(broker_conf)
     roots = {root.location, conf.text(ROOT.name) or root.location}
     roots |= {os.path.realpath(root) for root in roots}
-    found = []
+    places = []
     for key in filter(NAMES_A_PLACE.fullmatch, conf.values):
         from pathlib import PurePath  # takes as long to load as the rest of this module
 
         for path in map(PurePath, conf.paths(key)):
-            above = {str(one) for one in (path, *path.parents)}
-            above |= {os.path.realpath(one) for one in above}
+            above = {str(parent) for parent in (path, *path.parents)}
+            above |= {os.path.realpath(place) for place in above}
             place = os.path.realpath(path)
             if path.is_absolute() and ".." not in path.parts and place != "/":
-                found += [] if above & roots else [place]
-    return tuple(dict.fromkeys(found))
+                places += [] if above & roots else [place]
+    return tuple(dict.fromkeys(places))
 
 
 def read_broker_conf(path: str | os.PathLike[str] | Place) -> BrokerConf:

@@ -13,6 +13,17 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from rmqtool.budget import OverBudget
 from rmqtool.errors import DecodeError, Trouble, UnreadablePath
 from rmqtool.formats.config import BYTES_A_STEP, parse_object
+from rmqtool.formats.config_names import (
+    DELAYS_JSON,
+    FILTERS_JSON,
+    GROUPS_JSON,
+    LIGHT_OFFSETS_JSON,
+    MAPPINGS_JSON,
+    MODES_JSON,
+    OFFSETS_JSON,
+    ORDERS_JSON,
+    TOPICS_JSON,
+)
 from rmqtool.store.entry import EntryKind
 
 if TYPE_CHECKING:
@@ -29,17 +40,16 @@ LARGEST_CONFIG = 1 << 25  # see formats/config.py: of a dense file fewer bytes a
 METRICS = {"timermetrics", "transactionMetrics"}
 # What a broker loads before it starts, and refuses to start without.
 NEEDED: Final = (
-    "topics.json",
-    "consumerOffset.json",
-    "subscriptionGroup.json",
-    "consumerFilter.json",
-    "delayOffset.json",
+    TOPICS_JSON,
+    OFFSETS_JSON,
+    GROUPS_JSON,
+    FILTERS_JSON,
+    DELAYS_JSON,
 )
-NEEDED_BY_5: Final = ("topicQueueMapping.json", "consumerOrderInfo.json")
+NEEDED_BY_5: Final = (MAPPINGS_JSON, ORDERS_JSON)
 # What it loads as well, where it is there.
 CLIENT_OFFSETS: Final = "offsets.json"  # of a broadcast client, in a directory of its own
-LIGHT_OFFSETS: Final = "lmqConsumerOffset.json"  # with enableLmq, instead of consumerOffset.json
-CONFIG_NAMES: Final = (*NEEDED, *NEEDED_BY_5, LIGHT_OFFSETS, "messageRequestMode.json")
+CONFIG_NAMES: Final = (*NEEDED, *NEEDED_BY_5, LIGHT_OFFSETS_JSON, MODES_JSON)
 
 
 class Fault(enum.Enum):
@@ -105,19 +115,19 @@ def read_config(
             are gone.
         budget: of all files of the store; None where this is the only one.
     """
-    found = _read_config(place, path, budget)
-    while found.problems and pauses:
+    document = _read_config(place, path, budget)
+    while document.problems and pauses:
         time.sleep(pauses.pop())
-        found = _read_config(place, path, budget)
-    return found
+        document = _read_config(place, path, budget)
+    return document
 
 
 def _read_config(place: Place, path: str, budget: ParseBudget | None) -> ConfigDocument:
     problems: list[Problem] = []
     for suffix in ("", BACKUP):
-        found = _read(place.parent.child(place.name + suffix), path + suffix, problems, budget)
-        if found is not None:
-            return ConfigDocument(place.name, path + suffix, found, bool(suffix), (*problems,))
+        document = _read(place.parent.child(place.name + suffix), path + suffix, problems, budget)
+        if document is not None:
+            return ConfigDocument(place.name, path + suffix, document, bool(suffix), (*problems,))
     return ConfigDocument(place.name, "", {}, False, (*problems,))
 
 
@@ -145,7 +155,7 @@ def read_paid(place: Place, budget: ParseBudget | None) -> bytes:
             budget.spend_once(f"{place} has", min(entry.size, LARGEST_CONFIG) // BYTES_A_STEP)
         except OverBudget as error:
             raise UnreadablePath(
-                path=str(place), reason=str(error), trouble=Trouble.TOLD
+                path=str(place), reason=str(error), trouble=Trouble.EXPLAINED
             ) from error
     return place.read_whole(LARGEST_CONFIG)
 

@@ -14,18 +14,15 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from rmqtool.broker import conf
 from rmqtool.broker.release import Version
 from rmqtool.broker.rules import Rules
+from rmqtool.formats.config_names import LIGHT_OFFSETS_JSON, OFFSETS_JSON
 from rmqtool.formats.rocksdb_databases import MANAGERS, ONE, VERSION_2
 from rmqtool.store.artefact import TIMER_CHECK, ArtefactKind, FamilyDepth
-from rmqtool.store.config_files import BACKUP, CONFIG_NAMES, LIGHT_OFFSETS
+from rmqtool.store.config_files import BACKUP, CONFIG_NAMES
 
 if TYPE_CHECKING:
     from rmqtool.store.tree import Store
 
 CONFIG: Final = "config"
-TOPICS: Final = "topics.json"
-GROUPS: Final = "subscriptionGroup.json"
-CONSUMER_OFFSETS: Final = "consumerOffset.json"
-DELAY_OFFSETS: Final = "delayOffset.json"
 SEPARATE: Final = frozenset(manager.path for manager in MANAGERS.values())
 DATABASES: Final = SEPARATE | {VERSION_2, ONE}
 
@@ -46,7 +43,9 @@ def sources_of(store: Store, version: Version) -> ConfigSources:
     broker_conf = store.broker_conf
     if broker_conf is None:
         there = DATABASES.intersection(
-            one.path for one in store.rocksdb() if Version.known(one.since) <= version
+            database.path
+            for database in store.rocksdb()
+            if Version.known(database.since) <= version
         )
         return ConfigSources(VERSION_2 not in there, there)
     if conf.CONFIG_MANAGER.of(broker_conf, version) == conf.SECOND_CONFIG_MANAGER:
@@ -75,7 +74,7 @@ class ConfigPresence:
         read = self.sources.databases
         if ONE in read:  # a start takes along what it finds in those of before
             read |= SEPARATE
-        self._databases = {one.path for one in store.rocksdb()} & read
+        self._databases = {database.path for database in store.rocksdb()} & read
         self._files = _files(store)
         self._is_light = conf.LMQ.of(store.broker_conf, version)
         self._has_timer = (
@@ -115,19 +114,19 @@ class ConfigPresence:
         """Tell whether a start finds nothing, or nothing that it can read."""
         if not self.has(name):
             return True
-        found = self._store.config(self.file_of(name))
-        return not found and bool(found.problems)
+        document = self._store.config(self.file_of(name))
+        return not document and bool(document.problems)
 
     def file_of(self, name: str) -> str:
         """Give the name of the JSON file that a start reads; with enableLmq offsets have another.
 
         Source: LmqConsumerOffsetManager#configFilePath, 4.9.3 to 5.5.0.
         """
-        if name != CONSUMER_OFFSETS or self.sources.databases:
+        if name != OFFSETS_JSON or self.sources.databases:
             return name
         is_known = self._store.broker_conf is not None
-        is_light = self._is_light if is_known else self.has_file(LIGHT_OFFSETS)
-        return LIGHT_OFFSETS if is_light else name
+        is_light = self._is_light if is_known else self.has_file(LIGHT_OFFSETS_JSON)
+        return LIGHT_OFFSETS_JSON if is_light else name
 
     def document(self, name: str) -> dict[str, Any]:
         """Give what a start would load; empty where there is nothing, or nothing that is sound."""

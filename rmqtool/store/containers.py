@@ -63,5 +63,5 @@ def unpacking(archive: str, shown: str) -> str:
         shown: the same as a shell takes it.
     """
     name = archive.lower()
-    found = (container for container in CONTAINERS if name.endswith(container.endings))
-    return next(found, TAR).unpacking.format(archive=shown)
+    fitting = (container for container in CONTAINERS if name.endswith(container.endings))
+    return next(fitting, TAR).unpacking.format(archive=shown)

@@ -102,9 +102,9 @@ def kind_of_file(place: Place) -> ArtefactKind | None:
 
 def _is_commitlog(head: bytes, size: int, start: int) -> bool:
     """A record says where it lies itself; a lone blank says how long the file is."""
-    found = first_record(head)
+    record = first_record(head)
     # A segment whose name was lost still begins with a record.
-    if found and (found[1] == start + found[0] or not found[0]):
+    if record and (record[1] == start + record[0] or not record[0]):
         return True
     if size < message.END_FILE_MIN_BLANK_LENGTH:
         return False
@@ -114,8 +114,8 @@ def _is_commitlog(head: bytes, size: int, start: int) -> bool:
 
 def _is_dledger(head: bytes, _size: int, start: int) -> bool:
     """An entry says where it lies itself; look in front of the first record, or at the start."""
-    found = first_record(head)
-    position = found[0] - dledger.DLEDGER_ENTRY.size if found else 0
+    record = first_record(head)
+    position = record[0] - dledger.DLEDGER_ENTRY.size if record else 0
     if position < 0 or len(head) < position + dledger.DLEDGER_ENTRY.size:
         return False
     entry = dledger.DLEDGER_ENTRY.parse(head[position:])

@@ -66,27 +66,27 @@ def listed(directory: str | int, seen: Callable[[os.DirEntry[str]], Answer]) -> 
     """
     while True:
         try:
-            with os.scandir(directory) as found:
-                return [seen(one) for one in found]
+            with os.scandir(directory) as entries:
+                return [seen(entry) for entry in entries]
         except InterruptedError:
             continue
 
 
-def entry_of(found: os.DirEntry[str]) -> Entry | None:
+def entry_of(listed: os.DirEntry[str]) -> Entry | None:
     """Say what a name stands for; None where it vanished meanwhile."""
     try:
-        return entry(found.name, found.stat(follow_symlinks=False))
+        return entry(listed.name, listed.stat(follow_symlinks=False))
     except FileNotFoundError:
         return None
 
 
-def whose(found: os.DirEntry[str]) -> tuple[str, int, int, int] | None:
+def whose(listed: os.DirEntry[str]) -> tuple[str, int, int, int] | None:
     """Give name, mode, owner and group; None where it vanished meanwhile."""
     try:
-        facts = found.stat(follow_symlinks=False)
+        facts = listed.stat(follow_symlinks=False)
     except FileNotFoundError:
         return None
-    return found.name, facts.st_mode, facts.st_uid, facts.st_gid
+    return listed.name, facts.st_mode, facts.st_uid, facts.st_gid
 
 
 def entry(name: str, facts: os.stat_result) -> Entry:
@@ -97,13 +97,13 @@ def entry(name: str, facts: os.stat_result) -> Entry:
     return Entry(name, kind, facts.st_size, facts.st_mtime_ns, allocated, facts.st_ino, *whose)
 
 
-def named(found: os.DirEntry[str]) -> tuple[str, EntryKind]:
+def named(listed: os.DirEntry[str]) -> tuple[str, EntryKind]:
     """Give a name and its kind, without asking for more."""
-    if found.is_dir(follow_symlinks=False):
-        return found.name, EntryKind.DIRECTORY
-    if found.is_file(follow_symlinks=False):
-        return found.name, EntryKind.FILE
-    return found.name, EntryKind.LINK if found.is_symlink() else EntryKind.OTHER
+    if listed.is_dir(follow_symlinks=False):
+        return listed.name, EntryKind.DIRECTORY
+    if listed.is_file(follow_symlinks=False):
+        return listed.name, EntryKind.FILE
+    return listed.name, EntryKind.LINK if listed.is_symlink() else EntryKind.OTHER
 
 
 def kind_of(mode: int) -> EntryKind:

@@ -79,30 +79,30 @@ def fleet_of(given: Iterable[str], stores_file: str | None = None) -> Fleet:
         UnreadablePath: the file cannot be read.
     """
     refused: dict[str, str] = {}
-    named = [FleetStore(one) for one in given]
+    named = [FleetStore(path) for path in given]
     for line in () if stores_file is None else _lines(stores_file):
         if archive_of(line.path) is None:
             named.append(line)
         else:
             refused[line.name] = ARCHIVE
-    found: dict[str, FleetStore] = {}
-    for one in named:
-        if not is_pattern(one.path):
-            found.setdefault(one.path, one)
+    by_path: dict[str, FleetStore] = {}
+    for store in named:
+        if not is_pattern(store.path):
+            by_path.setdefault(store.path, store)
             continue
         try:
-            matches = list(_matches(one.path))
+            matches = list(_matches(store.path))
         except UnreadablePath as error:
-            refused[one.name] = error.reason
+            refused[store.name] = error.reason
             continue
         if not matches:
-            refused[one.name] = NO_MATCH
+            refused[store.name] = NO_MATCH
         for path in matches:
             if archive_of(path) is not None:
                 refused[path] = ARCHIVE
             else:
-                found.setdefault(path, one._replace(path=path))
-    return Fleet(tuple(found.values()), tuple(refused.items()))
+                by_path.setdefault(path, store._replace(path=path))
+    return Fleet(tuple(by_path.values()), tuple(refused.items()))
 
 
 def broker_of(root: Place) -> str | None:
@@ -128,7 +128,7 @@ def _lines(stores_file: str) -> Iterator[FleetStore]:
     entry = place.stat()
     if entry is not None and entry.size > LARGEST_FILE:
         reason = f"{entry.size:,} bytes; a file of stores has at most {LARGEST_FILE:,}"
-        raise UnreadablePath(path=str(place), reason=reason, trouble=Trouble.TOLD)
+        raise UnreadablePath(path=str(place), reason=reason, trouble=Trouble.EXPLAINED)
     for line in os.fsdecode(place.read(LARGEST_FILE)).splitlines():
         path, _, broker = line.strip().partition("\t")
         if path and not path.startswith("#"):
@@ -142,10 +142,10 @@ def _matches(pattern: str) -> Iterator[str]:
         UnreadablePath: a directory that the pattern names may not be listed.
     """
     text, options = _taken_apart(pattern)
-    found = _URI_TOP.match(text) if Place.is_uri(text) else re.match("/*", text)
-    top = found[0] if found else ""
-    parts = [one for one in text[len(top) :].split("/") if one]
-    first = next(number for number, one in enumerate(parts) if _MAGIC.search(one))
+    scheme = _URI_TOP.match(text) if Place.is_uri(text) else re.match("/*", text)
+    top = scheme[0] if scheme else ""
+    parts = [part for part in text[len(top) :].split("/") if part]
+    first = next(number for number, part in enumerate(parts) if _MAGIC.search(part))
     paths: Iterable[str] = [top + "/".join(parts[:first])]
     for number, part in enumerate(parts[first:], first):
         is_last = number == len(parts) - 1
@@ -187,5 +187,5 @@ def _taken_apart(path: str) -> tuple[str, str]:
     """Take options off a URI: `s3://bucket/a?/b` has none, `s3://bucket/a?region=x` has."""
     if not is_remote(path):
         return path, ""
-    found = _OPTIONS.search(path)
-    return (path[: found.start()], path[found.start() :]) if found else (path, "")
+    options = _OPTIONS.search(path)
+    return (path[: options.start()], path[options.start() :]) if options else (path, "")

@@ -1,6 +1,6 @@
 """How long each kind of file is: configured, else as the files are, else RocketMQ's default.
 
-A broker itself takes the default for a length that is not given: see `as_told`.
+A broker itself takes the default for a length that is not given: see `as_configured`.
 Only the commitlog's length can be read off one file with certainty; an index file does not
 hold its number of slots. So each length says where it came from.
 Source: MessageStoreConfig, 4.9.3 to 5.5.0.
@@ -87,15 +87,15 @@ def configured_lengths(
         version: of the broker; None for one that knows all keys.
     """
     given = {name: key.given(broker_conf, version) for name, key in KEYS.items()}
-    found = {name: length for name, length in given.items() if length and length > 0}
-    if "consume_queue" in found:
-        found["consume_queue"] = consume_queue.file_length(found["consume_queue"])
-    if {"compaction_log", "compaction_queue"} & found.keys():
-        queue = found.get("compaction_queue", conf.COMPACTION_QUEUE_LENGTH.default)
-        log = found.get("compaction_log", conf.COMPACTION_LOG_LENGTH.default)
-        found["compaction_queue"] = compaction_queue_length(queue)
-        found["compaction_log"] = compaction_log_length(log, queue)
-    return found
+    lengths = {name: length for name, length in given.items() if length and length > 0}
+    if "consume_queue" in lengths:
+        lengths["consume_queue"] = consume_queue.file_length(lengths["consume_queue"])
+    if {"compaction_log", "compaction_queue"} & lengths.keys():
+        queue = lengths.get("compaction_queue", conf.COMPACTION_QUEUE_LENGTH.default)
+        log = lengths.get("compaction_log", conf.COMPACTION_LOG_LENGTH.default)
+        lengths["compaction_queue"] = compaction_queue_length(queue)
+        lengths["compaction_log"] = compaction_log_length(log, queue)
+    return lengths
 
 
 def compaction_queue_length(configured: int) -> int:
@@ -136,7 +136,7 @@ def geometry_of(configured: dict[str, int], from_files: dict[str, int]) -> Geome
     return Geometry(**{name: length(name) for name in Geometry._fields})
 
 
-def as_told(broker_conf: conf.BrokerConf, version: Version) -> Geometry:
+def as_configured(broker_conf: conf.BrokerConf, version: Version) -> Geometry:
     """Give the lengths that a broker of a release goes by, whatever the files are."""
     return geometry_of(configured_lengths(broker_conf, version), {})
 
@@ -164,8 +164,8 @@ def refutes(lengths: list[int], configured: int, distance: int = 0) -> bool:
 
 def distance_of(starts: Iterable[int]) -> int:
     """Give the distance of the names of neighbours, bytes; 0 where it is not the same for all."""
-    found = {after - before for before, after in pairwise(sorted(starts))}
-    return found.pop() if len(found) == 1 else 0
+    distances = {after - before for before, after in pairwise(sorted(starts))}
+    return distances.pop() if len(distances) == 1 else 0
 
 
 def usual_length(lengths: Iterable[int]) -> int:

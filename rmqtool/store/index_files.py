@@ -55,11 +55,6 @@ class IndexFile(NamedTuple):
     mtime_ms: int = 0  # last change, ms since 1970 UTC
     allocated: int = 0  # bytes that the disk really holds
 
-    @property
-    def entries_position(self) -> int:
-        """Position of entry 0."""
-        return entry_position(self.slots, 0)
-
     def open(self) -> OpenFile:
         """Open for reading. Raises UnreadablePath: see `Place.open`."""
         return self.place.open()
@@ -125,9 +120,9 @@ def names_by_begin(files: Iterable[IndexFile]) -> dict[int, str]:
 def _index_file(
     entry: Entry, place: Place, path: str, slots: int | None, entries: int | None
 ) -> IndexFile:
-    found = _geometry(entry, place, slots, entries)
+    geometry = _geometry(entry, place, slots, entries)
     name, size = printable(entry.name), entry.size
-    return IndexFile(place, path, name, size, *found, entry.mtime_ms, entry.allocated)
+    return IndexFile(place, path, name, size, *geometry, entry.mtime_ms, entry.allocated)
 
 
 def _geometry(
@@ -195,8 +190,8 @@ def _candidates(file: OpenFile, header: dict[str, int]) -> Iterator[int]:
             return
         words = np.frombuffer(raw[: len(raw) & -INDEX_SLOT.size], ">u4")
         high, low = divmod(offset % (1 << 64), 1 << 32)
-        found = (words[:-1] == high) & (words[1:] == low)
-        fits = found if fits is None else fits[: len(found)] & found[: len(fits)]
+        is_here = (words[:-1] == high) & (words[1:] == low)
+        fits = is_here if fits is None else fits[: len(is_here)] & is_here[: len(fits)]
     assert fits is not None  # noqa: S101 - there are two
     for slots in np.flatnonzero(fits).tolist():
         if slots and (file.size - file_length(slots, 0)) % INDEX_ENTRY.size == 0:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 from rmqtool.broker import conf
-from rmqtool.store.geometry import KEYS, LengthSource, as_told, refutes
+from rmqtool.store.geometry import KEYS, LengthSource, as_configured, refutes
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -38,14 +38,16 @@ class WrongLength:
     key: str  # of the configuration
     line: int  # its number there; 0 where it is not given
     configured: int  # bytes, or items of an index file, that a broker goes by
-    found: int  # the same as the files have it
+    on_disk: int  # the same as the files have it
 
     def __str__(self) -> str:
         if self.line:
             return (
-                f"line {self.line}: {self.key}={self.configured}, and the files have {self.found}"
+                f"line {self.line}: {self.key}={self.configured}, and the files have {self.on_disk}"
             )
-        return f"{self.key} is not given: {self.configured} counts, and the files have {self.found}"
+        return (
+            f"{self.key} is not given: {self.configured} counts, and the files have {self.on_disk}"
+        )
 
 
 def wrong_lengths(store: Store, version: Version) -> Iterator[WrongLength]:
@@ -56,13 +58,13 @@ def wrong_lengths(store: Store, version: Version) -> Iterator[WrongLength]:
     broker_conf = store.broker_conf
     if broker_conf is None:
         return
-    expected = dict(as_told(broker_conf, version).items())
+    expected = dict(as_configured(broker_conf, version).items())
     bare = replace(store, broker_conf=None, follows_conf=False)
-    found, lengths = dict(bare.geometry.items()), bare.file_lengths()
+    on_disk, lengths = dict(bare.geometry.items()), bare.file_lengths()
     for name, switch in COMPARED.items():
         if switch is not None and not switch.of(broker_conf, version):
             continue
-        key, wanted, seen = KEYS[name], expected[name].value, found[name]
+        key, wanted, seen = KEYS[name], expected[name].value, on_disk[name]
         if seen.source is not LengthSource.FILES or seen.value == wanted:
             continue
         is_given = key.given(broker_conf, version) is not None

@@ -57,21 +57,21 @@ def lone_files(place: Place, length: int) -> Iterator[LoneFile]:
     try:
         for name in _names(place, opened):
             try:
-                found = _read(place, opened, name, length)
+                lone_file = _read(place, opened, name, length)
             except UnreadablePath:
                 continue  # whoever reads a file that the disk refuses notes it
             except OSError as error:
                 note_medium(f"{place.location}/{name}", error)
                 continue
-            if found is not None:
-                yield found
+            if lone_file is not None:
+                yield lone_file
     finally:
         os.close(opened)
 
 
 def _names(place: Place, opened: int) -> list[str]:
     try:
-        return listed(opened, lambda found: found.name)
+        return listed(opened, lambda file: file.name)
     except OSError as error:
         note_medium(place.location, error)
         return []

@@ -7,13 +7,9 @@ never lead out of the output: it is reported and left out.
 from __future__ import annotations
 
 import os
-from collections import defaultdict
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from rmqtool.errors import RepairError, Trouble
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
 
 LONGEST_NAME: Final = 255  # bytes; NAME_MAX of every common file system
 
@@ -33,18 +29,6 @@ def name_problem(name: str) -> str | None:
     if length > LONGEST_NAME:
         return f"has {length:,} bytes, and a file name at most {LONGEST_NAME}"
     return None
-
-
-def case_collisions(names: Iterable[str]) -> list[tuple[str, ...]]:
-    """Find names that differ in case only: one file on a file system that ignores case.
-
-    Returns:
-        Groups of two or more, each in order of its names, in order of their first.
-    """
-    groups: defaultdict[str, set[str]] = defaultdict(set)
-    for name in names:
-        groups[name.casefold()].add(name)
-    return sorted(tuple(sorted(group)) for group in groups.values() if len(group) > 1)
 
 
 def relative_path(parts: tuple[str, ...]) -> str:

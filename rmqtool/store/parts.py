@@ -45,8 +45,8 @@ def data_of(segment: Segment) -> Iterator[Callable[[int], int]]:
         def data_from(position: int) -> int:
             if file is None:
                 return position
-            found = file.next_data(position)
-            return segment.size if found is None else min(found, segment.size)
+            data_at = file.next_data(position)
+            return segment.size if data_at is None else min(data_at, segment.size)
 
         yield data_from
 
@@ -57,10 +57,10 @@ def _edges(segment: Segment, count: int) -> list[int]:
     def edge(number: int) -> int:
         return segment.size * number // count
 
-    found = [0]
+    edges = [0]
     with data_of(segment) as data_from:
-        while (data := data_from(found[-1])) < segment.size:
+        while (data := data_from(edges[-1])) < segment.size:
             number = data * count // segment.size
             number += int(edge(number + 1) <= data)
-            found += [edge(number), edge(number + 1)]
-    return sorted({*found, segment.size})
+            edges += [edge(number), edge(number + 1)]
+    return sorted({*edges, segment.size})

@@ -154,12 +154,12 @@ class Place:
         Raises:
             UnreadablePath: it is no directory, or may not be listed.
         """
-        found = self._ask(lambda path, above: _listed(path, above, entry_of))
+        entries = self._ask(lambda path, above: _listed(path, above, entry_of))
         for _ in range(1, LISTINGS):
-            if None not in found:
+            if None not in entries:
                 break
-            found = self._ask(lambda path, above: _listed(path, above, entry_of))
-        return sorted((one for one in found if one), key=lambda entry: entry.name)
+            entries = self._ask(lambda path, above: _listed(path, above, entry_of))
+        return sorted((entry for entry in entries if entry), key=lambda entry: entry.name)
 
     def owners(self) -> list[tuple[str, int, int, int]]:
         """List this directory: name, mode, owner and group of each; nothing where none is known.
@@ -168,12 +168,12 @@ class Place:
             UnreadablePath: it is no directory, or may not be listed.
         """
         if type(self) is Place:
-            found = self._ask(lambda path, above: _listed(path, above, whose))
-            return [one for one in found if one]
+            owners = self._ask(lambda path, above: _listed(path, above, whose))
+            return [owner for owner in owners if owner]
         return [
-            (one.name, one.mode, one.owner, one.group)
-            for one in self.entries()
-            if one.owner is not None
+            (entry.name, entry.mode, entry.owner, entry.group)
+            for entry in self.entries()
+            if entry.owner is not None
         ]
 
     def open(self) -> OpenFile:
@@ -405,13 +405,13 @@ def not_a_file(path: str, kind: EntryKind) -> UnreadablePath:
     return UnreadablePath(path=path, reason=words, trouble=trouble)
 
 
-def note_no_file(directory: Place, found: Entry) -> None:
+def note_no_file(directory: Place, entry: Entry) -> None:
     """Tell of a FIFO, a socket, a device, a directory or a link that has the name of a file.
 
     Nobody opens it, so that no refused read would tell of what is missing.
     """
-    if found.kind is not EntryKind.FILE:
-        note_refused(not_a_file(str(directory.child(found.name)), found.kind))
+    if entry.kind is not EntryKind.FILE:
+        note_refused(not_a_file(str(directory.child(entry.name)), entry.kind))
 
 
 def _refused(path: str, error: OSError | ValueError, where: str = "") -> UnreadablePath:

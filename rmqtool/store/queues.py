@@ -123,9 +123,9 @@ class QueueFamily:
             return self.single if is_it else None
         if self.topic not in {None, topic}:
             return None
-        found = self._files(topic, str(queue_id))
-        entry = found.place.stat()
-        return found if entry and entry.kind is EntryKind.DIRECTORY else None
+        files = self._files(topic, str(queue_id))
+        entry = files.place.stat()
+        return files if entry and entry.kind is EntryKind.DIRECTORY else None
 
     def oddities(self) -> Iterator[Oddity]:
         """Give what lies in the directories of family and topics but is neither topic nor queue.

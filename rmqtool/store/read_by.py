@@ -38,7 +38,7 @@ def as_read_by(store: Store, version: Version) -> Store:
     Raises:
         UnreadablePath: a directory may not be listed.
     """
-    there = {one.path for one in store.rocksdb()}
+    there = {database.path for database in store.rocksdb()}
     return replace(store, hidden=frozenset(there - {*_read(store, version)})) if there else store
 
 
@@ -58,7 +58,7 @@ def has_queues_in_rocksdb_alone(broker_conf: BrokerConf, version: Version) -> bo
 
 def _read(store: Store, version: Version) -> Iterator[str]:
     """Yield the paths of the databases that a start reads."""
-    known = {path for path, one in DATABASES.items() if Version.known(one.since) <= version}
+    known = {path for path, kind in DATABASES.items() if Version.known(kind.since) <= version}
     broker_conf = store.broker_conf
     if broker_conf is None:
         yield from known

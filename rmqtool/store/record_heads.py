@@ -177,13 +177,13 @@ class LogReader:
             begin, length = position - far, far - near
             # A head may reach over the border of two windows, so the nearer one's is read, too.
             raw = file.read_at(begin, length + HEAD_BYTES)
-            found = [
+            heads = [
                 head
                 for head in _heads(raw, segment.start + begin, segment.end)
                 if head.physical_offset < segment.start + position
             ]
-            if found:
-                return found[-1]
+            if heads:
+                return heads[-1]
         return None
 
 
@@ -285,7 +285,7 @@ def record_times(log: LogReader, physical_offsets: Int64s) -> Int64s:
         starts = physical_offsets[done:until] - begin
         is_long = (raw[starts + FLAG_AT] & int(SysFlag.BORNHOST_V6_FLAG)) != 0
         places = starts + np.where(is_long, AFTER_IPV6, AFTER_IPV4)
-        found = np.ascontiguousarray(raw[places[:, None] + np.arange(STORE_TIMESTAMP.size)])
-        times[done:until] = found.view(STORE_TIMESTAMP.numpy_type)[:, 0]
+        stamps = np.ascontiguousarray(raw[places[:, None] + np.arange(STORE_TIMESTAMP.size)])
+        times[done:until] = stamps.view(STORE_TIMESTAMP.numpy_type)[:, 0]
         done = until
     return times

@@ -32,7 +32,7 @@ def refused_reads() -> Iterator[dict[str, UnreadablePath]]:
     try:
         yield refused
     finally:
-        _LISTENING[:] = [one for one in _LISTENING if one is not refused]
+        _LISTENING[:] = [listener for listener in _LISTENING if listener is not refused]
 
 
 def note_refused(error: UnreadablePath) -> None:

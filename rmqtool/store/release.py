@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final
 from rmqtool.broker import traces
 from rmqtool.broker.release import Trace, Version, WrittenBy
 from rmqtool.errors import DecodeError, RmqtoolError, UnreadablePath
+from rmqtool.formats.config_names import OFFSETS_JSON, ORDERS_JSON
 from rmqtool.formats.message import decode
 from rmqtool.formats.properties import PROPERTY_SEPARATOR
 from rmqtool.store.artefact import ArtefactKind
@@ -40,8 +41,8 @@ def written_by(
     Raises:
         UnreadablePath: a directory may not be listed.
     """
-    found = [*_files(store), *_databases(store), *_checkpoint(store), *_config_files(store)]
-    return WrittenBy.of([*found, *_record(_newest(store, unread), _is_5(found))])
+    traces = [*_files(store), *_databases(store), *_checkpoint(store), *_config_files(store)]
+    return WrittenBy.of([*traces, *_record(_newest(store, unread), _is_5(traces))])
 
 
 def _newest(store: Store, unread: Callable[[UnreadablePath], None]) -> bytes:
@@ -57,12 +58,12 @@ def _newest(store: Store, unread: Callable[[UnreadablePath], None]) -> bytes:
         return b""
 
 
-def _is_5(found: Iterable[Trace]) -> bool | None:
+def _is_5(all_traces: Iterable[Trace]) -> bool | None:
     """Tell whether some files are of the 5 line; None when they do not say."""
-    for one in found:
-        if one.at_least and one.at_least >= traces.FIRST_OF_5:
+    for trace in all_traces:
+        if trace.at_least and trace.at_least >= traces.FIRST_OF_5:
             return True
-        if one.below and one.below <= traces.FIRST_OF_5:
+        if trace.below and trace.below <= traces.FIRST_OF_5:
             return False
     return None
 
@@ -147,11 +148,11 @@ def _without_pull_offsets(samples: Mapping[str, bytes]) -> Iterator[Trace]:
 
     A file that is longer than its sample may have the key further on.
     """
-    offsets, order = (samples.get(name, b"") for name in (traces.OFFSETS, traces.ORDER_INFO))
+    offsets, order = (samples.get(name, b"") for name in (OFFSETS_JSON, ORDERS_JSON))
     is_whole = b'"offsetTable"' in offsets and len(offsets) < LARGEST_SAMPLE
     if is_whole and b"pullOffsetTable" not in offsets and b'"orderInfoCount"' in order:
-        says = f"it has no pullOffsetTable, beside a {traces.ORDER_INFO} of 5.5.0 or newer"
-        yield Trace(f"config/{traces.OFFSETS}", says, traces.CONFIG_KEYS_UNTIL["pullOffsetTable"])
+        says = f"it has no pullOffsetTable, beside a {ORDERS_JSON} of 5.5.0 or newer"
+        yield Trace(f"config/{OFFSETS_JSON}", says, traces.CONFIG_KEYS_UNTIL["pullOffsetTable"])
 
 
 def _samples(store: Store, names: Iterable[str]) -> Iterator[tuple[str, bytes]]:

@@ -94,8 +94,8 @@ class RemotePlace(Place):
         """Say what is here; None when nothing is."""
         if (listing := known(self.source, self.path)) is not None:
             return listing.stat(self.path)
-        (found,) = _ask(str(self), lambda: self.file_system().get_file_info([self.path]))
-        return None if found.type.name == "NotFound" else _entry(found)
+        (info,) = _ask(str(self), lambda: self.file_system().get_file_info([self.path]))
+        return None if info.type.name == "NotFound" else _entry(info)
 
     def names(self) -> list[tuple[str, EntryKind]]:
         """List this directory, sorted by name."""
@@ -113,8 +113,8 @@ class RemotePlace(Place):
         if listing is not None and (listed := listing.entries(self.path)) is not None:
             return listed
         selector = FileSelector(self.path)
-        found = _ask(str(self), lambda: self.file_system().get_file_info(selector))
-        entries = [_entry(one) for one in found if one.base_name not in NO_NAMES]
+        infos = _ask(str(self), lambda: self.file_system().get_file_info(selector))
+        entries = [_entry(info) for info in infos if info.base_name not in NO_NAMES]
         return sorted(entries, key=lambda entry: entry.name)
 
     def listing(self) -> Listing:
@@ -126,8 +126,8 @@ class RemotePlace(Place):
         from pyarrow.fs import FileSelector
 
         selector = FileSelector(self.path, recursive=True)
-        found = _ask(str(self), lambda: self.file_system().get_file_info(selector))
-        return Listing(self.path, ((one.path, _entry(one)) for one in found))
+        infos = _ask(str(self), lambda: self.file_system().get_file_info(selector))
+        return Listing(self.path, ((info.path, _entry(info)) for info in infos))
 
     def open(self) -> OpenFile:
         """Open a file for reading by ranges.
@@ -201,9 +201,9 @@ class RemoteFile(OpenFile):
         begin = position + len(kept)
         count = min(max(length - len(kept), ahead), self.size - begin)
         where = f"{self.place}: at {begin:#x} ({begin})"
-        found = bytes(_ask(where, lambda: self._file.read_at(count, begin)))
-        count_read(len(found))
-        data = kept + found
+        more = bytes(_ask(where, lambda: self._file.read_at(count, begin)))
+        count_read(len(more))
+        data = kept + more
         self._ahead = (position, data, max(ahead, min(count, LARGEST_READ_BYTES)))
         return data[:length]
 
@@ -244,11 +244,11 @@ def reason_of(error: Exception) -> str:
     return without_secrets(REQUEST_ID.sub("", lines[0])) if lines else "refused"
 
 
-def _entry(found: Any) -> Entry:  # noqa: ANN401 - a pyarrow.fs.FileInfo
+def _entry(info: Any) -> Entry:  # noqa: ANN401 - a pyarrow.fs.FileInfo
     kinds = {"File": EntryKind.FILE, "Directory": EntryKind.DIRECTORY}
-    size = found.size or 0
-    kind = kinds.get(found.type.name, EntryKind.OTHER)
-    return Entry(found.base_name, kind, size, found.mtime_ns or 0, size)
+    size = info.size or 0
+    kind = kinds.get(info.type.name, EntryKind.OTHER)
+    return Entry(info.base_name, kind, size, info.mtime_ns or 0, size)
 
 
 def _local(uri: str, host: str, path: str) -> Place:

@@ -26,13 +26,13 @@ class Listing:
 
     Args:
         top: path of the directory, as its file system spells it.
-        found: path and entry of all that is below it.
+        entries: path and entry of all that is below it.
     """
 
-    def __init__(self, top: str, found: Iterable[tuple[str, Entry]]) -> None:
+    def __init__(self, top: str, entries: Iterable[tuple[str, Entry]]) -> None:
         self._entries = {top: Entry(top.rpartition("/")[2], EntryKind.DIRECTORY, 0, 0, 0)}
         self._below: dict[str, list[Entry]] = {top: []}
-        for path, entry in sorted(found, key=lambda one: one[0]):
+        for path, entry in sorted(entries, key=lambda pair: pair[0]):
             if NO_NAMES.isdisjoint(path[len(top) + 1 :].split("/")):
                 self._entries[path] = entry
                 self._below.setdefault(path.rpartition("/")[0], []).append(entry)
@@ -46,7 +46,7 @@ class Listing:
         entry = self._entries.get(path)
         if entry is None or entry.kind is not EntryKind.DIRECTORY:
             return None
-        return sorted(self._below.get(path, ()), key=lambda one: one.name)
+        return sorted(self._below.get(path, ()), key=lambda entry: entry.name)
 
 
 _KNOWN: Final[dict[tuple[str, str], Listing]] = {}
@@ -73,14 +73,14 @@ def listed_once(place: object) -> Iterator[None]:
     if listing is None or known(source, path) is not None:
         yield
         return
-    found = None
+    kept = None
     with suppress(UnreadablePath):  # who reads it says so
-        found = listing()
-    if found is None:
+        kept = listing()
+    if kept is None:
         yield
         return
     with _lock:
-        _KNOWN[source, path] = found
+        _KNOWN[source, path] = kept
     try:
         yield
     finally:

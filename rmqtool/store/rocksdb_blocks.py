@@ -158,8 +158,8 @@ def _zstd() -> ZstdDecompressor:
         import zstandard
 
         _OF_THREAD.zstd = zstandard.ZstdDecompressor()
-    found: ZstdDecompressor = _OF_THREAD.zstd
-    return found
+    decompressor: ZstdDecompressor = _OF_THREAD.zstd
+    return decompressor
 
 
 def handle_at(raw: bytes, position: int) -> tuple[BlockHandle, int]:

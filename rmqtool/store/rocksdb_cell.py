@@ -129,7 +129,7 @@ class Cell:
         if "error" in answer:
             raise CellFailed(str(answer["error"])[:LARGEST_REASON])
         lacking = answer.get("lacking")
-        LACKING.update(one for one in WAYS if isinstance(lacking, list) and one in lacking)
+        LACKING.update(way for way in WAYS if isinstance(lacking, list) and way in lacking)
         return answer
 
     @property

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from rmqtool.budget import OverBudget
 from rmqtool.errors import DamagedDatabase, DecodeError, EngineMissing, UnreadablePath
 from rmqtool.formats import config, config_shapes, java
+from rmqtool.formats.config_names import GROUPS_JSON, OFFSET_TABLE, OFFSETS_JSON, TOPICS_JSON
 from rmqtool.formats.rocksdb_config import json_row, v2_row
 from rmqtool.formats.rocksdb_databases import DEFAULT, FORBIDDEN, MANAGERS, ONE, VERSION_2
 from rmqtool.store.config_files import ConfigDocument, Fault, Problem
@@ -44,45 +45,47 @@ def config_documents(databases: list[RocksDb], budget: ParseBudget) -> dict[str,
         return _documents(there[VERSION_2], MANAGERS, _version_2, budget)
     if ONE in there:
         return _documents(there[ONE], MANAGERS, _version_1, budget)
-    found: dict[str, ConfigDocument] = {}
+    documents: dict[str, ConfigDocument] = {}
     for name, manager in MANAGERS.items():
         if manager.path in there:
-            found |= _documents(there[manager.path], (name,), _version_1, budget)
-    return found
+            documents |= _documents(there[manager.path], (name,), _version_1, budget)
+    return documents
 
 
-def merged(found: ConfigDocument, in_json: ConfigDocument, name: str) -> ConfigDocument:
+def merged(stored: ConfigDocument, in_json: ConfigDocument, name: str) -> ConfigDocument:
     """Merge a JSON file into what a database says, as a start of a broker does.
 
     Args:
-        found: of the database.
+        stored: of the database.
         in_json: of the file; may be empty.
         name: of the file.
     """
-    counters = [config_shapes.data_version(one.document).counter or 0 for one in (found, in_json)]
-    if not in_json or not found or found.path == VERSION_2 or counters[1] <= counters[0]:
-        return found if found or not in_json else in_json
+    counters = [
+        config_shapes.data_version(document.document).counter or 0 for document in (stored, in_json)
+    ]
+    if not in_json or not stored or stored.path == VERSION_2 or counters[1] <= counters[0]:
+        return stored if stored or not in_json else in_json
     table = config_shapes.TABLES[name]
     newer = in_json.document.get(table)
-    document = dict(found.document)
+    document = dict(stored.document)
     document[table] = {**document[table], **(newer if isinstance(newer, dict) else {})}
-    return ConfigDocument(name, found.path, document, is_backup=False, problems=found.problems)
+    return ConfigDocument(name, stored.path, document, is_backup=False, problems=stored.problems)
 
 
 def _documents(
-    one: RocksDb, names: Iterable[str], read: ManagerReader, budget: ParseBudget
+    rocks_db: RocksDb, names: Iterable[str], read: ManagerReader, budget: ParseBudget
 ) -> dict[str, ConfigDocument]:
     """Read the documents that are wanted of one database."""
-    found = {}
+    documents = {}
     try:
-        with Database(one.place, one.path) as database:
+        with Database(rocks_db.place, rocks_db.path) as database:
             for name in names:
                 document = read(database, name, budget)
-                found[name] = ConfigDocument(name, one.path, document, False, ())
+                documents[name] = ConfigDocument(name, rocks_db.path, document, False, ())
     except (UnreadablePath, EngineMissing) as error:
-        problems = (Problem(one.path, Fault.BROKEN, f"{one.path}: {error}"),)
+        problems = (Problem(rocks_db.path, Fault.BROKEN, f"{rocks_db.path}: {error}"),)
         return {name: ConfigDocument(name, "", {}, False, problems) for name in names}
-    return found
+    return documents
 
 
 def _version_1(database: Database, name: str, budget: ParseBudget) -> dict[str, Any]:
@@ -97,7 +100,7 @@ def _version_1(database: Database, name: str, budget: ParseBudget) -> dict[str, 
         for row in _rows(database, manager.version_in(path), json_row, budget):
             if row.kind == "version":
                 document["dataVersion"] = _json(row)
-    if name == "subscriptionGroup.json":
+    if name == GROUPS_JSON:
         document["forbiddenTable"] = {
             java.text(row.values["name"]): _json(row)
             for row in _rows(database, FORBIDDEN, json_row, budget)
@@ -108,14 +111,14 @@ def _version_1(database: Database, name: str, budget: ParseBudget) -> dict[str, 
 
 def _offsets_of(value: object, name: str) -> object:
     """Give the queues of a consumer offset, which lie a level deeper than in the JSON file."""
-    if name == "consumerOffset.json" and isinstance(value, dict):
-        return value.get("offsetTable", {})
+    if name == OFFSETS_JSON and isinstance(value, dict):
+        return value.get(OFFSET_TABLE, {})
     return value
 
 
 def _version_2(database: Database, name: str, budget: ParseBudget) -> dict[str, Any]:
     """Read the rows of one manager out of those of all."""
-    kind = {"topics.json": "topic", "subscriptionGroup.json": "group"}.get(name, "consumer_offset")
+    kind = {TOPICS_JSON: "topic", GROUPS_JSON: "group"}.get(name, "consumer_offset")
     table: dict[str, Any] = {}
     document: dict[str, Any] = {config_shapes.TABLES[name]: table}
     offsets: dict[str, dict[str, dict[str, int]]] = {"consumer_offset": table, "pull_offset": {}}

@@ -157,8 +157,8 @@ class Database:
 
     def get(self, family: str, key: bytes) -> bytes | None:
         """Give the value of a key; None without one. Raises DamagedDatabase: it cannot be read."""
-        found = list(self.rows(family, key, key + b"\0", 1))
-        return found[0].values[0] if found else None
+        batches = list(self.rows(family, key, key + b"\0", 1))
+        return batches[0].values[0] if batches else None
 
     def _of_files(self, files: DatabaseFiles) -> Served:
         """Give a process that has opened files of this machine: one that waits, or a new one."""
@@ -168,7 +168,7 @@ class Database:
             return waiting
         files.open()
         user, closed = files.reader()
-        handles = {name: one for name, one in files.handles.items() if name not in closed}
+        handles = {name: handle for name, handle in files.handles.items() if name not in closed}
         most_open, of_library = files.most_open
         order: dict[str, Any] = {"links": handles, "user": user, "open_files": of_library}
         copies = {name: files.opened(name) for name in closed}
@@ -205,7 +205,7 @@ class Database:
         """
         self._require_room(sum(file.size for file in copies.values()))
         size = sum(stored.values())
-        logs = sum(one for name, one in stored.items() if name.endswith(".log"))
+        logs = sum(size for name, size in stored.items() if name.endswith(".log"))
         store, own_seconds = _root(self.place, self.path), SECONDS_A_GIB * size / (1 << 30)
         seconds = 1 + int(free_seconds(store) + own_seconds)
         order |= {
@@ -378,8 +378,8 @@ class DatabaseFiles:
         self.handles: dict[str, int] = {}  # by name of the file
         self._facts: dict[str, os.stat_result] = {}
         self._directory = _directory(place, path)
-        found = listed(self._directory, entry_of)
-        self.entries = sorted(filter(is_used, filter(None, found)), key=lambda one: one.name)
+        entries = listed(self._directory, entry_of)
+        self.entries = sorted(filter(is_used, filter(None, entries)), key=lambda entry: entry.name)
 
     def __enter__(self) -> Self:
         return self
@@ -533,10 +533,10 @@ def _enter(above: int, name: str) -> int:
     return handle
 
 
-def _is_trusted(above: os.stat_result, found: os.stat_result) -> bool:
+def _is_trusted(above: os.stat_result, directory: os.stat_result) -> bool:
     """Say whether a link may lead to a directory, by who can have made the link.
 
     A stranger's link leads to his own directories only. The user's, and root's, lead anywhere.
     """
     is_ours = above.st_uid in {0, os.geteuid()} and not above.st_mode & OTHERS_WRITE
-    return is_ours or above.st_uid == found.st_uid
+    return is_ours or above.st_uid == directory.st_uid

@@ -147,20 +147,20 @@ def _without_long(
     joined: bytes, lengths: list[int], longest: int
 ) -> tuple[bytes, dict[int, LongValue]]:
     """Take out the values that are too long; their lengths become 0."""
-    parts, found, position = [], {}, 0
+    parts, long_values, position = [], {}, 0
     for number, length in enumerate(lengths):
         part = joined[position : position + (length & ~LONG)]
         position += len(part)
         if length & LONG:
             if len(part) != LENGTH.size:
                 _refuse("a value whose length is not told")
-            found[number] = LongValue(LENGTH.unpack(part)[0], longest)
+            long_values[number] = LongValue(LENGTH.unpack(part)[0], longest)
             lengths[number] = 0
         else:
             parts.append(part)
     if position != len(joined):
         _refuse("lengths that do not add up")
-    return b"".join(parts), found
+    return b"".join(parts), long_values
 
 
 def _refuse(what: str) -> NoReturn:

@@ -62,19 +62,19 @@ def databases_wait() -> Iterator[None]:
         yield
     finally:
         _RUNS.pop()
-        for one in run.waiting:
-            one.end()
+        for idle in run.waiting:
+            idle.end()
 
 
 def take(opening: Opening) -> Idle | None:
     """Give a database on files that are as they were; it is the caller's until `leave`."""
     run = _here()
     waiting = run.waiting if run else []
-    for one in [*waiting]:
-        if one.opening == opening and one.can_answer:
+    for idle in [*waiting]:
+        if idle.opening == opening and idle.can_answer:
             with suppress(ValueError):  # another thread was faster
-                waiting.remove(one)
-                return one
+                waiting.remove(idle)
+                return idle
     return None
 
 

@@ -98,10 +98,10 @@ def read_manifest(directory: Place) -> RocksdbManifest:
         UnreadablePath: CURRENT or the MANIFEST is missing or may not be read.
     """
     current = directory.child("CURRENT").read(CURRENT_BYTES)
-    found = CURRENT_TEXT.fullmatch(current)
-    if found is None:
+    match = CURRENT_TEXT.fullmatch(current)
+    if match is None:
         return RocksdbManifest(problem=f"CURRENT says {current!r}, not the name of a MANIFEST")
-    manifest = RocksdbManifest(name=found[1].decode())
+    manifest = RocksdbManifest(name=match[1].decode())
     place = directory.child(manifest.name)
     entry = place.stat()
     edits = _Edits(manifest, 0 if entry is None else entry.stored)

@@ -116,7 +116,7 @@ def check_table(place: Place) -> TableContent:
         footer = _footer(file, content)
         if footer is not None:
             _check_blocks(file, content, *footer)
-    content.problems.sort(key=lambda one: one.position)
+    content.problems.sort(key=lambda problem: problem.position)
     return content
 
 
@@ -206,12 +206,12 @@ def table_index(file: OpenFile) -> TableIndex | None:
     for name, wanted in PLAIN_PROPERTIES.items():
         if properties.get(name, wanted) != wanted:
             return None
-    found = _entries_of(file, content, index, end, "index", delta=True)
+    entries = _entries_of(file, content, index, end, "index", delta=True)
     drop = 0 if properties.get(USER_KEYS) == b"\1" else SEQUENCE_BYTES
-    separators = [key[: len(key) - drop] for _, key in found]
+    separators = [key[: len(key) - drop] for _, key in entries]
     if content.problems or not properties or separators != sorted(separators):
         return None
-    return TableIndex(separators, [handle for handle, _ in found])
+    return TableIndex(separators, [handle for handle, _ in entries])
 
 
 def _properties(
@@ -265,9 +265,9 @@ def _entries_of(
         return []
     try:
         block = decompressed(raw, LARGEST_INDEX + file.stored)
-        found = handles_of(block, budget_of_keys(file.stored), delta=delta)
+        parsed = handles_of(block, budget_of_keys(file.stored), delta=delta)
         most = file.stored // TRAILER.size  # each block has one
-        handles = list(islice(found, most + 1))
+        handles = list(islice(parsed, most + 1))
     except (BrokenBlock, IndexError, OverBudget) as error:
         content.add(f"the {name} block cannot be read: {error}", handle, is_data=True)
         return []
@@ -348,12 +348,12 @@ def _routine() -> Callable[[bytes, int, int], int] | None:
     for module in ("isal.isal_zlib", "isal.igzip_lib"):
         try:
             spec = find_spec(module)
-            found = getattr(ctypes.CDLL(spec.origin if spec else None), ROUTINE)
+            crc_routine = getattr(ctypes.CDLL(spec.origin if spec else None), ROUTINE)
         except (ImportError, OSError, AttributeError):
             continue
-        found.restype = ctypes.c_uint32
-        found.argtypes = [ctypes.c_char_p, ctypes.c_int, ctypes.c_uint32]
-        routine: Callable[[bytes, int, int], int] = found
+        crc_routine.restype = ctypes.c_uint32
+        crc_routine.argtypes = [ctypes.c_char_p, ctypes.c_int, ctypes.c_uint32]
+        routine: Callable[[bytes, int, int], int] = crc_routine
         return routine
     return None
 

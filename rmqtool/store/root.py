@@ -103,21 +103,21 @@ def branches_of_root(
     Raises:
         UnreadablePath: the root may not be listed.
     """
-    found: list[Artefact] = []
+    branches: list[Artefact] = []
     oddities: list[Oddity] = []
     for name, _ in root.names():
         for kind, path in _candidates(name):
-            _look(root, kind, path, found, oddities)
-    logs = [branch for branch in found if branch.kind is ArtefactKind.DLEDGER]
+            _look(root, kind, path, branches, oddities)
+    logs = [branch for branch in branches if branch.kind is ArtefactKind.DLEDGER]
     first = _chosen_dledger(logs, conf)
-    for branch in [branch for branch in found if _is_other_dledger(branch, first)]:
-        found.remove(branch)
+    for branch in [branch for branch in branches if _is_other_dledger(branch, first)]:
+        branches.remove(branch)
         if branch.kind is ArtefactKind.DLEDGER:
             reason = f"only {first} is read" if first else ""
             oddities.append(Oddity(OddityKind.DUPLICATE, branch.path, "one DLedger log", reason))
     if conf is not None:
-        _configured_commitlog(root, conf, found, oddities)
-    return tuple(sorted(found, key=lambda branch: branch.path)), tuple(oddities)
+        _configured_commitlog(root, conf, branches, oddities)
+    return tuple(sorted(branches, key=lambda branch: branch.path)), tuple(oddities)
 
 
 def is_known(name: str) -> bool:
@@ -138,7 +138,7 @@ def _candidates(name: str) -> list[tuple[ArtefactKind, str]]:
 
 
 def _look(
-    root: Place, kind: ArtefactKind, path: str, found: list[Artefact], oddities: list[Oddity]
+    root: Place, kind: ArtefactKind, path: str, branches: list[Artefact], oddities: list[Oddity]
 ) -> None:
     """Look at one artefact; behind a link, at where the link leads."""
     wanted = EntryKind.DIRECTORY if kind in DIRECTORY_KINDS else EntryKind.FILE
@@ -167,7 +167,7 @@ def _look(
         oddity = unexpected.get(entry.kind, OddityKind.NOT_A_FILE)
         oddities.append(Oddity(oddity, shown, str(wanted), str(entry.kind)))
     else:
-        found.append(Artefact(kind, place, shown))
+        branches.append(Artefact(kind, place, shown))
 
 
 def _chosen_dledger(logs: list[Artefact], conf: BrokerConf | None) -> str:
@@ -218,7 +218,7 @@ def _is_root(root: Place, conf: BrokerConf) -> bool:
 
 
 def _configured_commitlog(
-    root: Place, conf: BrokerConf, found: list[Artefact], oddities: list[Oddity]
+    root: Place, conf: BrokerConf, artefacts: list[Artefact], oddities: list[Oddity]
 ) -> None:
     """Take the commitlog's directories from the configuration where at least one is there.
 
@@ -232,7 +232,7 @@ def _configured_commitlog(
         missing = [log for log in named if log.place is None]
         is_nowhere = any(log.key == COMMITLOG.name and log.is_ours for log in missing)
         if branches or is_nowhere:
-            found[:] = [branch for branch in found if branch.kind is not kind] + branches
+            artefacts[:] = [branch for branch in artefacts if branch.kind is not kind] + branches
             expected = "a directory of the commitlog"
             oddities += [Oddity(OddityKind.MISSING, log.path, expected) for log in missing]
 

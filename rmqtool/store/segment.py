@@ -92,7 +92,7 @@ class Segment(NamedTuple):
     def missing(self) -> list[tuple[int, int]]:
         """Stretches beside this file that no file holds: first byte, and length."""
         before = (self.start - self.missing_before, self.missing_before)
-        return [one for one in (before, (self.end, self.missing_after)) if one[1]]
+        return [gap for gap in (before, (self.end, self.missing_after)) if gap[1]]
 
     def open(self) -> OpenFile:
         """Open for reading. Raises UnreadablePath: see `Place.open`."""
@@ -172,7 +172,7 @@ class MappedFiles:
             return self
         well = [segment for segment in self.segments if not segment.start % length]
         joints = (OddityKind.HOLE, OddityKind.OVERLAP, OddityKind.DUPLICATE)
-        paths = {one.path for one in odd}
+        paths = {segment.path for segment in odd}
         kept = [
             oddity
             for oddity in self.oddities
@@ -255,9 +255,13 @@ def assemble(
 
 def _emptiest_first(ordered: Sequence[Segment]) -> list[Segment]:
     """Of files of one name, put one that begins with a record last: that one is read."""
-    counts = Counter(one.start for one in ordered)
+    counts = Counter(segment.start for segment in ordered)
     return sorted(
-        ordered, key=lambda one: (one.start, counts[one.start] > 1 and not _begins_empty(one))
+        ordered,
+        key=lambda segment: (
+            segment.start,
+            counts[segment.start] > 1 and not _begins_empty(segment),
+        ),
     )
 
 
@@ -330,22 +334,22 @@ def _with_missing(segments: Sequence[Segment], length: int) -> Iterable[Segment]
     is_whole = all(segment.size == length for segment in segments)
     if not length or (is_whole and all(a.end == b.start for a, b in pairwise(segments))):
         return segments  # files that are all empty have no length
-    found = list(segments)
-    end = full = found[0].start  # where files end so far, and would with all of their bytes
+    joined = list(segments)
+    end = full = joined[0].start  # where files end so far, and would with all of their bytes
     last: int | None = None
-    for number, one in enumerate(segments):
-        if not one.start % length:
+    for number, segment in enumerate(segments):
+        if not segment.start % length:
             if last is not None:
-                missing = max(min(full, one.start) - end, 0)
-                found[last] = found[last]._replace(missing_after=missing)
-            hole = max(one.start - max(full, end), 0)
-            longer = max(one.size - length, 0)
-            found[number] = one._replace(missing_before=hole, longer=longer)
-            last, full = number, max(full, one.start + length)
-        end, full = max(end, one.end), max(full, one.end)
+                missing = max(min(full, segment.start) - end, 0)
+                joined[last] = joined[last]._replace(missing_after=missing)
+            hole = max(segment.start - max(full, end), 0)
+            longer = max(segment.size - length, 0)
+            joined[number] = segment._replace(missing_before=hole, longer=longer)
+            last, full = number, max(full, segment.start + length)
+        end, full = max(end, segment.end), max(full, segment.end)
     if last is not None:
-        found[last] = found[last]._replace(missing_after=max(full - end, 0))
-    return found
+        joined[last] = joined[last]._replace(missing_after=max(full - end, 0))
+    return joined
 
 
 def _joints(segments: Sequence[Segment], length: int) -> Iterator[Oddity]:

@@ -91,8 +91,8 @@ def find_tail(log: MappedFiles, reader: LogReader, *, dispatched: int | None = N
         step = walker.walk(head, WALKED_RECORDS)
         if step.stop is not None:
             tail = _tail(walker, step, FoundBy.QUEUES, step.records - 1)
-            further = None if tail.data_beyond is None else _further(walker, step)
-            return tail if further is None else _tail(walker, further, FoundBy.BISECTION, None)
+            beyond = None if tail.data_beyond is None else _beyond(walker, step)
+            return tail if beyond is None else _tail(walker, beyond, FoundBy.BISECTION, None)
     segment = _last_used(log, reader)
     start = _last_record(log, reader, segment)
     if segment is None or start is None:
@@ -128,10 +128,10 @@ class Walker:
             if segment.end - at < BLANK.size or self._is_blank(at):
                 at = segment.end
                 continue
-            found = self._record(at, segment)
-            if isinstance(found, Stop):
-                return WalkEnd(at, last, records, found)
-            last, at, records = found, found.end, records + 1
+            record = self._record(at, segment)
+            if isinstance(record, Stop):
+                return WalkEnd(at, last, records, record)
+            last, at, records = record, record.end, records + 1
         return WalkEnd(at, last, records, None)
 
     def _record(self, at: int, segment: Segment) -> RecordHead | Stop:
@@ -160,7 +160,7 @@ class Walker:
         return self._window, position
 
 
-def _further(walker: Walker, step: WalkEnd) -> WalkEnd | None:
+def _beyond(walker: Walker, step: WalkEnd) -> WalkEnd | None:
     """Walk on after damage: where a broker's dispatch stops is not where the log ends.
 
     A truncation does not erase: records that are older than what lies in front are remains.

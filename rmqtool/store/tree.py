@@ -22,11 +22,13 @@ from rmqtool.errors import UnreadablePath
 from rmqtool.formats.batch_queue import BATCH_CQ_UNIT_SIZE
 from rmqtool.formats.checkpoint import CHECKPOINT
 from rmqtool.formats.config import budget_of_store
+from rmqtool.formats.config_names import TOPICS_JSON
 from rmqtool.formats.consume_queue import CQ_UNIT_SIZE
 from rmqtool.store.address import place_of
-from rmqtool.store.artefact import Artefact, ArtefactKind, FamilyDepth
+from rmqtool.store.artefact import TIMER_CHECK, Artefact, ArtefactKind, FamilyDepth
 from rmqtool.store.broker_conf import read_broker_conf
 from rmqtool.store.config_files import PAUSES, ConfigDocument, read_config
+from rmqtool.store.entry import EntryKind, printable
 from rmqtool.store.geometry import (
     configured_lengths,
     distance_of,
@@ -35,7 +37,6 @@ from rmqtool.store.geometry import (
     usual_length,
 )
 from rmqtool.store.index_files import IndexFile, index_file, list_index_files, without_next
-from rmqtool.store.listing import artefacts
 from rmqtool.store.place import Place
 from rmqtool.store.queues import QueueFamily, QueueFiles
 from rmqtool.store.recognise import recognise
@@ -58,6 +59,14 @@ QUEUE_LENGTHS = {
     "compaction_queue": ArtefactKind.COMPACTION_QUEUE,
 }
 UNITS = {ArtefactKind.CONSUME_QUEUE: CQ_UNIT_SIZE, ArtefactKind.BATCH_QUEUE: BATCH_CQ_UNIT_SIZE}
+
+MAPPED = {
+    ArtefactKind.COMMITLOG,
+    ArtefactKind.DLEDGER,
+    ArtefactKind.DLEDGER_INDEX,
+    ArtefactKind.TIMER_LOG,
+}
+PLAIN = {ArtefactKind.CONFIG, ArtefactKind.TIERED_INDEX}
 
 
 @dataclass(frozen=True)
@@ -83,10 +92,10 @@ class Store:
 
         A directory without a file is not one while there is a plain log: it was made, never used.
         """
-        found = self.branches_of(ArtefactKind.DLEDGER)
-        if not found or not self.branches_of(ArtefactKind.COMMITLOG):
-            return bool(found)
-        return any(branch.level is FamilyDepth.FILE or branch.place.names() for branch in found)
+        nodes = self.branches_of(ArtefactKind.DLEDGER)
+        if not nodes or not self.branches_of(ArtefactKind.COMMITLOG):
+            return bool(nodes)
+        return any(branch.level is FamilyDepth.FILE or branch.place.names() for branch in nodes)
 
     @cached_property
     def commitlog(self) -> MappedFiles:
@@ -124,10 +133,10 @@ class Store:
     @cached_property
     def geometry(self) -> Geometry:
         """How long each kind of file is, and who says so."""
-        found = {name: usual_length(lengths) for name, lengths in self.file_lengths().items()}
+        lengths = {name: usual_length(lengths) for name, lengths in self.file_lengths().items()}
         with suppress(UnreadablePath):  # who reads it is told
-            found["commitlog"] = self.commitlog.file_length
-        return geometry_of(self._configured, found)
+            lengths["commitlog"] = self.commitlog.file_length
+        return geometry_of(self._configured, lengths)
 
     def family(self, kind: ArtefactKind, file_length: int = 0) -> QueueFamily | None:
         """Give a family of queues; None without one."""
@@ -156,13 +165,13 @@ class Store:
     @cached_property
     def _index_files(self) -> tuple[IndexFile, ...]:
         slots, entries = (self._configured.get(f"index_{name}") for name in ("slots", "entries"))
-        found: list[IndexFile] = []
+        files: list[IndexFile] = []
         for branch in self.branches_of(ArtefactKind.INDEX):
             if branch.level is FamilyDepth.FILE:
-                found.append(index_file(branch.place, branch.path, slots, entries))
+                files.append(index_file(branch.place, branch.path, slots, entries))
             else:
-                found += list_index_files(branch.place, branch.path, slots, entries)
-        return tuple(without_next(found, self.lock_held))
+                files += list_index_files(branch.place, branch.path, slots, entries)
+        return tuple(without_next(files, self.lock_held))
 
     @cached_property
     def _configured(self) -> dict[str, int]:
@@ -173,9 +182,9 @@ class Store:
         bare = replace(self, broker_conf=None)
         lengths = bare.file_lengths()
         return {
-            name: one
-            for name, one in configured.items()
-            if not refutes(lengths.get(name, []), one, bare.name_distance(name))
+            name: length
+            for name, length in configured.items()
+            if not refutes(lengths.get(name, []), length, bare.name_distance(name))
         }
 
     def name_distance(self, name: str) -> int:
@@ -191,13 +200,13 @@ class Store:
 
     def file_lengths(self) -> dict[str, list[int]]:
         """Give the length that each file has of those looked at, by the names of `Geometry`."""
-        found = {name: self._sampled(kind) for name, kind in QUEUE_LENGTHS.items()}
+        lengths = {name: self._sampled(kind) for name, kind in QUEUE_LENGTHS.items()}
         with suppress(UnreadablePath):  # who reads them is told
             for name, log in (("commitlog", self.commitlog), ("timer_log", self.timer_log)):
-                found[name] = [segment.size for segment in log.segments]
-            found["index_slots"] = [file.slots for file in self._index_files]
-            found["index_entries"] = [file.entries for file in self._index_files]
-        return found
+                lengths[name] = [segment.size for segment in log.segments]
+            lengths["index_slots"] = [file.slots for file in self._index_files]
+            lengths["index_entries"] = [file.entries for file in self._index_files]
+        return lengths
 
     def mapped(self, branch: Artefact) -> MappedFiles:
         """Give the byte space of one directory; several commitlog paths one at a time."""
@@ -259,12 +268,14 @@ class Store:
     @cached_property
     def batch_topics(self) -> frozenset[str] | None:
         """The topics that are configured to have batch queues; None where nothing tells."""
-        found = self.config("topics.json")
-        if not found:
+        topics_json = self.config(TOPICS_JSON)
+        if not topics_json:
             return None
         from rmqtool.formats.config_shapes import topics
 
-        return frozenset(topic.topic for topic in topics(found.document) if topic.is_batch_queue)
+        return frozenset(
+            topic.topic for topic in topics(topics_json.document) if topic.is_batch_queue
+        )
 
     def config(self, name: str) -> ConfigDocument:
         """Read one JSON file of `config` as a broker would: the `.bak` where the file is no use.
@@ -274,17 +285,17 @@ class Store:
         Args:
             name: such as `topics.json`.
         """
-        found = ConfigDocument(name, "", {}, is_backup=False, problems=())
+        document = ConfigDocument(name, "", {}, is_backup=False, problems=())
         for branch in self.branches_of(ArtefactKind.CONFIG):
             if branch.level is not FamilyDepth.FILE:
                 place, path = branch.place.child(name), f"{branch.path}/{name}"
-                found = read_config(place, path, self.waits, self.config_budget)
+                document = read_config(place, path, self.waits, self.config_budget)
                 break
         if (in_rocksdb := self.config_in_rocksdb.get(name)) is None:
-            return found
+            return document
         from rmqtool.store.rocksdb_config import merged
 
-        return merged(in_rocksdb, found, name)
+        return merged(in_rocksdb, document, name)
 
     @cached_property
     def config_budget(self) -> ParseBudget:
@@ -316,7 +327,9 @@ class Store:
             return [rocksdb(self.asked.place, self.asked.path)]
         if self.asked.kind is not ArtefactKind.STORE:
             return []
-        return [one for one in rocksdb_stores(self.root) if one.path not in self.hidden]
+        return [
+            database for database in rocksdb_stores(self.root) if database.path not in self.hidden
+        ]
 
     def queue_database(self) -> RocksDb | None:
         """Give the database that the store's queues lie in; None without one.
@@ -328,11 +341,13 @@ class Store:
         Raises:
             UnreadablePath: a directory may not be listed.
         """
-        for one in self.rocksdb():
-            if is_queue_database(one.path):
+        for database in self.rocksdb():
+            if is_queue_database(database.path):
                 families = map(self.family, (ArtefactKind.CONSUME_QUEUE, ArtefactKind.BATCH_QUEUE))
-                is_empty = one.is_empty and any(found and found.topics() for found in families)
-                return None if is_empty else one
+                is_empty = database.is_empty and any(
+                    family and family.topics() for family in families
+                )
+                return None if is_empty else database
         return None
 
     def compaction_logs(self) -> Iterator[QueueFiles]:
@@ -350,11 +365,26 @@ class Store:
         Raises:
             UnreadablePath: a directory may not be listed.
         """
-        return artefacts(self)
+        for branch in self.branches:
+            if branch.level is FamilyDepth.FILE or not _is_directory(branch):
+                kind = _kind(branch, branch.place.name)
+                yield Artefact(
+                    kind, branch.place, branch.path, FamilyDepth.FILE, branch.why, branch.queue
+                )
+            elif branch.kind in MAPPED:
+                yield from _mapped(branch, self.mapped(branch))
+            elif branch.kind is ArtefactKind.INDEX:
+                for file in self.index_files():
+                    yield Artefact(branch.kind, file.place, file.path, FamilyDepth.FILE, branch.why)
+            elif branch.kind in PLAIN:
+                yield from _plain_files(branch)
+            elif (family := self.family(branch.kind)) is not None:
+                for queue in family.queues():
+                    yield from _queue_files(branch, queue)
 
     def _files(self, kind: ArtefactKind) -> Iterator[Artefact]:
         for branch in self.branches_of(kind):
-            yield from artefacts(replace(self, branches=(branch,)))
+            yield from replace(self, branches=(branch,)).artefacts()
 
     def _mapped(self, kind: ArtefactKind, file_length: int | None) -> MappedFiles:
         branches = self.branches_of(kind)
@@ -483,3 +513,36 @@ def lock_state(place: Place) -> LockState:
             return lock_of(file.fileno())
     except (UnreadablePath, OSError):
         return LockState(None)
+
+
+def _is_directory(branch: Artefact) -> bool:
+    entry = branch.place.stat()
+    return entry is not None and entry.kind is EntryKind.DIRECTORY
+
+
+def _mapped(branch: Artefact, files: MappedFiles) -> Iterator[Artefact]:
+    for segment in files:
+        yield Artefact(branch.kind, segment.place, segment.path, FamilyDepth.FILE, branch.why)
+
+
+def _queue_files(branch: Artefact, queue: QueueFiles) -> Iterator[Artefact]:
+    number = (queue.topic, queue.queue_id)
+    for segment in queue.files:
+        yield Artefact(
+            branch.kind, segment.place, segment.path, FamilyDepth.FILE, branch.why, number
+        )
+
+
+def _plain_files(branch: Artefact) -> Iterator[Artefact]:
+    """Give the files of a flat directory: `config`, tiered index files."""
+    for name, kind in branch.place.names():
+        if kind is EntryKind.FILE:
+            path = f"{branch.path}/{printable(name)}"
+            child = branch.place.child(name)
+            yield Artefact(_kind(branch, name), child, path, FamilyDepth.FILE, branch.why)
+
+
+def _kind(branch: Artefact, name: str) -> ArtefactKind:
+    """Say what a file is: `config` holds one that is no JSON."""
+    is_timer_check = branch.kind is ArtefactKind.CONFIG and name == TIMER_CHECK
+    return ArtefactKind.TIMER_CHECK if is_timer_check else branch.kind

@@ -70,7 +70,7 @@ def has_expired(store: Store, path: str, error: UnreadablePath) -> bool:
     try:
         for part in filter(None, directory.split("/")):
             place = place.child(part)
-        left = [one for one, _ in place.names() if start_of(one) is not None]
+        left = [name for name, _ in place.names() if start_of(name) is not None]
     except UnreadablePath:
         return False
     return name < min(left, default="")

@@ -48,8 +48,8 @@ def words(choice: Int64s, texts: Sequence[str | None]) -> pa.DictionaryArray:
 
 def few_words(values: Int64s, word: Callable[[int], str | None]) -> pa.DictionaryArray:
     """Give a text a row that depends on a number; few numbers are there, and not in order."""
-    found = pa.array(values).dictionary_encode()  # by hashes: to sort them takes ten times as long
-    return among(found.indices, [word(value) for value in found.dictionary.to_pylist()])
+    words = pa.array(values).dictionary_encode()  # by hashes: to sort them takes ten times as long
+    return among(words.indices, [word(value) for value in words.dictionary.to_pylist()])
 
 
 def among(choice: pa.Array, texts: Sequence[str | None]) -> pa.DictionaryArray:
@@ -109,8 +109,8 @@ def _values(column: pa.Array) -> list[Any]:
     kind = column.type
     if pa.types.is_timestamp(kind):
         raw = column.cast(pa.int64()).to_pylist()
-        return [None if one is None else iso_time(one // 1000) for one in raw]
+        return [None if time is None else iso_time(time // 1000) for time in raw]
     if pa.types.is_map(kind):
-        return [None if one is None else dict(one) for one in column.to_pylist()]
+        return [None if value is None else dict(value) for value in column.to_pylist()]
     values: list[Any] = column.to_pylist()
     return values

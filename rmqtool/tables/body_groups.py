@@ -188,8 +188,8 @@ def _body(batch: Batch, record: Int64s, options: BodyOptions, budget: Budget | N
                 raw = file.read_at(position, length)
                 found = show_within(raw, flags, options, most, owner)
     if budget is not None:
-        weight = 0 if found is None else found.weight
-        if found is None or weight > budget.left:
+        weight = 0 if shown is None else shown.weight
+        if shown is None or weight > budget.left:
             budget.is_spent = True
             return None
         budget.left -= weight

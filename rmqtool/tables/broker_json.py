@@ -14,10 +14,11 @@ from typing import TYPE_CHECKING, Final
 
 from rmqtool.broker.names import LMQ_PREFIX
 from rmqtool.errors import UnreadablePath, UsageError
+from rmqtool.formats.config_names import LIGHT_OFFSETS_JSON, OFFSETS_JSON
 from rmqtool.formats.config_shapes import TABLES, TOPIC_GROUP_SEPARATOR
 from rmqtool.formats.rocksdb_databases import MANAGERS
 from rmqtool.store.artefact import ArtefactKind
-from rmqtool.store.config_files import CONFIG_NAMES, LIGHT_OFFSETS
+from rmqtool.store.config_files import CONFIG_NAMES
 from rmqtool.store.tree import open_store
 from rmqtool.writing.output import OutputDirectory
 
@@ -28,7 +29,6 @@ if TYPE_CHECKING:
     from rmqtool.store.config_files import ConfigDocument
     from rmqtool.store.tree import Store
 
-OFFSETS: Final = "consumerOffset.json"
 LIGHT_TABLE: Final = "lmqOffsetTable"
 
 
@@ -66,11 +66,11 @@ def write_broker_json(path: str, broker_conf: str | None, output: str) -> Writte
         reason = "; ".join(done.unread) or "the store has no configuration"
         raise UnreadablePath(path=path, reason=reason)
     with OutputDirectory(output) as directory:
-        for found in documents:
-            text = json.dumps(found.document, indent=1, ensure_ascii=False)
+        for document in documents:
+            text = json.dumps(document.document, indent=1, ensure_ascii=False)
             raw = text.encode("utf-8", "backslashreplace")
-            directory.file(found.name, size=len(raw), pieces=[(0, raw)])
-            row = {"file": found.name, "source": found.path, "entries": _entries(found)}
+            directory.file(document.name, size=len(raw), pieces=[(0, raw)])
+            row = {"file": document.name, "source": document.path, "entries": _entries(document)}
             done.rows.append({**row, "size": len(raw)})
     return done
 
@@ -78,12 +78,12 @@ def write_broker_json(path: str, broker_conf: str | None, output: str) -> Writte
 def _documents(store: Store, done: WrittenConfig) -> Iterator[ConfigDocument]:
     """Yield each document that a start would load; what it could not is remembered."""
     for name in CONFIG_NAMES:
-        found = store.config(name)
-        done.unread += [problem.says for problem in found.problems]
-        if name == LIGHT_OFFSETS and store.config_in_rocksdb.get(OFFSETS):
-            found = _light_offsets(store.config(OFFSETS), found)
-        if found:
-            yield found
+        document = store.config(name)
+        done.unread += [problem.says for problem in document.problems]
+        if name == LIGHT_OFFSETS_JSON and store.config_in_rocksdb.get(OFFSETS_JSON):
+            document = _light_offsets(store.config(OFFSETS_JSON), document)
+        if document:
+            yield document
 
 
 def _light_offsets(offsets: ConfigDocument, in_json: ConfigDocument) -> ConfigDocument:
@@ -93,16 +93,16 @@ def _light_offsets(offsets: ConfigDocument, in_json: ConfigDocument) -> ConfigDo
     """
     table = in_json.document.get(LIGHT_TABLE)
     light = dict(table) if isinstance(table, dict) else {}
-    for pair, queues in offsets.document[TABLES[OFFSETS]].items():
+    for pair, queues in offsets.document[TABLES[OFFSETS_JSON]].items():
         group = pair.partition(TOPIC_GROUP_SEPARATOR)[2]
         if isinstance(queues, dict) and group.startswith(LMQ_PREFIX):
             light |= dict.fromkeys([pair], next(iter(queues.values()), 0))
     document = {**offsets.document, LIGHT_TABLE: light}
-    return replace(offsets, name=LIGHT_OFFSETS, document=document)
+    return replace(offsets, name=LIGHT_OFFSETS_JSON, document=document)
 
 
-def _entries(found: ConfigDocument) -> int | None:
+def _entries(document: ConfigDocument) -> int | None:
     """Count what one of the three great tables holds."""
-    is_great = found.name in {*MANAGERS, LIGHT_OFFSETS}
-    table = found.document.get(TABLES[found.name]) if is_great else None
+    is_great = document.name in {*MANAGERS, LIGHT_OFFSETS_JSON}
+    table = document.document.get(TABLES[document.name]) if is_great else None
     return len(table) if isinstance(table, dict) else None

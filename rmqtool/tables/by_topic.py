@@ -70,11 +70,11 @@ def by_topic(
         topics = frozenset(asked.selection.topics)
         claims = claims_of(store, part, topics, _most_bytes(part))
         bare = replace(asked, body=BodyOptions())
-        found = list(_rows(part, claims, bare, options, names))
+        rows = list(_rows(part, claims, bare, options, names))
     except (NotTrueError, RmqtoolError):
         return None
     if asked.body.mode is BodyMode.NONE:
-        return found
+        return rows
     return _again(part, claims, asked, options, names)
 
 
@@ -127,15 +127,15 @@ def _batches(
         NotTrueError: see `by_topic`.
         UnreadablePath: the file cannot be read.
     """
-    for one in _islands(part, claims, options.window_bytes):
-        if isinstance(one, SegmentPart):
-            for batch in judged(one, options, start=one.begin):
+    for island in _islands(part, claims, options.window_bytes):
+        if isinstance(island, SegmentPart):
+            for batch in judged(island, options, start=island.begin):
                 is_sound = batch.kind is not Extent.GAP and not batch.code
-                if not is_sound or (batch.end > one.end and batch.kind is not Extent.UNUSED):
+                if not is_sound or (batch.end > island.end and batch.kind is not Extent.UNUSED):
                     raise NotTrueError  # damage, or it goes on into what units cover
                 yield batch, False
             continue
-        packed = scan_packed(file, part.segment, one, options)
+        packed = scan_packed(file, part.segment, island, options)
         if packed is None or _ends_in_zero(packed):
             raise NotTrueError
         yield judged_records(packed), True

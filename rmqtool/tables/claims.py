@@ -63,26 +63,26 @@ def claims_of(store: Store, part: SegmentPart, topics: Collection[str], most_byt
         NotTrueError: a wanted topic has no queue, or too much; or a queue has another topic.
         RmqtoolError: something cannot be read.
     """
-    found: list[tuple[Int64s, Int64s, bool]] = []
+    claims: list[tuple[Int64s, Int64s, bool]] = []
     with Queues(store) as queues, LogReader(store.commitlog) as log:
         all_queues = [
             queue for source in (queues.files, queues.batches) for queue in source.queues()
         ]
         wanted = [queue for queue in all_queues if queue.topic in topics]
-        found += [(*units, True) for queue in wanted for units in _units(queue, part)]
+        claims += [(*units, True) for queue in wanted for units in _units(queue, part)]
         if {queue.topic for queue in wanted} != set(topics):
             raise NotTrueError
-        if sum(int(sizes.sum()) for _, sizes, _ in found) > most_bytes:
+        if sum(int(sizes.sum()) for _, sizes, _ in claims) > most_bytes:
             raise NotTrueError
         for queue in all_queues:
             if queue.topic not in topics and not queue.topic.startswith(LMQ_PREFIX):
                 units = list(_units(queue, part))
-                found += [(offsets, sizes, False) for offsets, sizes in units]
+                claims += [(offsets, sizes, False) for offsets, sizes in units]
                 _check_topic(queue.topic, units, log)
     empty = np.zeros(0, np.int64)
-    positions = np.concatenate([empty, *(one for one, _, _ in found)]) - part.segment.start
-    sizes = np.concatenate([empty, *(one for _, one, _ in found)])
-    flags = np.concatenate([empty > 0, *(np.full(a.size, flag) for a, _, flag in found)])
+    positions = np.concatenate([empty, *(column for column, _, _ in claims)]) - part.segment.start
+    sizes = np.concatenate([empty, *(column for _, column, _ in claims)])
+    flags = np.concatenate([empty > 0, *(np.full(a.size, flag) for a, _, flag in claims)])
     # One record, of several queues: it is wanted when one of these is.
     order = np.lexsort((~flags, sizes, positions))
     positions, sizes, flags = positions[order], sizes[order], flags[order]

@@ -87,7 +87,7 @@ class PartHash:
 
     first: int | None  # position at which its first extent begins; None when it has none
     end: int  # position past the last extent
-    found: ContentHash  # of its records
+    content: ContentHash  # of its records
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,22 +98,22 @@ class HashOf:
 
     def __call__(self, part: SegmentPart, *, start: int | None = None) -> PartHash:
         """Hash the records of one part."""
-        found, first, end = ContentHash(), None, part.end
+        hash_, first, end = ContentHash(), None, part.end
         begin_wanted, end_wanted = self.options.selection.offsets
-        found.gaps += missing_rows(part, self.options) is not None
+        hash_.gaps += missing_rows(part, self.options) is not None
         try:
             for batch in batches_of(part, self.options, start=start):
                 first = batch.position if first is None else first
                 end = batch.end
                 if batch.kind is Extent.RECORD:
-                    _hash_batch(batch, begin_wanted or 0, end_wanted, found)
+                    _hash_batch(batch, begin_wanted or 0, end_wanted, hash_)
                 elif batch.kind is Extent.GAP or batch.code:
                     place = batch.segment.start + batch.position
-                    found.gaps += end_wanted is None or place < end_wanted
+                    hash_.gaps += end_wanted is None or place < end_wanted
         except UnreadablePath as error:
-            found.unread.append(error)
+            hash_.unread.append(error)
             end = part.end
-        return PartHash(first, end, found)
+        return PartHash(first, end, hash_)
 
 
 def content_hash(
@@ -131,17 +131,17 @@ def content_hash(
         jobs: threads; None is one for each processor.
         advance: takes the bytes that were read since it was last called.
     """
-    found, read = ContentHash(), HashOf(MessageOptions(Selection(offsets=offsets)))
+    hash_, read = ContentHash(), HashOf(MessageOptions(Selection(offsets=offsets)))
     for kind in _LOGS:
         if store.branches_of(kind):
             parts = whole_parts(store, VIEWS[str(kind)], offsets, PART_BYTES, read)
-            for part, one in run_joined(read, parts, jobs=jobs):
+            for part, part_hash in run_joined(read, parts, jobs=jobs):
                 advance(part.length)
-                found.add(one.found)
-    return found
+                hash_.add(part_hash.content)
+    return hash_
 
 
-def _hash_batch(batch: Batch, begin: int, end: int | None, found: ContentHash) -> None:
+def _hash_batch(batch: Batch, begin: int, end: int | None, hash_: ContentHash) -> None:
     columns, total = batch.columns, 0
     bridges = [n for n in range(len(batch.topics)) if batch.topics[n] == BRIDGE_TOPIC]
     for number in range(batch.count):
@@ -150,13 +150,13 @@ def _hash_batch(batch: Batch, begin: int, end: int | None, found: ContentHash) -
             continue
         position = int(columns[row.POSITION, number])
         if position in batch.damage or int(columns[row.TOPIC_NUMBER, number]) in bridges:
-            found.gaps += 1
+            hash_.gaps += 1
             continue
         total += _hash_of(_raw(batch, number, size), int(columns[row.SYS_FLAG, number]))
-        found.records += 1
-        found.begin = offset if found.begin is None else found.begin
-        found.end = offset + size
-    found.total = (found.total + total) % _MODULUS
+        hash_.records += 1
+        hash_.begin = offset if hash_.begin is None else hash_.begin
+        hash_.end = offset + size
+    hash_.total = (hash_.total + total) % _MODULUS
 
 
 def _raw(batch: Batch, number: int, size: int) -> memoryview:

@@ -39,9 +39,9 @@ STORE_LOGS: Final = frozenset({ArtefactKind.COMMITLOG, ArtefactKind.DLEDGER})
 IN_THE_LOG: Final = frozenset({FS_GAP, FS_LEN})  # rows of the log say where bytes are missing
 
 
-def is_damage(found: Finding) -> bool:
+def is_damage(finding: Finding) -> bool:
     """Tell whether a finding keeps a read from being complete and right."""
-    return found.severity is Severity.DAMAGE or found.code == FS_READ
+    return finding.severity is Severity.DAMAGE or finding.code == FS_READ
 
 
 def log_defects(store: Store, view: View, selection: Selection) -> Iterator[Finding]:
@@ -75,17 +75,17 @@ def log_damage(
     store: Store, view: View, selection: Selection
 ) -> tuple[list[Finding], list[StoreError]]:
     """Give the same, and apart what cannot be read."""
-    found: list[Finding] = []
+    findings: list[Finding] = []
     unread: list[StoreError] = []
     try:
         for defect in log_defects(store, view, selection):
             if defect.code == FS_READ:
                 unread.append(UnreadablePath(path=defect.path, reason=defect.actual))
             else:
-                found.append(defect)
+                findings.append(defect)
     except UnreadablePath as error:
         unread.append(error)
-    return found, unread
+    return findings, unread
 
 
 def _queues_with_files(store: Store) -> int:
@@ -95,28 +95,28 @@ def _queues_with_files(store: Store) -> int:
         return sum(bool(queue.files) for source in queues.sources for queue in source.queues())
 
 
-def defect_row(found: Finding, names: Collection[str]) -> Row:
+def defect_row(finding: Finding, names: Collection[str]) -> Row:
     """Give the row of a finding, in those of the columns that a table has."""
-    unread = found.actual if found.code == FS_READ else None
+    unread = finding.actual if finding.code == FS_READ else None
     known = {
-        "file": found.path,
-        "segment": found.path,
-        "position": found.position,
-        "physical_offset": found.physical_offset,
-        "topic": found.topic,
-        "queue_id": found.queue_id,
-        "queue_offset": found.queue_offset,
+        "file": finding.path,
+        "segment": finding.path,
+        "position": finding.position,
+        "physical_offset": finding.physical_offset,
+        "topic": finding.topic,
+        "queue_id": finding.queue_id,
+        "queue_offset": finding.queue_offset,
         "extent": DEFECT,
-        "code": str(found.code),
-        "reason": found.message,
+        "code": str(finding.code),
+        "reason": finding.message,
         "unread": unread,
     }
     return {name: value for name, value in known.items() if name in names}
 
 
-def defect_batch(found: Iterable[Finding], table: Table) -> pa.RecordBatch:
+def defect_batch(findings: Iterable[Finding], table: Table) -> pa.RecordBatch:
     """Give the same rows with all columns of a table."""
     import pyarrow as pa
 
-    rows = [dict(defect_row(one, table.names)) for one in found]
+    rows = [dict(defect_row(finding, table.names)) for finding in findings]
     return pa.RecordBatch.from_pylist(rows, table.arrow)

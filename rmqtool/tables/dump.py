@@ -149,18 +149,18 @@ def dump(options: DumpOptions, outcome: DumpOutcome) -> list[Rows]:
         UsageError: an option does not fit what is there.
         StoreError: a path cannot be opened at all.
     """
-    found: dict[str, list[Store]] = {}
+    by_word: dict[str, list[Store]] = {}
     for path in options.paths:
         store = store_of(path, options.broker_conf, options.word)
         for view in views_of(store, options.word):
-            found.setdefault(view.word, []).append(store)
-    for word, stores in found.items():
+            by_word.setdefault(view.word, []).append(store)
+    for word, stores in by_word.items():
         _check_filters(VIEWS[word], options)
         if VIEWS[word].is_messages:
             wanted = options.selection.offsets
             logs = (segment_parts(store, VIEWS[word], wanted) for store in stores)
             outcome.total_bytes += sum(part.length for parts in logs for part in parts)
-    return [_view_rows(VIEWS[word], stores, options, outcome) for word, stores in found.items()]
+    return [_view_rows(VIEWS[word], stores, options, outcome) for word, stores in by_word.items()]
 
 
 def _check_filters(view: View, options: DumpOptions) -> None:
@@ -193,13 +193,13 @@ def _view_rows(view: View, stores: list[Store], options: DumpOptions, outcome: D
     if view.word in OF_STORES:
         from rmqtool.tables.pending import pending_chunks
 
-        found = pending_chunks(view.word, stores, outcome.unread, options.trace_topics)
-        return view.table.rows(_cut(last_of(found, options.tail), options, outcome), view.word)
+        pending = pending_chunks(view.word, stores, outcome.unread, options.trace_topics)
+        return view.table.rows(_cut(last_of(pending, options.tail), options, outcome), view.word)
     if view.branch is ArtefactKind.ROCKSDB:
         from rmqtool.tables.rocksdb import of_databases
 
-        found = of_databases(stores, options.selection, outcome.unread, is_hex=options.is_hex)
-        cut = _cut(last_of(found, options.tail), options, outcome)
+        pending = of_databases(stores, options.selection, outcome.unread, is_hex=options.is_hex)
+        cut = _cut(last_of(pending, options.tail), options, outcome)
         return table_of(view, options).rows(cut, view.word)
     if options.is_hex:
         return _hex_rows(view, stores, options, outcome)
@@ -210,18 +210,18 @@ def _view_rows(view: View, stores: list[Store], options: DumpOptions, outcome: D
         rows = _cut(logs, options, outcome)
         return view.table.rows(rows, view.word)
     read = _bulk_reader(view, options) if view.is_bulk else _small_reader(view)
-    found = _each(stores, lambda one: file_parts(one, view, options.selection), read, outcome)
+    pending = _each(stores, lambda store: file_parts(store, view, options.selection), read, outcome)
     if view.word == str(ArtefactKind.CONSUME_QUEUE):
         from rmqtool.tables.rocksdb import of_queues
 
-        found = chain(
-            found, of_queues(stores, options.selection, outcome.unread, outcome.not_flushed)
+        pending = chain(
+            pending, of_queues(stores, options.selection, outcome.unread, outcome.not_flushed)
         )
     if view.branch is ArtefactKind.CONFIG:
         from rmqtool.tables.small_files import rows_of_databases
 
-        found = chain(found, in_chunks(chain.from_iterable(map(rows_of_databases, stores))))
-    chunks = last_of(found, options.tail)
+        pending = chain(pending, in_chunks(chain.from_iterable(map(rows_of_databases, stores))))
+    chunks = last_of(pending, options.tail)
     rows = _cut(chunks, options, outcome)
     return view.table.rows(rows, view.word)
 
@@ -240,9 +240,11 @@ def _hex_rows(view: View, stores: list[Store], options: DumpOptions, outcome: Du
 
     if view.branch in LOGS:
         wanted = selection.offsets
-        chunks = _each(stores, lambda one: segment_parts(one, view, wanted), of_segment, outcome)
+        chunks = _each(
+            stores, lambda store: segment_parts(store, view, wanted), of_segment, outcome
+        )
     else:
-        chunks = _each(stores, lambda one: file_parts(one, view, selection), of_file, outcome)
+        chunks = _each(stores, lambda store: file_parts(store, view, selection), of_file, outcome)
     cut = _cut(last_of(chunks, options.tail), options, outcome)
     return LINES.rows(cut, view.word)
 
@@ -258,7 +260,7 @@ def _inner_rows(
     def of_segment(part: SegmentPart) -> Iterator[Chunk]:
         return in_chunks(inner_rows(part, wishes))
 
-    chunks = _each(stores, lambda one: segment_parts(one, view, wanted), of_segment, outcome)
+    chunks = _each(stores, lambda store: segment_parts(store, view, wanted), of_segment, outcome)
     cut = _cut(last_of(chunks, options.tail), options, outcome)
     return view.table.rows(cut, view.word)
 
@@ -335,11 +337,11 @@ def _listed(
         some = parts[-taken:]
         rows = sum(map(count_of, _joined(store, bare, some, options, DumpOutcome())))
         if len(some) == len(parts) or rows >= options.tail:
-            found = _joined(store, read, some, options, outcome)
+            chunks = _joined(store, read, some, options, outcome)
             if store.lock_held():  # what has expired since is not counted any more
-                yield from last_of(found, options.tail)
+                yield from last_of(chunks, options.tail)
             else:
-                yield from rows_after(rows - options.tail, found)
+                yield from rows_after(rows - options.tail, chunks)
             return
         taken *= 4
 
@@ -364,8 +366,8 @@ def _of_topics(
             continue
         outcome.advance(whole.length)
         missing = missing_rows(whole, read.options)
-        found = rows if missing is None else chain([missing], rows)
-        yield from map(_plain, map(read.chunk, found))
+        all_rows = rows if missing is None else chain([missing], rows)
+        yield from map(_plain, map(read.chunk, all_rows))
 
 
 def _joined(

@@ -206,8 +206,8 @@ class FileUnits(NamedTuple):
 
     def column(self, name: str) -> Int64s:
         """Give one field."""
-        found: Int64s = self.values[name].astype(np.int64)
-        return found
+        values: Int64s = self.values[name].astype(np.int64)
+        return values
 
 
 def read_units(file: OpenFile, layout: Layout, begin: int, end: int) -> Iterator[FileUnits]:
@@ -272,12 +272,12 @@ def overlaps(firsts: Int64s, counts: Int64s, wanted: Range) -> Bools:
         wanted: the range.
     """
     start, end = wanted
-    found = np.ones(firsts.size, np.bool_)
+    is_reached = np.ones(firsts.size, np.bool_)
     if start is not None:
-        found &= firsts + counts > start
+        is_reached &= firsts + counts > start
     if end is not None:
-        found &= firsts < end
-    return found
+        is_reached &= firsts < end
+    return is_reached
 
 
 # The table of consume queue units.
@@ -288,11 +288,11 @@ MEANINGS: Final = (None, "no tag", "tag hash", "deliver time", "ext address", "f
 
 
 def _wanted(units: FileUnits, kinds: Int64s, selection: Selection) -> Bools:
-    found = by_physical_offset(units, kinds, selection)
+    is_wanted = by_physical_offset(units, kinds, selection)
     if selection.tag is not None:
-        found &= units.column("tags_code") == tags_hash(selection.tag)
-        found &= kinds == VALUE
-    return found
+        is_wanted &= units.column("tags_code") == tags_hash(selection.tag)
+        is_wanted &= kinds == VALUE
+    return is_wanted
 
 
 def _columns(part: FilePart, units: FileUnits, numbers: Int64s) -> dict[str, pa.Array]:

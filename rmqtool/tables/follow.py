@@ -129,8 +129,8 @@ class Following:
                 if log.start <= gone.physical_offset:  # else it expired
                     cut = self._heads[-1].end if self._heads else log.start
             if self._heads:
-                found = Walker(log, reader).walk(self._heads[-1])
-                end, last = found.physical_offset, found.last
+                walk_end = Walker(log, reader).walk(self._heads[-1])
+                end, last = walk_end.physical_offset, walk_end.last
             else:
                 tail = find_tail(log, reader)
                 end, last = tail.physical_offset, tail.last

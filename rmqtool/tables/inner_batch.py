@@ -112,13 +112,13 @@ def messages_of(
 
 
 def _is_wanted(inner: ClientMessage, queue_offset: int, selection: Selection) -> bool:
-    found = inner.properties
-    keys = {*properties.keys(found), found.get(properties.UNIQ_KEY)}
+    decoded = inner.properties
+    keys = {*properties.keys(decoded), decoded.get(properties.UNIQ_KEY)}
     start, end = selection.queue_offsets
     return (
-        (selection.tag is None or found.get(properties.TAGS) == selection.tag)
+        (selection.tag is None or decoded.get(properties.TAGS) == selection.tag)
         and (selection.key is None or selection.key in keys)
-        and all(found.get(name) == value for name, value in selection.properties)
+        and all(decoded.get(name) == value for name, value in selection.properties)
         and (start is None or queue_offset >= start)
         and (end is None or queue_offset < end)
     )

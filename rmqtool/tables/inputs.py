@@ -62,16 +62,16 @@ def store_of(path: str, broker_conf: str | None, word: str | None) -> Store:
     except (NotAStore, UnsupportedStore):
         if not is_file:
             raise
-        return _as_told(Artefact(kind, place, place.name, FamilyDepth.FILE, Why.ASKED))
+        return _lone_store(Artefact(kind, place, place.name, FamilyDepth.FILE, Why.ASKED))
     if store.asked.kind in {ArtefactKind.STORE, kind}:
         return store
     if is_file:
-        return _as_told(store.asked._replace(kind=kind, why=Why.ASKED, queue=None))
+        return _lone_store(store.asked._replace(kind=kind, why=Why.ASKED, queue=None))
     reason = f"{path} is a directory of {store.asked.kind}, not of {kind}"
     raise UsageError(option="--as", reason=reason)
 
 
-def _as_told(branch: Artefact) -> Store:
+def _lone_store(branch: Artefact) -> Store:
     """Give a store of one file that is what the user says."""
     return Store(branch.place.parent, branch, (branch,))
 
@@ -86,7 +86,7 @@ def views_of(store: Store, word: str | None) -> list[View]:
         there = {branch.kind for branch in store.branches}
         if any(artefact.kind is ArtefactKind.TIMER_CHECK for artefact in store.artefacts()):
             there.add(ArtefactKind.TIMER_CHECK)  # it lies among the configuration
-        if any(not one.is_empty for one in store.rocksdb()):
+        if any(not database.is_empty for database in store.rocksdb()):
             there.add(ArtefactKind.ROCKSDB)
         return [v for v in VIEWS.values() if v.branch in there and v.word not in PARTS]
     if word is not None:
@@ -118,7 +118,7 @@ def segment_parts(
         part_bytes: length of a part; None for one a segment.
         is_judged: the parts will be read; who wants names and lengths only reads nothing.
     """
-    found: list[SegmentPart] = []
+    parts: list[SegmentPart] = []
     start, end = wanted
     for files in logs_of(store, view):
         for segment in marked_followed(files.segments) if is_judged else files:
@@ -130,19 +130,19 @@ def segment_parts(
             begin = before // each * each if each else 0
             if segment.missing_before and end is not None and end <= segment.start:
                 if end > segment.start - segment.missing_before:
-                    found.append(SegmentPart(segment, 0, 0))  # it tells of the hole before it
+                    parts.append(SegmentPart(segment, 0, 0))  # it tells of the hole before it
                 continue
             if not segment.size:
-                found.append(SegmentPart(segment, 0, 0))  # it tells that the file is empty
+                parts.append(SegmentPart(segment, 0, 0))  # it tells that the file is empty
                 continue
             stop = segment.size if end is None else min(segment.size, end - segment.start)
             with data_of(segment) as data_from:
                 while begin < stop:
                     data = data_from(begin) // each * each  # a hole is one part
-                    behind = min(stop, data if data > begin else begin + each)
-                    found.append(SegmentPart(segment, begin, behind))
-                    begin = behind
-    return found
+                    border = min(stop, data if data > begin else begin + each)
+                    parts.append(SegmentPart(segment, begin, border))
+                    begin = border
+    return parts
 
 
 def whole_parts(

@@ -68,12 +68,12 @@ def json_lines(batch: pa.RecordBatch, columns: Sequence[str]) -> JsonLines:
         columns: names of the fields, in the order in which they are written.
     """
     rows = batch.num_rows
-    found = [batch.column(name) for name in columns]
+    arrays = [batch.column(name) for name in columns]
     # What is the same in all rows costs no step of its own; something has to end a line.
-    fixed = (*map(_constant, found[:-1]), None)
+    fixed = (*map(_constant, arrays[:-1]), None)
     text, facts = _named(tuple(columns), fixed)
     facts = facts.copy()
-    varied = [column for column, constant in zip(found, fixed, strict=True) if constant is None]
+    varied = [column for column, constant in zip(arrays, fixed, strict=True) if constant is None]
     starts, ends = np.empty((2, len(varied), rows), np.int64)
     texts = []  # kept until the lines are written
     for field, column in enumerate(varied):

@@ -107,15 +107,15 @@ class MessagesOf:
             return PartRows(first, part.end, tuple(chunks), error, rest)
         return PartRows(first, end, tuple(chunks), rest=rest)
 
-    def rest(self, part: SegmentPart, found: PartRows) -> Iterator[pa.RecordBatch | JsonLines]:
+    def rest(self, part: SegmentPart, rows: PartRows) -> Iterator[pa.RecordBatch | JsonLines]:
         """Yield the rows of a part that were left, a few at a time, while they are taken.
 
         Raises:
-            UnreadablePath: the file cannot be read; `found` says so, too.
+            UnreadablePath: the file cannot be read; `rows` says so, too.
         """
-        if found.rest is None:
+        if rows.rest is None:
             return
-        position, skip = found.rest
+        position, skip = rows.rest
         for batch in batches_of(part, self.options, start=position):
             yield from map(self.chunk, message_rows(batch, self.options, skip=skip))
             skip -= min(skip, int(wanted_records(batch, self.options.selection).sum()))
@@ -176,15 +176,15 @@ def message_rows(
     columns = batch.columns
     if numbers.size < batch.count:
         columns = np.ascontiguousarray(columns[:, numbers])
-    found: Iterable[Group] = (Group(columns, None),)
+    parts: Iterable[Group] = (Group(columns, None),)
     if options.body.mode is not BodyMode.NONE and not _BODY.isdisjoint(wanted):
-        found = groups(batch, columns, options.body, budget)
+        parts = groups(batch, columns, options.body, budget)
 
     def filled(group: Group) -> pa.RecordBatch:
         made = message_columns(batch, group.columns, group.bodies, wanted)
         return arrow.batch(SCHEMA, made, group.columns.shape[1], wanted)
 
-    yield from map(filled, found)  # a loop's name would keep one group while the next is made
+    yield from map(filled, parts)  # a loop's name would keep one group while the next is made
 
 
 def missing_rows(part: SegmentPart, options: MessageOptions) -> pa.RecordBatch | None:
@@ -218,9 +218,9 @@ def _other(batch: Batch) -> pa.RecordBatch:
 
 def damage_before(part: SegmentPart, options: MessageOptions) -> Iterator[Row]:
     """Give the row of what no file is there for before a part, for views of few records."""
-    found = missing_rows(part, options)
-    if found is not None:
-        yield from found.to_pylist()
+    missing = missing_rows(part, options)
+    if missing is not None:
+        yield from missing.to_pylist()
 
 
 def damage_of(batch: Batch, options: MessageOptions) -> Iterator[Row]:

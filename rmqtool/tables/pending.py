@@ -31,6 +31,7 @@ from rmqtool.findings.registry_layout import FS_READ
 from rmqtool.findings.registry_rocksdb import RD_KEY, RT_ROW
 from rmqtool.findings.registry_state import TL_REF
 from rmqtool.formats import config, java, properties
+from rmqtool.formats.config_names import DELAYS_JSON
 from rmqtool.formats.config_shapes import delay_offsets
 from rmqtool.formats.message import decode
 from rmqtool.formats.rocksdb_databases import MESSAGE_STORE, POP_STORE
@@ -38,7 +39,7 @@ from rmqtool.formats.rocksdb_families import pop_row
 from rmqtool.formats.rocksdb_store import NUMBER, TIMER_DELIVERED, TIMER_SCANNED, timer_row
 from rmqtool.formats.timer import MAGIC_BITS, MAGIC_DELETE, TIMER_LOG_RECORD
 from rmqtool.queues.discovery import Queues
-from rmqtool.rows import in_chunks
+from rmqtool.rows import gap_row, in_chunks
 from rmqtool.store.record_heads import LogReader
 from rmqtool.store.rocksdb_database import Database
 from rmqtool.store.segment import SegmentPart
@@ -104,32 +105,34 @@ def undecided_transactions(store: Store) -> Iterator[Row]:
             continue
         topic, key = record["topic"], record["unique_key"] or ""
         if topic in HALF_TOPICS:
-            one = halves.setdefault(key, HalfMessages(record, record))
-            one.last = record
-            one.places.append(_place(record))
-            keys[one.places[-1]] = key
+            half = halves.setdefault(key, HalfMessages(record, record))
+            half.last = record
+            half.places.append(_place(record))
+            keys[half.places[-1]] = key
             continue
         ended = [key] if topic == CHECK_MAX_TIME_TOPIC else map(keys.get, _ended(record))
         for end in ended:
             if end is not None and end in halves:
                 for place in halves.pop(end).places:
                     keys.pop(place, None)
-    for key, one in halves.items():
-        last_properties = dict(one.last["properties"] or ())
+    for key, half in halves.items():
+        last_properties = dict(half.last["properties"] or ())
         yield {
             "unique_key": key or None,
             "topic": last_properties.get(properties.REAL_TOPIC),
             "producer_group": last_properties.get(GROUP),
-            "half_records": len(one.places),
-            "first_store_time": one.first["store_time"],
-            "last_store_time": one.last["store_time"],
-            "last_physical_offset": one.last["physical_offset"],
+            "half_records": len(half.places),
+            "first_store_time": half.first["store_time"],
+            "last_store_time": half.last["store_time"],
+            "last_physical_offset": half.last["physical_offset"],
         }
 
 
 def open_transactions(store: Store) -> Iterator[Row]:
     """Yield the transactions of `undecided_transactions` alone, without the rows of damage."""
-    return (one for one in undecided_transactions(store) if "code" not in one)
+    return (
+        transaction for transaction in undecided_transactions(store) if "code" not in transaction
+    )
 
 
 def _damage(record: Record) -> Row:
@@ -173,7 +176,7 @@ def _records(store: Store) -> Iterator[Record]:
                     yield from rows.select(NAMES).to_pylist()
 
 
-Told: TypeAlias = dict[str, Any]
+Fields: TypeAlias = dict[str, Any]
 UNITS_AT_ONCE: Final = 4096
 
 
@@ -210,7 +213,7 @@ class WaitingMessages:
             values = self._store.timer_check()
         except DecodeError as error:
             reason = f"config/timercheck: {error.reason}"
-            yield {"waits_in": "timer-log", "extent": "gap", "code": FS_READ, "reason": reason}
+            yield gap_row(FS_READ, reason, waits_in="timer-log")
             return
         if values is None:
             return
@@ -240,15 +243,15 @@ class WaitingMessages:
             due = records["curr_write_time"].astype(np.int64) + records["delayed_time"]
             is_delete = records["magic"] & MAGIC_DELETE != 0
             for number in np.flatnonzero((due >= read_until) & (is_delete == deletes)).tolist():
-                one = records[number]
-                yield int(due[number]), int(one["physical_offset"]), int(one["record_size"])
+                fields = records[number]
+                yield int(due[number]), int(fields["physical_offset"]), int(fields["record_size"])
 
     def in_rocksdb(self) -> Iterator[Row]:
         """Yield timers of `rocksdbstore` that are due later."""
-        one = _database(self._store, MESSAGE_STORE)
-        if one is None:
+        pop_store = _database(self._store, MESSAGE_STORE)
+        if pop_store is None:
             return
-        with Database(one.place, one.path) as database:
+        with Database(pop_store.place, pop_store.path) as database:
             marks = (database.get("timer", name) for name in (TIMER_SCANNED, TIMER_DELIVERED))
             scanned, delivered = (NUMBER["number"].of(raw) if raw else None for raw in marks)
             for batch in database.rows("timer") if scanned is not None else ():
@@ -278,7 +281,7 @@ class WaitingMessages:
 
     def in_delay_levels(self) -> Iterator[Row]:
         """Yield messages of delay levels past what was delivered."""
-        delivered = delay_offsets(self._store.config("delayOffset.json").document)
+        delivered = delay_offsets(self._store.config(DELAYS_JSON).document)
         for queue in self._queues.queues_of(SCHEDULE_TOPIC):
             level = queue.queue_id + 1
             first = delivered.get(level) or 0
@@ -299,17 +302,16 @@ class WaitingMessages:
                 if unit[1] > 0:
                     yield number, *unit
 
-    def _row(self, waits: str, offset: int, size: int, due: int | None, code: str) -> Told:
+    def _row(self, waits: str, offset: int, size: int, due: int | None, code: str) -> Fields:
         """Give the row of the message at an offset; without one it says so."""
-        row: Told = {"waits_in": waits, "physical_offset": offset, "size": size}
+        row: Fields = {"waits_in": waits, "physical_offset": offset, "size": size}
         row |= {"deliver_time": due, "del": None}
         try:
             message = decode(self._reader.read_at(offset, max(size, 0)))
         except DecodeError as error:
-            return {**row, "extent": "gap", "code": code, "reason": error.reason}
+            return gap_row(code, error.reason, **row)
         if message.physical_offset != offset:
-            reason = "another record is there"
-            return {**row, "extent": "gap", "code": code, "reason": reason}
+            return gap_row(code, "another record is there", **row)
         values = message.properties
         taken_back = values.get(properties.TIMER_DEL_UNIQKEY, "")
         time = values.get(properties.TIMER_OUT_MS, "")
@@ -325,7 +327,7 @@ class WaitingMessages:
         }
 
 
-def _shown(row: Told) -> Told:
+def _shown(row: Fields) -> Fields:
     due = row["deliver_time"]
     shown = {name: value for name, value in row.items() if name != "del"}
     return {**shown, "deliver_time": None if due is None else iso_time(due)}
@@ -338,15 +340,15 @@ def pop_in_flight(store: Store) -> Iterator[Row]:
         DamagedDatabase: after the rows that could be read: there are more.
         EngineMissing: the library that reads it is not installed.
     """
-    one = _database(store, POP_STORE)
-    if one is None:
+    pop_store = _database(store, POP_STORE)
+    if pop_store is None:
         return
-    with Database(one.place, one.path) as database:
+    with Database(pop_store.place, pop_store.path) as database:
         for batch in database.rows("popState"):
             for key, value in batch.items():
                 try:
                     values = pop_row(key, value).values
-                    record_properties = config.parse_object(values["json"], path=one.path)
+                    record_properties = config.parse_object(values["json"], path=pop_store.path)
                 except DecodeError as error:
                     yield _odd(None, error)
                     continue
@@ -364,13 +366,14 @@ def pop_in_flight(store: Store) -> Iterator[Row]:
 
 
 def _odd(waits: str | None, error: DecodeError) -> Row:
-    row = {"extent": "gap", "code": str(RD_KEY), "reason": error.reason}
-    return row if waits is None else {"waits_in": waits, **row}
+    return gap_row(str(RD_KEY), error.reason, **({} if waits is None else {"waits_in": waits}))
 
 
 def _database(store: Store, path: str) -> RocksDb | None:
-    found = (one for one in store.rocksdb() if one.path == path and not one.is_empty)
-    return next(found, None)
+    databases = (
+        database for database in store.rocksdb() if database.path == path and not database.is_empty
+    )
+    return next(databases, None)
 
 
 READERS: Final = {
@@ -401,4 +404,4 @@ def pending_chunks(
             yield from in_chunks(read(store))
         except UnreadablePath as error:
             unread.append(error)
-            yield [{"extent": "gap", "code": FS_READ, "reason": str(error)}]
+            yield [gap_row(FS_READ, str(error))]

@@ -66,9 +66,9 @@ def unacknowledged(
             if tag == CHECKPOINT:
                 checkpoints[key] = note
             elif tag in ACKS:
-                acked |= {(key, one) for one in note.get("aol") or [note.get("ao")]}
+                acked |= {(key, offset) for offset in note.get("aol") or [note.get("ao")]}
     for key, note in checkpoints.items():
-        yield from (one for one in _popped(note) if (key, one.queue_offset) not in acked)
+        yield from (popped for popped in _popped(note) if (key, popped.queue_offset) not in acked)
 
 
 def _in_queues(
@@ -114,8 +114,8 @@ def _popped(note: dict[str, Any]) -> Iterator[Popped]:
     queue_id, start, count, bits, time, invisible = (
         number if isinstance(number, int) else 0 for number in numbers
     )
-    further = note.get("d")
-    distances = further if isinstance(further, list) and further else range(count)
+    listed = note.get("d")
+    distances = listed if isinstance(listed, list) and listed else range(count)
     for number, distance in enumerate(distances):
         if not bits >> number & 1 and isinstance(distance, int):
             place = queue_id, start + distance

@@ -117,13 +117,13 @@ def _entries(part: FilePart, begin_timestamp: int) -> Fixed:
 
     def wanted(units: FileUnits, kinds: Int64s, selection: Selection) -> Bools:
         times = times_of(units)
-        found = by_physical_offset(units, kinds, selection)
+        is_wanted = by_physical_offset(units, kinds, selection)
         # Seconds are rounded down: a record within the first one may have been stored later.
-        found &= overlaps(times, np.full_like(times, 1000), selection.store_time)
+        is_wanted &= overlaps(times, np.full_like(times, 1000), selection.store_time)
         if selection.key is not None:
             hashes = [java.key_hash(topic, selection.key) for topic in selection.topics]
-            found &= np.isin(units.column("key_hash"), hashes)
-        return found
+            is_wanted &= np.isin(units.column("key_hash"), hashes)
+        return is_wanted
 
     def columns(_: FilePart, units: FileUnits, numbers: Int64s) -> dict[str, pa.Array]:
         hashes = units.column("key_hash")
@@ -157,12 +157,12 @@ _SLOTS: Final = Fixed(
 
 def _wanted(units: FileUnits, kinds: Int64s, selection: Selection) -> Bools:
     times = units.column("store_timestamp")
-    found = by_physical_offset(units, kinds, selection)
-    found &= overlaps(times, np.ones_like(times), selection.store_time)
+    is_wanted = by_physical_offset(units, kinds, selection)
+    is_wanted &= overlaps(times, np.ones_like(times), selection.store_time)
     if selection.tag is not None:
-        found &= units.column("tags_code") == tags_hash(selection.tag)
-        found &= kinds == VALUE
-    return found
+        is_wanted &= units.column("tags_code") == tags_hash(selection.tag)
+        is_wanted &= kinds == VALUE
+    return is_wanted
 
 
 def _columns(part: FilePart, units: FileUnits, numbers: Int64s) -> dict[str, pa.Array]:

@@ -80,15 +80,15 @@ def message_columns(
         wanted: names of the columns to make; others take no time.
     """
     records = RecordColumns(batch, columns, bodies)
-    found = {}
+    by_name = {}
     for name, source in _SOURCES:
         if name in wanted:
             values = source.read(records)
             if isinstance(values, np.ndarray):
                 values = pa.array(values.astype(_kind(name)))
             if values is not None:
-                found[name] = values
-    return found
+                by_name[name] = values
+    return by_name
 
 
 @cache
@@ -130,10 +130,10 @@ class RecordColumns:
     def property_value(self, name: str) -> pa.StringArray:
         """Give the values of a property."""
         if name in _FOUND:
-            found = stretches(self.batch, self.columns, _FOUND[name])
+            texts = stretches(self.batch, self.columns, _FOUND[name])
         else:
-            found = values_of(self._stored_properties, name)
-        return strings(found, found.lengths == 0)
+            texts = values_of(self._stored_properties, name)
+        return strings(texts, texts.lengths == 0)
 
     @property
     def segment(self) -> pa.DictionaryArray:
@@ -149,7 +149,9 @@ class RecordColumns:
     def _topics(self) -> tuple[pa.Array, list[bytes]]:
         """The number of each record's topic among those of the batch, and their bytes."""
         topics = pa.array(self.columns[row.TOPIC_NUMBER]).dictionary_encode()
-        return topics.indices, [self.batch.topics[one] for one in topics.dictionary.to_pylist()]
+        return topics.indices, [
+            self.batch.topics[number] for number in topics.dictionary.to_pylist()
+        ]
 
     @property
     def topic(self) -> pa.DictionaryArray:
@@ -232,11 +234,11 @@ class RecordColumns:
     def code(self) -> pa.StringArray | None:
         """The finding codes of records that are damaged."""
         damage = self.batch.damage
-        found = [damage.get(one) for one in self.position.tolist()] if damage else []
+        codes_at = [damage.get(position) for position in self.position.tolist()] if damage else []
         of_bodies = None if self.bodies is None else self.bodies.code
-        if not any(found):
+        if not any(codes_at):
             return of_bodies
-        codes = pa.array(found, TEXT)
+        codes = pa.array(codes_at, TEXT)
         return codes if of_bodies is None else pc.coalesce(codes, of_bodies)
 
 
@@ -282,7 +284,7 @@ def message_ids(window: UInt8s, records: Int64s, sys_flags: Int64s) -> pa.String
     """
     places = _store_places(records, sys_flags)
     if (sys_flags & SysFlag.STOREHOSTADDRESS_V6_FLAG).any():
-        found = [
+        ids = [
             str(OffsetMessageId(*host, int(offset)))
             for host, offset in zip(
                 _read(window, places, sys_flags & SysFlag.STOREHOSTADDRESS_V6_FLAG),
@@ -290,7 +292,7 @@ def message_ids(window: UInt8s, records: Int64s, sys_flags: Int64s) -> pa.String
                 strict=True,
             )
         ]
-        return pa.array(found, pa.string())
+        return pa.array(ids, pa.string())
     rows = len(records)
     digits = np.empty((rows, 2 * _ID_BYTES), np.uint8)
     kernels.write_hex(window, (places, records + _OFFSET), (_V4, _OFFSET_BYTES), _HEX, digits)
@@ -319,7 +321,7 @@ def _hosts(window: UInt8s, places: Int64s, is_v6: Int64s) -> pa.DictionaryArray:
         texts = [host_text(*host) for host in _read(window, places, is_v6)]
         return pa.array(texts, pa.string()).dictionary_encode()
     packed = _numbers(window, places, _V4)
-    return few_words(packed, lambda one: host_text(*ipv4_host(one)))
+    return few_words(packed, lambda host: host_text(*ipv4_host(host)))
 
 
 def _read(window: UInt8s, places: Int64s, is_v6: Int64s) -> list[tuple[bytes, int]]:

@@ -11,7 +11,7 @@ from rmqtool.formats import config, java
 from rmqtool.formats.annotate import Span
 from rmqtool.formats.rocksdb_databases import DATABASES
 from rmqtool.formats.rocksdb_families import reader_of
-from rmqtool.rows import in_chunks
+from rmqtool.rows import gap_row, in_chunks
 from rmqtool.store.artefact import ArtefactKind
 from rmqtool.store.record_heads import LogReader
 from rmqtool.store.rocksdb_database import Database
@@ -57,17 +57,17 @@ def of_databases(
     """
     for store in stores:
         is_asked = store.asked.kind is ArtefactKind.ROCKSDB
-        for one in store.rocksdb():
+        for database in store.rocksdb():
             rows = (
-                database_lines(one, selection)
+                database_lines(database, selection)
                 if is_hex
-                else database_rows(one, selection, is_asked=is_asked)
+                else database_rows(database, selection, is_asked=is_asked)
             )
             try:
                 yield from in_chunks(rows)
             except UnreadablePath as error:
                 unread.append(error)
-                yield [_unread_row(one.path, error)]
+                yield [_unread_row(database.path, error)]
 
 
 def of_queues(
@@ -112,14 +112,14 @@ def _not_flushed(store: Store, queues: RocksQueues) -> Iterator[tuple[int, int]]
 
 
 def _unread_row(path: str, error: UnreadablePath) -> Row:
-    return {"file": path, "extent": "gap", "code": FS_READ, "reason": error.reason}
+    return gap_row(FS_READ, error.reason, file=path)
 
 
-def database_rows(one: RocksDb, selection: Selection, *, is_asked: bool) -> Iterator[Row]:
+def database_rows(database: RocksDb, selection: Selection, *, is_asked: bool) -> Iterator[Row]:
     """Yield the rows of one database, by family and key.
 
     Args:
-        one: the database.
+        database: the database.
         selection: which rows.
         is_asked: the user named this database: values that are secrets are shown.
 
@@ -127,56 +127,49 @@ def database_rows(one: RocksDb, selection: Selection, *, is_asked: bool) -> Iter
         DamagedDatabase: after the rows that could be read: there are more.
         EngineMissing: the library that reads them is not installed.
     """
-    for family, key, value in _pairs(one):
-        found = _read(one.path, family, key, value)
-        if isinstance(found, DecodeError):
-            yield _odd_row(one.path, family, key, value, found)
-        elif is_wanted(found.values, selection):
-            row = {"file": one.path, "family": family, "row": found.kind, **_columns(found)}
-            if DATABASES[one.path].is_secret and not is_asked:
+    for family, key, value in _pairs(database):
+        parsed = _read(database.path, family, key, value)
+        if isinstance(parsed, DecodeError):
+            yield _odd_row(database.path, family, key, value, parsed)
+        elif is_wanted(parsed.values, selection):
+            row = {"file": database.path, "family": family, "row": parsed.kind, **_columns(parsed)}
+            if DATABASES[database.path].is_secret and not is_asked:
                 row["value"] = HIDDEN_VALUE
             yield row
 
 
-def odd_rows(one: RocksDb) -> Iterator[Row]:
+def odd_rows(database: RocksDb) -> Iterator[Row]:
     """Yield the rows of a database that RocketMQ does not write.
 
     Raises:
         DamagedDatabase: after those that could be read.
         EngineMissing: the library that reads them is not installed.
     """
-    for family, key, value in _pairs(one):
-        found = _read(one.path, family, key, value)
-        if isinstance(found, DecodeError):
-            yield _odd_row(one.path, family, key, value, found)
+    for family, key, value in _pairs(database):
+        row = _read(database.path, family, key, value)
+        if isinstance(row, DecodeError):
+            yield _odd_row(database.path, family, key, value, row)
 
 
 def _odd_row(path: str, family: str, key: bytes, value: bytes, error: DecodeError) -> Row:
-    return {
-        "file": path,
-        "family": family,
-        "name": java.text(key),
-        "value": value.hex(),
-        "extent": "gap",
-        "code": RD_KEY,
-        "reason": error.reason,
-    }
+    name, content = java.text(key), value.hex()
+    return gap_row(RD_KEY, error.reason, file=path, family=family, name=name, value=content)
 
 
-def database_lines(one: RocksDb, selection: Selection) -> Iterator[Row]:
+def database_lines(database: RocksDb, selection: Selection) -> Iterator[Row]:
     """Yield the bytes of keys and values of one database; those of secrets are not shown.
 
     Raises:
         DamagedDatabase: after the rows that could be read: there are more.
         EngineMissing: the library that reads them is not installed.
     """
-    for family, key, value in _pairs(one):
-        found = _read(one.path, family, key, value)
-        if isinstance(found, DecodeError):
+    for family, key, value in _pairs(database):
+        row = _read(database.path, family, key, value)
+        if isinstance(row, DecodeError):
             code = str(RD_KEY)
             in_key, in_value = _whole("key", key), _whole("value", value)
-        elif is_wanted(found.values, selection):
-            code, in_key, in_value = None, found.key_spans, found.value_spans
+        elif is_wanted(row.values, selection):
+            code, in_key, in_value = None, row.key_spans, row.value_spans
         else:
             continue
         for what, raw, parts in (("key", key, in_key), ("value", value, in_value)):
@@ -184,10 +177,10 @@ def database_lines(one: RocksDb, selection: Selection) -> Iterator[Row]:
                 name = what if part.name == what else f"{what} {part.name}"
                 stretch = raw[part.position : part.position + part.length]
                 piece = FieldBytes(part.position, stretch, part.length, name, part.value, code)
-                if what == "value" and DATABASES[one.path].is_secret:
+                if what == "value" and DATABASES[database.path].is_secret:
                     piece = piece._replace(raw=None, value=HIDDEN_VALUE)
                 for line in lines_of(piece):
-                    yield hex_row(line, f"{one.path} {family}", None)
+                    yield hex_row(line, f"{database.path} {family}", None)
 
 
 def _whole(name: str, raw: bytes) -> tuple[Span, ...]:
@@ -236,8 +229,8 @@ def queue_ranges(queues: RocksQueues, selection: Selection) -> Iterator[QueueRan
         yield queue, first or 0, limit if end is None else min(end, limit)
 
 
-def _pairs(one: RocksDb) -> Iterator[tuple[str, bytes, bytes]]:
-    with Database(one.place, one.path) as database:
+def _pairs(rocks_db: RocksDb) -> Iterator[tuple[str, bytes, bytes]]:
+    with Database(rocks_db.place, rocks_db.path) as database:
         for family in database.families:
             for batch in database.rows(family):
                 for key, value in batch.items():
@@ -274,11 +267,11 @@ def _is_in(number: int | None, wanted: Range) -> bool:
     return (start is None or number >= start) and (end is None or number < end)
 
 
-def _columns(found: RocksdbRow) -> dict[str, Any]:
+def _columns(parsed: RocksdbRow) -> dict[str, Any]:
     """Give what a row says, in the columns of the table."""
     values = {
         name: value
-        for name, value in found.values.items()
+        for name, value in parsed.values.items()
         if name not in HIDDEN and not name.startswith(("control", "separator"))
     }
     row: dict[str, Any] = {name: java.text(values.pop(name)) for name in TEXTS if name in values}

@@ -18,6 +18,7 @@ from rmqtool.formats.dledger import DLEDGER_BODY_OFFSET, DLEDGER_ENTRY, ENTRY_MA
 from rmqtool.formats.index import INDEX_HEADER
 from rmqtool.formats.tiered_index import TIERED_INDEX_HEADER
 from rmqtool.formats.timer import TIMER_CHECK
+from rmqtool.rows import gap_row
 from rmqtool.store.config_files import LARGEST_CONFIG
 from rmqtool.tables.file_tables import EPOCH, IDENTITY, TIMES, time_name
 from rmqtool.times import iso_time
@@ -37,8 +38,7 @@ _WINDOW: Final = 1 << 16  # longer than any unit of a consume queue extension
 
 def gap(part: FilePart, code: str, position: int = 0, reason: str = "") -> Row:
     """Give the row of something that cannot be read."""
-    where = {"file": part.path, "position": position}
-    return {**where, "extent": "gap", "code": code, "reason": reason or None}
+    return gap_row(code, reason or None, file=part.path, position=position)
 
 
 def checkpoint_rows(part: FilePart) -> Iterator[Row]:
@@ -85,26 +85,26 @@ def text_rows(part: FilePart) -> Iterator[Row]:
 def epoch_rows(part: FilePart) -> Iterator[Row]:
     """Give a row an epoch."""
     try:
-        found = epoch.decode(part.place.read(LARGEST_TEXT), path=part.path)
+        file = epoch.decode(part.place.read(LARGEST_TEXT), path=part.path)
     except DecodeError as error:
         yield gap(part, EP_CRC, error.position, str(error))
         return
-    is_sound = found.count == len(found.entries) and found.crc in {0, found.crc_found}
-    for number, entry in enumerate(found.entries):
-        yield EPOCH.row(entry, found, file=part.path, number=number)
+    is_sound = file.count == len(file.entries) and file.crc in {0, file.crc_found}
+    for number, entry in enumerate(file.entries):
+        yield EPOCH.row(entry, file, file=part.path, number=number)
     if not is_sound:
-        reason = f"{found.count:,} entries are announced, {len(found.entries):,} are there"
+        reason = f"{file.count:,} entries are announced, {len(file.entries):,} are there"
         yield gap(part, EP_CRC, reason=reason)
 
 
 def identity_rows(part: FilePart) -> Iterator[Row]:
     """Give one row: who the broker is to its controller."""
     try:
-        found = epoch.decode_identity(part.place.read(LARGEST_TEXT), path=part.path)
+        identity = epoch.decode_identity(part.place.read(LARGEST_TEXT), path=part.path)
     except DecodeError as error:
         yield gap(part, "", error.position, str(error))
         return
-    yield IDENTITY.row(found, file=part.path, check_code=found.check_code or None)
+    yield IDENTITY.row(identity, file=part.path, check_code=identity.check_code or None)
 
 
 def config_rows(part: FilePart) -> Iterator[Row]:
@@ -120,11 +120,11 @@ def config_rows(part: FilePart) -> Iterator[Row]:
 
 def rows_of_databases(store: Store) -> Iterator[Row]:
     """Give the same rows of topics, groups and offsets that lie in RocksDB."""
-    for found in store.config_in_rocksdb.values():
-        for problem in found.problems:
-            yield {"file": problem.path, "extent": "gap", "code": FS_READ, "reason": problem.says}
-        for path, value in _leaves(found.document) if found else ():
-            yield {"file": found.path, "path": ".".join(path), "value": value}
+    for document in store.config_in_rocksdb.values():
+        for problem in document.problems:
+            yield gap_row(FS_READ, problem.says, file=problem.path)
+        for path, value in _leaves(document.document) if document else ():
+            yield {"file": document.path, "path": ".".join(path), "value": value}
     from rmqtool.tables.rocksdb import odd_rows  # small files alone need no such library
 
     for database in store.rocksdb():

@@ -65,20 +65,20 @@ def cut_keys(window: UInt8s, stretches: Stretches, offsets: Int32s, keys: Int64s
         keys: int64, shape (2, m); filled with start and length of each piece.
     """
     starts, lengths = stretches
-    found = 0
+    count = 0
     for number in range(starts.size):
-        offsets[number] = found
+        offsets[number] = count
         begin, end = starts[number], starts[number] + lengths[number]
         for position in range(begin, end + 1):
             if position < end and window[position] != KEY_SEPARATOR:
                 continue
             if position > begin:
-                keys[0, found] = begin
-                keys[1, found] = position - begin
-                found += 1
+                keys[0, count] = begin
+                keys[1, count] = position - begin
+                count += 1
             begin = position + 1
-    offsets[starts.size] = found
-    return found
+    offsets[starts.size] = count
+    return count
 
 
 @inlined
@@ -193,14 +193,14 @@ def match_key(
         if unique_keys[1][number] == wanted.size and equal(window, start, wanted, 0, wanted.size):
             continue
         begin, end = starts[number], starts[number] + lengths[number]
-        found = False
+        is_match = False
         for position in range(begin, end + 1):
             if position < end and window[position] != KEY_SEPARATOR:
                 continue
             if position - begin == wanted.size and equal(window, begin, wanted, 0, wanted.size):
-                found = wanted.size > 0
+                is_match = wanted.size > 0
             begin = position + 1
-        if not found:
+        if not is_match:
             mask[number] = 0
 
 

@@ -52,18 +52,18 @@ def strings(
         stretches: n of them.
         is_null: shape (n,), what is null; None for nothing.
     """
-    found = _gathered(stretches, is_null)
-    if pa.types.is_string(found.type):
-        return found
+    texts = _gathered(stretches, is_null)
+    if pa.types.is_string(texts.type):
+        return texts
     return pa.array(
-        [None if value is None else java.text(value) for value in found.to_pylist()], pa.string()
+        [None if value is None else java.text(value) for value in texts.to_pylist()], pa.string()
     )
 
 
 def exact_strings(stretches: TextStretches) -> pa.StringArray | None:
     """Give stretches as strings; None where one of them is malformed UTF-8."""
-    found = _gathered(stretches, None)
-    return found if pa.types.is_string(found.type) else None
+    texts = _gathered(stretches, None)
+    return texts if pa.types.is_string(texts.type) else None
 
 
 def _gathered(
@@ -91,9 +91,9 @@ def lists_of_keys(stretches: TextStretches) -> pa.ListArray:
     """Cut KEYS into lists of keys."""
     offsets = np.empty(len(stretches.starts) + 1, np.int32)
     room = int((stretches.lengths // 2 + 1).sum())
-    found = np.empty((2, room), np.int64)
-    count = kernels.cut_keys(stretches.window, stretches.places, offsets, found)
-    keys = strings(TextStretches(stretches.window, found[0, :count], found[1, :count]))
+    places = np.empty((2, room), np.int64)
+    count = kernels.cut_keys(stretches.window, stretches.places, offsets, places)
+    keys = strings(TextStretches(stretches.window, places[0, :count], places[1, :count]))
     return pa.ListArray.from_arrays(pa.array(offsets), keys)
 
 

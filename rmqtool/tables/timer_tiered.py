@@ -86,7 +86,7 @@ def _log(units: FileUnits) -> Columns:
     is_blank = magics == BLANK_MAGIC
     written = units.column("curr_write_time")
     return {
-        "meaning": arrow.words(places.astype(np.int64), [_bits(int(one)) for one in few]),
+        "meaning": arrow.words(places.astype(np.int64), [_bits(int(slot)) for slot in few]),
         "write_time": arrow.times(written, is_blank),
         "deliver_time": arrow.times(written + delays, is_blank),
     }

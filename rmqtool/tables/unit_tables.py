@@ -26,7 +26,7 @@ LARGEST_INT32: Final = 4  # bytes
 
 def column_of(field: Field) -> Column:
     """Give the column of a field as it is stored."""
-    ending = next((one for one in UNITS if field.doc.endswith(one)), "")
+    ending = next((ending for ending in UNITS if field.doc.endswith(ending)), "")
     kind = Type.INT32 if field.size <= LARGEST_INT32 else Type.INT64
     return Column(field.name, kind, field.doc.removesuffix(ending), UNITS.get(ending, ""))
 
@@ -38,8 +38,8 @@ def stored(layout: Layout, *names: str) -> tuple[Column, ...]:
         layout: of a unit.
         names: which; none is all.
     """
-    found = {field.name: column_of(field) for field in layout.fields}
-    return tuple(found[name] for name in names or found)
+    columns = {field.name: column_of(field) for field in layout.fields}
+    return tuple(columns[name] for name in names or columns)
 
 
 FILE: Final = Column("file", Type.TEXT, "file, relative to the store root", has_few=True)
@@ -179,7 +179,7 @@ TIERED_INDEX_SLOTS: Final = Table(
     (
         FILE,
         Column("slot", Type.INT64, "number of the slot, from 0 on"),
-        *(one._replace(type=Type.INT64) for one in stored(TIERED_INDEX_SLOT)),
+        *(column._replace(type=Type.INT64) for column in stored(TIERED_INDEX_SLOT)),
         *PLACE,
     ),
 )

@@ -85,12 +85,12 @@ class Directory:
             RepairError: a component is a link.
             OSError: it cannot be opened.
         """
-        found = Directory(os.dup(self.handle), self.path)
+        directory = Directory(os.dup(self.handle), self.path)
         for name in names:
-            above, found = found, Directory(-1, found.shown(name))
+            above, directory = directory, Directory(-1, directory.shown(name))
             with above:
-                found.handle = above.open_directory(name)
-        return found
+                directory.handle = above.open_directory(name)
+        return directory
 
     def open_directory(self, name: str) -> int:
         """Give a descriptor of a directory in it.
@@ -181,11 +181,11 @@ class Directory:
 
     def names(self) -> list[str]:
         """List it, sorted."""
-        return sorted(listed(self.handle, lambda one: one.name))
+        return sorted(listed(self.handle, lambda entry: entry.name))
 
     def entries(self) -> Iterator[tuple[str, os.stat_result]]:
         """Yield the names in it, sorted, each with what it stands for; a link for itself."""
-        for entry in sorted(listed(self.handle, lambda one: one), key=lambda one: one.name):
+        for entry in sorted(listed(self.handle, lambda entry: entry), key=lambda entry: entry.name):
             yield entry.name, entry.stat(follow_symlinks=False)
 
     def unlink(self, name: str) -> None:

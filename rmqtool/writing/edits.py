@@ -116,7 +116,7 @@ class Transaction:
                 self._work = Workplace(root, undo, lock.elsewhere)
                 self._journal = Journal(undo, self._sync)
                 self._journal.begin(
-                    self._command, root_mtime_ns=self._root_mtime_ns, lock=lock.found
+                    self._command, root_mtime_ns=self._root_mtime_ns, lock=lock.as_left
                 )
                 for saved in SAVED_NAMES:
                     self._saved.append(SavedBytes(undo, saved))
@@ -332,7 +332,7 @@ class Transaction:
         """Make the changes; on an error take back those already made."""
         inodes = self._sides["inodes"]
         try:
-            self._journal.append(state_line(State.COMMITTED, lock=self._lock.found))
+            self._journal.append(state_line(State.COMMITTED, lock=self._lock.as_left))
             settle(self._work, changes, inodes, NEW, self._sync, trusted=True)
             finish(self._lock, self._work, self._sync)
         except BaseException as error:

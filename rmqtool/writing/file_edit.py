@@ -111,19 +111,19 @@ class FileEdit(NamedTuple):
 
     def sides(self, work: Workplace) -> set[int]:
         """Say of which sides the file has something that the other side has not."""
-        found: set[int] = set()
+        sides: set[int] = set()
         with work.spot(self.path) as spot:
             handle = spot.directory.open_file(spot.name)
             try:
                 facts = os.fstat(handle)
-                found |= _only(facts.st_size, self.length) | _only(facts.st_mtime_ns, self.mtime_ns)
+                sides |= _only(facts.st_size, self.length) | _only(facts.st_mtime_ns, self.mtime_ns)
                 for part in self.ranges:
                     if part.old.length == part.new.length:  # else the length of the file tells
                         here = _digest(read_stretch(handle, part.position, part.new.length))
-                        found |= _only(here, (part.old.sha256, part.new.sha256))
+                        sides |= _only(here, (part.old.sha256, part.new.sha256))
             finally:
                 os.close(handle)
-        return found
+        return sides
 
     def problem(self, work: Workplace) -> str | None:
         """Say what differs from how the edit left things; None when nothing does."""

@@ -158,12 +158,12 @@ def read_head(undo: Directory) -> JournalHead:
     """
     path = undo.shown(JOURNAL_NAME)
     raw = _read(undo)
-    found, torn = _split(raw)
-    version = _version(raw) if found else FORMAT
+    texts, torn = _split(raw)
+    version = _version(raw) if texts else FORMAT
     if version not in _WITH_SIDES:
         reason = "was written by another version of rmqtool"
         raise PlanMismatch(path=path, reason=reason)
-    lines = tuple(_lines(path, found, changes=False))
+    lines = tuple(_lines(path, texts, changes=False))
     if not all(_is_complete(line, number, version) for number, line in enumerate(lines)):
         raise PlanMismatch(path=path, reason=NO_JOURNAL)
     return JournalHead(lines, bool(torn))
@@ -196,9 +196,9 @@ def _is_complete(line: dict[str, Any], number: int, version: int) -> bool:
     )
 
 
-def _lines(path: str, found: list[bytes], *, changes: bool) -> Iterator[dict[str, Any]]:
-    is_sealed = bool(found) and not found[0].startswith(_OLDEST)
-    for text in found:
+def _lines(path: str, texts: list[bytes], *, changes: bool) -> Iterator[dict[str, Any]]:
+    is_sealed = bool(texts) and not texts[0].startswith(_OLDEST)
+    for text in texts:
         if text.startswith(_CHANGE) == changes:
             line: object = None
             with suppress(ValueError, RecursionError):

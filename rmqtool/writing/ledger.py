@@ -153,7 +153,7 @@ class SentLedger:
             raise OutputExists(
                 path=self._path,
                 reason="another process sends with this ledger; wait until it has ended",
-                trouble=Trouble.TOLD,
+                trouble=Trouble.EXPLAINED,
             ) from error
 
     def _read(self) -> None:
@@ -223,7 +223,7 @@ class SentLedger:
         return number
 
     def _refuse(self, reason: str) -> NoReturn:
-        raise PlanMismatch(path=self._path, reason=f"{reason}; {_STEP}", trouble=Trouble.TOLD)
+        raise PlanMismatch(path=self._path, reason=f"{reason}; {_STEP}", trouble=Trouble.EXPLAINED)
 
 
 def _boot() -> str:

@@ -34,8 +34,8 @@ def hold(path: str) -> None:
 def sweep(above: str) -> None:
     """Remove what killed processes of this user have left in a directory for temporary files."""
     with suppress(OSError):
-        with os.scandir(above) as found:
-            names = [entry.name for entry in found if _NAME.fullmatch(entry.name)]
+        with os.scandir(above) as entries:
+            names = [entry.name for entry in entries if _NAME.fullmatch(entry.name)]
         for name in names:
             with suppress(OSError):
                 _remove(above, name)

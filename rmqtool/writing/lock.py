@@ -39,7 +39,7 @@ class StoreLock:
     Attributes:
         root: the store root, without links.
         elsewhere: absolute paths of what the broker's configuration places outside of the root.
-        found: size and mtime (ns) of `lock` as a broker left it; None when none ever wrote it. A
+        as_left: size and mtime (ns) of `lock` as a broker left it; None when none ever wrote it. A
             broker that starts does, so a change of these tells that one ran.
 
     Args:
@@ -53,7 +53,7 @@ class StoreLock:
     def __init__(self, root: str | os.PathLike[str], elsewhere: tuple[str, ...] = ()) -> None:
         self.root = Path(root).resolve()
         self.elsewhere = elsewhere
-        self.found: tuple[int, int] | None = None
+        self.as_left: tuple[int, int] | None = None
         self._handle = -1
         self._is_ours = False
         self._taken: set[tuple[int, int]] = set()  # what it has added to OWN_LOCKS
@@ -136,10 +136,10 @@ class StoreLock:
         """See what a broker left in `lock`, and whether we have to make, and remove, one."""
         before = self.directory.facts(_NAME)
         if before is None:
-            self.found, self._is_ours = None, False
+            self.as_left, self._is_ours = None, False
             return
         is_empty = not before.st_size
-        self.found = None if is_empty else (before.st_size, before.st_mtime_ns)
+        self.as_left = None if is_empty else (before.st_size, before.st_mtime_ns)
         self._is_ours = is_empty and before.st_mtime_ns == _OUR_MTIME_NS
 
     def _release(self) -> None:
@@ -185,15 +185,15 @@ class StoreLock:
 
     def _others(self) -> list[int]:
         """Find processes that have `lock` open for writing; empty where that cannot be asked."""
-        found: list[int] = []
+        processes: list[int] = []
         with contextlib.suppress(OSError):
             target = os.fstat(self._handle)
             for process in os.listdir("/proc"):  # noqa: PTH208 - a Path for each costs 20 ms here
                 if process.isdecimal() and int(process) != os.getpid():
                     with contextlib.suppress(OSError):
                         if _writes(f"/proc/{process}", target):
-                            found.append(int(process))
-        return sorted(found)
+                            processes.append(int(process))
+        return sorted(processes)
 
 
 def _writes(process: str, target: os.stat_result) -> bool:

@@ -54,14 +54,16 @@ def refuse_targets(stores: Sequence[str], *targets: str | None) -> None:
         place = place_of(target)
         if place in taken:
             raise OutputExists(
-                path=target, reason="is asked for twice; choose another name", trouble=Trouble.TOLD
+                path=target,
+                reason="is asked for twice; choose another name",
+                trouble=Trouble.EXPLAINED,
             )
         taken.add(place)
         for root in roots:
             refuse_within(root, target)
         if place.stat() is not None:
             raise OutputExists(
-                path=target, reason="exists already; choose another name", trouble=Trouble.TOLD
+                path=target, reason="exists already; choose another name", trouble=Trouble.EXPLAINED
             )
         parent = place.parent.stat()
         if parent is None or parent.kind is not EntryKind.DIRECTORY:

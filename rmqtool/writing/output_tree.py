@@ -437,11 +437,11 @@ def owner_of(spot: Spot) -> Ownership:
 
 def _common_mode(tree: Directory) -> int:
     """Give the permissions that all files of a tree have."""
-    found = _PERMISSIONS
+    mode = _PERMISSIONS
     for name, facts in tree.entries():
         if stat.S_ISREG(facts.st_mode):
-            found &= facts.st_mode
+            mode &= facts.st_mode
         elif stat.S_ISDIR(facts.st_mode):
             with tree.enter(name) as below:
-                found &= _common_mode(below)
-    return found | stat.S_IRUSR | stat.S_IWUSR
+                mode &= _common_mode(below)
+    return mode | stat.S_IRUSR | stat.S_IWUSR

@@ -45,19 +45,19 @@ def opened(path: str, *, makes: bool = False, mode: int = PRIVATE) -> Iterator[i
         Untrusted: another user may write there.
         OSError: it is not there, or cannot be made.
     """
-    found = os.open("/", _STEP)
+    handle = os.open("/", _STEP)
     try:
-        _refuse(os.fstat(found), "/", is_last=False)
+        _refuse(os.fstat(handle), "/", is_last=False)
         place = ""
         *above, last = os.path.realpath(path).split("/")[1:]
         for part in (*above, last):
-            inner = _enter(found, part, makes=makes, mode=mode)
-            os.close(found)
-            found, place = inner, f"{place}/{part}"
-            _refuse(os.fstat(found), place, is_last=part is last)
-        yield found
+            inner = _enter(handle, part, makes=makes, mode=mode)
+            os.close(handle)
+            handle, place = inner, f"{place}/{part}"
+            _refuse(os.fstat(handle), place, is_last=part is last)
+        yield handle
     finally:
-        os.close(found)
+        os.close(handle)
 
 
 def _enter(above: int, name: str, *, makes: bool, mode: int) -> int:

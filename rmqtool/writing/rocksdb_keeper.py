@@ -75,8 +75,8 @@ def _room() -> Iterator[int]:
         yield directory
     finally:
         with suppress(OSError):
-            with os.scandir(directory) as found:
-                names = [one.name for one in found]
+            with os.scandir(directory) as entries:
+                names = [entry.name for entry in entries]
             for name in names:
                 os.unlink(name, dir_fd=directory)
             os.rmdir(path)  # noqa: PTH106 - pathlib takes as long to load as all else
@@ -203,7 +203,7 @@ def _end_without_memory() -> None:
 
 def _read(length: int) -> bytes:
     """Read from stdin. Raises EOFError: nobody writes there any more."""
-    found = sys.stdin.buffer.read(length)
-    if len(found) < length:
+    raw = sys.stdin.buffer.read(length)
+    if len(raw) < length:
         raise EOFError
-    return found
+    return raw

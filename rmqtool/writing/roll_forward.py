@@ -65,7 +65,7 @@ def settle(
 
 def finish(lock: StoreLock, work: Workplace, sync: DiskSync) -> None:
     """Write down that all is done, and what a broker would change first."""
-    facts = {"lock": lock.found, "checkpoint": checkpoint_digest(lock.directory)}
+    facts = {"lock": lock.as_left, "checkpoint": checkpoint_digest(lock.directory)}
     Journal(work.undo, sync).append(state_line(State.DONE, **facts))
 
 

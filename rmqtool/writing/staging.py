@@ -253,9 +253,9 @@ def _remove_leftovers(target: Spot) -> None:
     """Remove what killed runs for the same target left beside it."""
     pattern = re.compile(rf"\.{re.escape(target.name)}\.rmqtool-([0-9]{{1,10}})")
     for name in target.directory.names():
-        if found := pattern.fullmatch(name):
+        if match := pattern.fullmatch(name):
             with contextlib.suppress(OSError, RepairError):  # another user's: it stays
-                _remove_leftover(Spot(target.directory, name), int(found[1]))
+                _remove_leftover(Spot(target.directory, name), int(match[1]))
 
 
 def _remove_leftover(spot: Spot, process: int) -> None:

@@ -54,12 +54,12 @@ class Swap(NamedTuple):
         """
         with work.spot(self.path) as spot, work.aside(self.aside) as aside:
             places = (spot, aside, aside.beside(_BETWEEN))
-            found: dict[str | None, int | None]
-            found = {fingerprint(place): place.inode() for place in places}
-        found[None] = None
-        if prints[0] == prints[1] or found.keys() != {None, *prints}:
+            sides: dict[str | None, int | None]
+            sides = {fingerprint(place): place.inode() for place in places}
+        sides[None] = None
+        if prints[0] == prints[1] or sides.keys() != {None, *prints}:
             raise PlanMismatch(path=str(spot), reason="it cannot be told which side is where")
-        return [found[side] for side in prints]
+        return [sides[side] for side in prints]
 
     def settle(
         self, work: Workplace, wanted: int | None, other: int | None, sync: DiskSync | None

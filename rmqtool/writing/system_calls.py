@@ -112,6 +112,6 @@ def open_path(handle: int) -> str:
         OSError: the system does not tell.
     """
     if hasattr(fcntl, "F_GETPATH"):  # macOS, which has no such path: it is what it is called now
-        found = fcntl.fcntl(handle, fcntl.F_GETPATH, bytes(_PATH_BYTES))
-        return os.fsdecode(found.rstrip(b"\0"))
+        raw = fcntl.fcntl(handle, fcntl.F_GETPATH, bytes(_PATH_BYTES))
+        return os.fsdecode(raw.rstrip(b"\0"))
     return f"/proc/{os.getpid()}/fd/{handle}"

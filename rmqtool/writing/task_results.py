@@ -82,8 +82,8 @@ def _unpacked(raw: memoryview) -> Any:  # noqa: ANN401 - whatever was put
     packed, lengths = pickle.loads(raw[cursor : cursor + length])  # noqa: S301 - our own task's
     cursor += length
     arrays: list[memoryview] = []
-    for one in lengths:
+    for count in lengths:
         cursor += -cursor % ALIGNMENT
-        arrays.append(raw[cursor : cursor + one])
-        cursor += one
+        arrays.append(raw[cursor : cursor + count])
+        cursor += count
     return pickle.loads(packed, buffers=arrays)  # noqa: S301 - the same

@@ -79,7 +79,7 @@ class TemporaryCopy:
                 f"unpacked, it has more than {self.limit:,} bytes; --unpack-limit is how many it "
                 f"may take in {self.directory}, and TMPDIR names another directory"
             )
-            raise WriteFailed(path="archive", reason=reason, trouble=Trouble.TOLD)
+            raise WriteFailed(path="archive", reason=reason, trouble=Trouble.EXPLAINED)
 
     def append(self, data: bytes) -> None:
         """Take the next bytes.
@@ -92,7 +92,7 @@ class TemporaryCopy:
             self._next_check = self.size + CHECK_EACH
             if self._spare() < CHECK_EACH:
                 reason = f"the disk of {self.directory} is nearly full; TMPDIR names another one"
-                raise WriteFailed(path=self.directory, reason=reason, trouble=Trouble.TOLD)
+                raise WriteFailed(path=self.directory, reason=reason, trouble=Trouble.EXPLAINED)
         with write_errors(self.directory):
             if data.count(0) == len(data):
                 os.ftruncate(self.handle, self.size + len(data))

@@ -84,12 +84,12 @@ def resume(lock: StoreLock) -> list[Resumed]:
     """
     sync = DiskSync()
     remove_leftovers(lock, sync)
-    found: list[Resumed] = []
+    resumed: list[Resumed] = []
     for edit in undo_directories(lock.directory):
         outcome = _resume_one(lock, edit, sync)
         if outcome is not None:
-            found.append(Resumed(edit.name, edit.command, outcome))
-    return found
+            resumed.append(Resumed(edit.name, edit.command, outcome))
+    return resumed
 
 
 def undo(lock: StoreLock, which: str | None = None) -> UndoDirectory:
@@ -191,7 +191,7 @@ def _undo(lock: StoreLock, edit: UndoDirectory, sync: DiskSync) -> None:
             _refuse_changed(lock, work, edit, changes)
         sides = _sides(work, edit, changes)
         if edit.state is not State.UNDOING:
-            Journal(work.undo, sync).append(state_line(State.UNDOING, lock=lock.found))
+            Journal(work.undo, sync).append(state_line(State.UNDOING, lock=lock.as_left))
         with unfinished(work.undo, "the edit is taken back in part"):
             settle(work, changes, sides, OLD, sync, trusted=edit.state is State.DONE)
             restore_mtimes(work, edit.sides["directories"])
@@ -199,7 +199,7 @@ def _undo(lock: StoreLock, edit: UndoDirectory, sync: DiskSync) -> None:
             discard(lock, edit.name, sync)
         except RepairError as error:
             reason = f"{error}; the edit is taken back: the next repair removes what it had kept"
-            raise WriteFailed(path=edit.name, reason=reason, trouble=Trouble.TOLD) from error
+            raise WriteFailed(path=edit.name, reason=reason, trouble=Trouble.EXPLAINED) from error
 
 
 def _sides(work: Workplace, edit: UndoDirectory, changes: Sequence[Change]) -> Sides:
@@ -224,7 +224,7 @@ def _workplace(lock: StoreLock, edit: UndoDirectory) -> Iterator[Workplace]:
 
 
 def _refuse_after_broker(lock: StoreLock, edit: UndoDirectory, line: dict[str, Any]) -> None:
-    if line["lock"] != as_json(lock.found):
+    if line["lock"] != as_json(lock.as_left):
         reason = f"a broker ran on it since; the replaced files are kept in {edit.name}"
         raise PlanMismatch(path=str(lock.root), reason=reason)
 
@@ -268,8 +268,8 @@ def remove_leftovers(lock: StoreLock, sync: DiskSync) -> None:
     """
     with write_errors(lock.root):
         sync.handle(lock.directory.handle)
-        found = [name for name in lock.directory.names() if name.startswith(DISCARD_PREFIX)]
-        for name in found:
+        leftovers = [name for name in lock.directory.names() if name.startswith(DISCARD_PREFIX)]
+        for name in leftovers:
             facts = lock.directory.facts(name)
             if facts is not None and stat.S_ISDIR(facts.st_mode):
                 _remove_discarded(lock, name, sync)
@@ -293,7 +293,7 @@ def _remove_discarded(lock: StoreLock, name: str, sync: DiskSync) -> None:
         os.rmdir(name, dir_fd=root.handle)
         sync.handle(root.handle)
         head = lines[0] if lines else {}
-        if head and head["lock"] == as_json(lock.found):  # nobody else changed it meanwhile
+        if head and head["lock"] == as_json(lock.as_left):  # nobody else changed it meanwhile
             root.set_mtime(head["root_mtime_ns"])
 
 
@@ -313,6 +313,6 @@ def _remove_outside(
                 spot.directory.remove(spot.name)
 
 
-def as_json(found: tuple[int, int] | None) -> list[int] | None:
+def as_json(pair: tuple[int, int] | None) -> list[int] | None:
     """Give the state of the lock file as it is read back from a journal."""
-    return None if found is None else list(found)
+    return None if pair is None else list(pair)

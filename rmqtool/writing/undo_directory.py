@@ -78,8 +78,8 @@ def undo_directories(root: Directory) -> list[UndoDirectory]:
         PlanMismatch: a journal is not one that this version can read, or is not believed and does
             not end as one of an edit that is done.
     """
-    found = [_read(root, name) for name in undo_names(root)]
-    return [edit for edit in found if edit is not None]
+    directories = [_read(root, name) for name in undo_names(root)]
+    return [edit for edit in directories if edit is not None]
 
 
 def undo_names(root: Directory) -> list[str]:
@@ -100,7 +100,7 @@ def refuse_others(root: Directory, edit: UndoDirectory) -> None:
     """
     if edit.owner != os.geteuid():
         reason = f"user {edit.owner} made it: run rmqtool as that user"
-        raise PlanMismatch(path=root.shown(edit.name), reason=reason, trouble=Trouble.TOLD)
+        raise PlanMismatch(path=root.shown(edit.name), reason=reason, trouble=Trouble.EXPLAINED)
 
 
 def _read(root: Directory, name: str) -> UndoDirectory | None:
@@ -109,21 +109,21 @@ def _read(root: Directory, name: str) -> UndoDirectory | None:
     with write_errors(path):
         facts = root.facts(name)
         if facts is None or not stat.S_ISDIR(facts.st_mode):
-            raise PlanMismatch(path=path, reason=_NO_JOURNAL, trouble=Trouble.TOLD)
+            raise PlanMismatch(path=path, reason=_NO_JOURNAL, trouble=Trouble.EXPLAINED)
         directory = root.enter(name)
     with write_errors(path), directory as undo:
         facts = os.fstat(undo.handle)
         if not is_believed(facts):
             if _says_done(undo):
                 return None
-            raise PlanMismatch(path=path, reason=_not_believed(facts), trouble=Trouble.TOLD)
+            raise PlanMismatch(path=path, reason=_not_believed(facts), trouble=Trouble.EXPLAINED)
         aside, journal = undo.facts(ASIDE), undo.facts(JOURNAL_NAME)
         if aside is None or not stat.S_ISDIR(aside.st_mode) or journal is None:
-            raise PlanMismatch(path=path, reason=_NO_JOURNAL, trouble=Trouble.TOLD)
+            raise PlanMismatch(path=path, reason=_NO_JOURNAL, trouble=Trouble.EXPLAINED)
         lines, is_torn = read_head(undo)
     states = [line["state"] for line in lines if "state" in line]
     if not states or (states != [State.PREPARED] and State.COMMITTED not in states):
-        raise PlanMismatch(path=path, reason=_NO_JOURNAL, trouble=Trouble.TOLD)
+        raise PlanMismatch(path=path, reason=_NO_JOURNAL, trouble=Trouble.EXPLAINED)
     return UndoDirectory(name, lines, journal.st_ino, facts.st_uid, is_torn)
 
 

@@ -101,14 +101,16 @@ class Workplace(NamedTuple):
     def beside(self, path: str) -> str:
         """Give the directory above what the configuration places elsewhere; empty for nothing."""
         real = self.real(path)
-        inside = (one for one in self.elsewhere if f"{real}/".startswith(f"{one}/"))
+        inside = (place for place in self.elsewhere if f"{real}/".startswith(f"{place}/"))
         return next(inside, "").rpartition("/")[0]
 
     @contextmanager
     def _top(self, path: str) -> Iterator[tuple[Directory, tuple[str, ...]]]:
         """Open what a path begins in; give the components below that."""
         if path.startswith("/"):
-            place = next((one for one in self.elsewhere if f"{path}/".startswith(f"{one}/")), None)
+            place = next(
+                (above for above in self.elsewhere if f"{path}/".startswith(f"{above}/")), None
+            )
             if place is None or self.is_confined:
                 raise self._leads_out(path)
             rest = tuple(path.removeprefix(place).split("/"))[1:]
@@ -131,14 +133,14 @@ class Workplace(NamedTuple):
         place = os.path.realpath(name_of_link(self.root, name))
         if self.is_confined or place not in self.elsewhere:
             reason = f"is a link to {place}: not followed, as no --broker-conf names that place"
-            raise RepairError(path=self.root.shown(name), reason=reason, trouble=Trouble.TOLD)
+            raise RepairError(path=self.root.shown(name), reason=reason, trouble=Trouble.EXPLAINED)
         return place
 
     def _leads_out(self, path: str) -> PlanMismatch:
         reason = f"{path} is outside of the store, and no --broker-conf names that place"
         if self.is_confined:
             reason = f"{path} is outside of the store, and the journal was not written here"
-        return PlanMismatch(path=self.root.path, reason=reason, trouble=Trouble.TOLD)
+        return PlanMismatch(path=self.root.path, reason=reason, trouble=Trouble.EXPLAINED)
 
 
 def name_of_link(directory: Directory, name: str) -> str:

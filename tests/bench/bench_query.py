@@ -143,7 +143,7 @@ def _many(lookup: Lookup, keys: list[str], alone: float) -> None:
     """Time many lookups in one run."""
     requests = [ByKey(key) for key in keys]
     start = time.perf_counter()
-    found = sum(len(answer.found) for answer in find_all(lookup, requests))
+    found = sum(len(answer.hits) for answer in find_all(lookup, requests))
     taken = time.perf_counter() - start
     each = taken / len(requests)
     _say(f"{len(requests)} keys in one run: {taken:.1f} s, {found} found, "

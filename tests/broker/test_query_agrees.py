@@ -117,7 +117,7 @@ def test_records(version: str, tmp_path: Path) -> None:
 
 
 def _compare(jvm: Jvm, store: BareStore, lookup: Lookup, physical_offset: int) -> None:
-    found = lookup.find(ByOffset(physical_offset)).found[0].record
+    found = lookup.find(ByOffset(physical_offset)).hits[0].record
     theirs = store.store.lookMessageByOffset(physical_offset)
     assert physical_offset == theirs.getCommitLogOffset()
     assert found.message.message_id == theirs.getMsgId()

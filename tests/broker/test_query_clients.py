@@ -22,7 +22,7 @@ from rmqtool.formats.compression import decompress
 from rmqtool.formats.message import Message
 from rmqtool.formats.sys_flag import SysFlag
 from rmqtool.query import Boundary, ById, ByKey, ByQueueOffset, Lookup
-from rmqtool.query.answer import Found
+from rmqtool.query.answer import Hit
 from rmqtool.query.consume_queue import Queue
 from rmqtool.query.log import LogRecord
 from rmqtool.query.match import SUPERFICIAL
@@ -117,7 +117,7 @@ def test_offset_ids(sides: Sides) -> None:
         assert isinstance(ours, LogRecord)
         answer = sides.lookup.find(ById(ours.message.message_id))
         assert [record.physical_offset] == offsets(answer)
-        assert_same(theirs, answer.found[0])
+        assert_same(theirs, answer.hits[0])
 
 
 def test_unique_keys(sides: Sides) -> None:
@@ -125,7 +125,7 @@ def test_unique_keys(sides: Sides) -> None:
     names = {(record.topic, record.properties.get("UNIQ_KEY", "")) for record in sides.records}
     for topic, unique_key in sides.some(names):
         answer = sides.lookup.find(ByKey(unique_key, (topic,)))
-        found = [one.record for one in answer.found if one.record.message.unique_key == unique_key]
+        found = [one.record for one in answer.hits if one.record.message.unique_key == unique_key]
         asked = sides.admin.query_unique(topic, unique_key)
         theirs = sides.own(one.physical_offset for one in asked)
         assert found, (topic, unique_key)
@@ -150,7 +150,7 @@ def test_keys(sides: Sides) -> None:
     assert names
     for topic, key in sides.some(names):
         answer = sides.lookup.find(ByKey(key, (topic,)))
-        ours = [one for one in answer.found if one.how not in SUPERFICIAL]
+        ours = [one for one in answer.hits if one.how not in SUPERFICIAL]
         known = [one.record.physical_offset for one in ours if key in one.record.message.keys]
         asked = [one for one in sides.admin.query(topic, key, MOST) if one.topic == topic]
         theirs = sides.own(one.physical_offset for one in asked)
@@ -170,15 +170,15 @@ def test_pull(sides: Sides) -> None:
         ours = {}
         for queue_offset in range(queue.span.min_offset, queue.span.max_offset):
             answer = sides.lookup.find(ByQueueOffset(topic, queue_id, queue_offset))
-            if answer.found:
-                ours[queue_offset] = answer.found[0]
+            if answer.hits:
+                ours[queue_offset] = answer.hits[0]
         assert sorted(theirs) == sorted(ours), (topic, queue_id)
         for queue_offset, message in theirs.items():
             assert_same(message, ours[queue_offset])
         assert all(one.queue_offset < two.queue_offset for one, two in pairwise(pulled))
 
 
-def assert_same(theirs: Received, ours: Found) -> None:
+def assert_same(theirs: Received, ours: Hit) -> None:
     """Assert that a client's message is a record: its place, its properties, its body."""
     message: Message = ours.record.message
     assert theirs.physical_offset == ours.record.physical_offset

@@ -141,7 +141,7 @@ def test_configuration_missing(
     release = "4.9.3"  # of which nothing tells without the configuration
     assert codes == {str(one.code) for one in store.findings()}
     found = predict(open_store(store.root, store.conf), release)
-    steps = {step.step: step.count for step in found.further}
+    steps = {step.step: step.count for step in found.later_steps}
     counted = found.unrouted.messages, steps.get("repeat", 0), steps.get("start_over", 0)
     assert (costs, True, False) == (counted, found.starts, found.is_whole)
     seen = examine_store(RepairOptions(str(store.root), release, broker_conf=store.conf))

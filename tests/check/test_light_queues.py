@@ -20,13 +20,15 @@ from tests.stores import broker_conf
 ONE = "%LMQ%home-1"
 
 
-@pytest.mark.parametrize("is_told", [True, False], ids=["broker.conf", "files-alone"])
+@pytest.mark.parametrize("is_given", [True, False], ids=["broker.conf", "files-alone"])
 @pytest.mark.parametrize("pattern", [f"{ONE}/0", ONE, "%LMQ%*"], ids=["files", "topic", "all"])
 @pytest.mark.parametrize("version", ["4.9.3", "5.3.3"])
-def test_deleted(version: str, pattern: str, is_told: bool, copy_of: Callable[[str], Path]) -> None:
+def test_deleted(
+    version: str, pattern: str, is_given: bool, copy_of: Callable[[str], Path]
+) -> None:
     """No broker deletes them or makes them anew, so it is damage, predicted, and put right."""
     name = f"rocketmq-{version}-lmq"
-    store, conf = copy_of(name), broker_conf(name) if is_told else None
+    store, conf = copy_of(name), broker_conf(name) if is_given else None
     gone: dict[str, int] = {}
     before: dict[Path, bytes] = {}
     for directory in sorted(store.glob(f"consumequeue/{pattern}")):

@@ -8,6 +8,7 @@ from these files, there is a row that says so, the exit code is 1 or 3, and an e
 from __future__ import annotations
 
 import json
+import zlib
 from typing import TYPE_CHECKING, Any, Final
 
 import pytest
@@ -186,17 +187,21 @@ def test_false_compression(body: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", fixture_names())
-def test_sound_store(name: str, tmp_path: Path) -> None:
-    """What `validate` calls sound, no command calls damaged."""
+def test_sound_store(name: str, tmp_path: Path, *, is_whole: bool) -> None:
+    """What `validate` calls sound, no command calls damaged.
+
+    Each fixture takes half of the words and tables; `--all-variants` takes all.
+    """
     store = fixture_store(name, tmp_path)
     conf = broker_conf(name)
     if validated(store, conf):
         pytest.skip("the fixture has warnings")
     commands = Commands(store, conf, tmp_path / "out")
-    for word in words_of(store):
+    first, step = (0, 1) if is_whole else (zlib.crc32(name.encode()) % 2, 2)
+    for word in words_of(store)[first::step]:
         run, codes = commands.dump(word)
         assert (run.code, codes) == (0, set()) or NOTHING in run.err, (word, run.code, codes)
-    for table in TABLES:
+    for table in [*TABLES][first::step]:
         run, codes = commands.export(table)
         assert (run.code, codes) == (0, set()), (table, run.err)
     assert 0 == commands.extract().code

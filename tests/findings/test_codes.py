@@ -108,13 +108,13 @@ def test_words_decide_nothing() -> None:
 
 def _asks(node: ast.AST) -> bool:
     if isinstance(node, ast.Compare):
-        return any(map(_is_said, (node.left, *node.comparators)))
+        return any(map(_is_reported, (node.left, *node.comparators)))
     if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
-        return node.func.attr in ASKING and _is_said(node.func.value)
+        return node.func.attr in ASKING and _is_reported(node.func.value)
     return False
 
 
-def _is_said(node: ast.expr) -> bool:
+def _is_reported(node: ast.expr) -> bool:
     return isinstance(node, ast.Attribute) and node.attr in WORDS
 
 

@@ -61,7 +61,6 @@ READERS: dict[str, tuple[Callable[[bytes], object], tuple[bytes, ...]]] = {
     "spans": (read_spans, (RECORD_V1, V6)),
     "inner batch": (lambda raw: list(inner_batch.messages(raw)), (BATCH,)),
     "properties": (properties.decode, (b"KEYS\x01a b\x02TAGS\x01c\x02",)),
-    "old properties": (properties.decode_before_4_9_1, (b"KEYS\x01a b\x02TAGS\x01c\x02",)),
     "ext": (
         consume_queue_ext.decode,
         (consume_queue_ext.encode(consume_queue_ext.ExtUnit(34, 1, 2, bytes(14))),),

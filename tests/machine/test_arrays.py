@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rmqtool.machine.arrays import distinct, is_in
+from rmqtool.machine.arrays import are_within, distinct, is_in
 
 NUMBERS = st.lists(st.integers(-(2**63), 2**63 - 1) | st.integers(0, 9), max_size=40)
 
@@ -17,3 +17,13 @@ def test_as_numpy(some: list[int], others: list[int]) -> None:
     left, right = np.array(some, np.int64), np.array(others, np.int64)
     assert np.unique(right).tolist() == distinct(right).tolist()
     assert np.isin(left, right).tolist() == is_in(left, distinct(right)).tolist()
+
+
+@given(NUMBERS.map(sorted), NUMBERS)
+def test_within(borders: list[int], offsets: list[int]) -> None:
+    """An offset is in a stretch when it is at its begin or after it, and before its end."""
+    stretches = [*zip(borders[::2], borders[1::2], strict=False)]
+    starts = np.array([start for start, _ in stretches], np.int64)
+    ends = np.array([end for _, end in stretches], np.int64)
+    expected = [any(start <= offset < end for start, end in stretches) for offset in offsets]
+    assert expected == are_within(np.array(offsets, np.int64), starts, ends).tolist()

@@ -8,6 +8,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -135,7 +136,7 @@ PROGRAM = """
 import sys
 from rmqtool.formats.consume_queue_ext import EXT_UNIT
 EXT_UNIT.positions["tags_code"] = int(sys.argv[1])
-from rmqtool.check.queues.kernels_ext import walk
+from rmqtool.ledger.kernels_extension import walk
 print(walk.key.stamp.hex())
 """
 
@@ -161,3 +162,28 @@ def test_unknown_value() -> None:
 
     with pytest.raises(TypeError, match="unknown is <object"):
         stamp.stamp(kernel, "void()")
+
+
+CORE = "numba/core.py,sha256=AA,9"
+RECORDS = {
+    "by pip": [CORE, "numba/__pycache__/core.cpython-311.pyc,,", "../../../bin/numba,sha256=BB,1"],
+    "by uv": ["../../../bin/numba,sha256=CC,1", CORE, "numba-1.dist-info/INSTALLER,sha256=DD,2"],
+    "another": ["numba/core.py,sha256=EE,9"],
+}
+
+
+def test_installers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What counts of a compiler is what it is, and not who installed it."""
+    digests = set()
+    for name, lines in RECORDS.items():
+        place = tmp_path / name
+        (place / "numba").mkdir(parents=True)
+        (place / "numba-1.dist-info").mkdir()
+        (place / "numba" / "__init__.py").touch()
+        (place / "numba-1.dist-info" / "RECORD").write_text("\n".join(lines))
+        monkeypatch.setattr(
+            "importlib.util.find_spec",
+            lambda _, place=place: SimpleNamespace(origin=str(place / "numba" / "__init__.py")),
+        )
+        digests.add(stamp._installed("numba"))  # noqa: SLF001 - asked of this process' own, else
+    assert 2 == len(digests)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import platform
 import re
 import subprocess
 import sys
@@ -14,6 +15,7 @@ from typing import Final
 import pytest
 
 from rmqtool import __version__
+from rmqtool.machine import announce
 from tests.stores import fixture_store
 
 ROOT: Final = Path(__file__).parents[2]
@@ -85,15 +87,22 @@ def test_sdist(built: Path) -> None:
     pages = {"README.md", "CHANGELOG.md", "DEPENDENCIES.md", "LICENSE", "pyproject.toml"}
     pages |= {"SECURITY.md", "requirements.lock", "rmqtool.cdx.json"}
     assert pages <= names
+    assert ["packaging/compiled_kernels.py"] == [
+        path for path in names if path.startswith("packaging/") and path != "packaging/"
+    ]
     assert {path.split("/")[0] for path in names if path} <= pages | {
-        "rmqtool", "man", "completion", "PKG-INFO", ".gitignore",
+        "rmqtool", "man", "completion", "packaging", "PKG-INFO", ".gitignore",
     }  # fmt: skip
 
 
 @pytest.fixture(scope="module")
 def tool(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Install the wheel as a tool of its own, as `pipx install` or `uv tool install` do."""
-    place = tmp_path_factory.mktemp("tool")
+    return installed(wheel, tmp_path_factory.mktemp("tool"))
+
+
+def installed(wheel: Path, place: Path) -> Path:
+    """Install a wheel in a directory."""
     environment = {
         **os.environ,
         "UV_TOOL_DIR": str(place / "tools"),
@@ -135,3 +144,23 @@ def test_installed(tool: Path, tmp_path: Path) -> None:
         assert 0 == done.returncode, (arguments, done.stderr)
     pages = list((tool / "tools").rglob("share/man/man1/rmqtool.1"))
     assert 1 == len(pages)
+
+
+def test_compiled_kernels(tmp_path: Path) -> None:
+    """A wheel that brings machine code: the first run compiles nothing, and keeps nothing."""
+    is_intel = platform.machine() == "x86_64"
+    done = subprocess.run(  # noqa: S603 - our own tree
+        [sys.executable, "-m", "build", "--wheel", "--outdir", str(tmp_path), str(ROOT)],
+        capture_output=True, text=True, check=False,
+        env={**os.environ, "RMQTOOL_KERNELS": "x86-64" if is_intel else "generic"},
+    )  # fmt: skip
+    assert 0 == done.returncode, done.stderr
+    (wheel,) = tmp_path.glob("*.whl")
+    python = f"cp{sys.version_info.major}{sys.version_info.minor}"
+    assert wheel.name.endswith(f"-{python}-none-manylinux_2_17_{platform.machine()}.whl")
+    tool = installed(wheel, tmp_path / "tool")
+    store = fixture_store("rocketmq-5.3.3-lmq", tmp_path)
+    done = run(tool, "validate", store)
+    assert 0 == done.returncode
+    assert announce.COMPILING not in done.stderr
+    assert [] == [path for path in tool.rglob("*.kernel") if "machine" not in path.parts]

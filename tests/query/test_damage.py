@@ -153,10 +153,10 @@ def test_search_is_said(tmp_path: Path) -> None:
     with Lookup(open_store(expected.fixture.store)) as lookup:
         key = expected.key_names(1)[0]
         answer = lookup.find(ByKey(key))
-        assert {BY_SEARCH} == {found.found_by for found in answer.found}
+        assert {BY_SEARCH} == {found.found_by for found in answer.hits}
         assert any("the log [" in one for one in answer.trail.searched)
         lookup.scan = False
-        assert [] == lookup.find(ByKey(key)).found
+        assert [] == lookup.find(ByKey(key)).hits
 
 
 WILD = (1, 2, 5, 10**9, -1, -(2**31), 2**31 - 1)

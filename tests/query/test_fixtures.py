@@ -36,7 +36,7 @@ def test_unique_keys(expected: Expected, lookup: Lookup, some: int) -> None:
             assert known == offsets(answer), line
         else:
             assert line["physical_offset"] in offsets(answer), line
-            assert {found.how for found in answer.found} <= SUPERFICIAL
+            assert {found.how for found in answer.hits} <= SUPERFICIAL
 
 
 def test_keys(expected: Expected, lookup: Lookup, some: int) -> None:
@@ -45,7 +45,7 @@ def test_keys(expected: Expected, lookup: Lookup, some: int) -> None:
         answer = lookup.find(ByKey(key))
         assert expected.by_key[key] == offsets(answer), key
         if expected.fixture.name.endswith("traffic"):
-            assert {BY_INDEX} == {found.found_by for found in answer.found}
+            assert {BY_INDEX} == {found.found_by for found in answer.hits}
 
 
 def test_keys_of_a_topic(expected: Expected, lookup: Lookup) -> None:
@@ -67,7 +67,7 @@ def test_places(expected: Expected, lookup: Lookup, some: int) -> None:
         answer = lookup.find(ByQueueOffset(*place))
         assert [expected.by_place[place]] == offsets(answer), place
         if lookup.keeps_queues:
-            assert BY_QUEUE == answer.found[0].found_by
+            assert BY_QUEUE == answer.hits[0].found_by
 
 
 def test_covering(expected: Expected, lookup: Lookup, some: int) -> None:

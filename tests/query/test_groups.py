@@ -121,7 +121,7 @@ def consumed(store: Path, group: str, place: tuple[str, int, int]) -> tuple[str,
     """Say whether a group has consumed the message in a place of a queue."""
     with Lookup(open_store(store)) as lookup:
         answer = lookup.find(ByQueueOffset(*place))
-        assert answer.found
+        assert answer.hits
         row = consumed_rows(lookup, answer, ConsumerGroup(lookup, group))[0]
         return str(row["consumed"]), str(row["reason"])
 
@@ -151,8 +151,8 @@ def retried(store: Path) -> tuple[str, int, int]:
     """Give the place of the message that ended as a dead letter."""
     with Lookup(open_store(store)) as lookup:
         answer = lookup.find(ByQueueOffset("%DLQ%traffic-failing", 0, 0))
-        origin = answer.found[0].record.message.properties["ORIGIN_MESSAGE_ID"]
-        message = lookup.find(pasted(origin)).found[0].record.message
+        origin = answer.hits[0].record.message.properties["ORIGIN_MESSAGE_ID"]
+        message = lookup.find(pasted(origin)).hits[0].record.message
         return message.topic, message.queue_id, message.queue_offset
 
 
@@ -173,7 +173,7 @@ def test_given_back(tmp_path: Path, committed: int, verdict: str) -> None:
         answer = lookup.find(ByQueueOffset(*place))
         group = ConsumerGroup(lookup, "traffic-failing")
         follow(lookup, answer)
-        records = [one.record.message for one in answer.found]
+        records = [one.record.message for one in answer.hits]
         alive = [one for one in records if not one.topic.startswith("%DLQ%")]
         copy = given_back(group, records[0], alive)
     assert copy is not None
@@ -186,7 +186,7 @@ def test_own_copy(traffic: Path) -> None:
         answer = lookup.find(ByQueueOffset(*retried(traffic)))
         group = ConsumerGroup(lookup, "traffic-failing")
         follow(lookup, answer)
-        records = [one.record.message for one in answer.found]
+        records = [one.record.message for one in answer.hits]
         retries = [one for one in records if one.topic == group.retry_topic]
         last = max(retries, key=lambda one: one.physical_offset)
         assert given_back(group, records[0], [*retries]) is not None

@@ -57,7 +57,7 @@ def test_places(store: Path) -> None:
         for (topic, queue_id), places in _places(store).items():
             for queue_offset, physical_offset in (places[0], places[len(places) // 2], places[-1]):
                 answer = lookup.find(ByQueueOffset(topic, queue_id, queue_offset))
-                assert [physical_offset] == [one.record.physical_offset for one in answer.found]
+                assert [physical_offset] == [one.record.physical_offset for one in answer.hits]
             end = places[-1][0] + 1
             answer = lookup.find(ByQueueOffset(topic, queue_id, end))
             assert f"has offsets [0, {end})" in answer.summary

@@ -64,7 +64,7 @@ def test_colliding(lookup: Lookup) -> None:
     assert java.key_hash("Topic", COLLIDING[0]) == java.key_hash("Topic", COLLIDING[1])
     for number, key in enumerate(COLLIDING):
         answer = lookup.find(ByKey(key, ("Topic",)))
-        assert [key] == [found.record.message.keys[0] for found in answer.found]
+        assert [key] == [found.record.message.keys[0] for found in answer.hits]
         steps = [step.result for step in answer.trail.steps]
         assert f"hash collision with Topic#{COLLIDING[1 - number]}" in steps
 
@@ -73,8 +73,8 @@ def test_colliding(lookup: Lookup) -> None:
 def test_odd_keys(key: str, lookup: Lookup) -> None:
     """Keys beyond the BMP, of the smallest hash and short ones are found by the index."""
     answer = lookup.find(ByKey(key))
-    assert [key] == [found.record.message.keys[0] for found in answer.found]
-    assert {"index"} == {found.found_by for found in answer.found}
+    assert [key] == [found.record.message.keys[0] for found in answer.hits]
+    assert {"index"} == {found.found_by for found in answer.hits}
 
 
 def test_smallest_hash() -> None:
@@ -85,11 +85,11 @@ def test_smallest_hash() -> None:
 
 def test_space(lookup: Lookup) -> None:
     """A unique key may hold a space, a key cannot, and that is said."""
-    assert 1 == len(lookup.find(ById("with a space")).found)
+    assert 1 == len(lookup.find(ById("with a space")).hits)
     answer = lookup.find(ByKey("first second"))
-    assert [] == answer.found
+    assert [] == answer.hits
     assert "cut keys at spaces" in answer.problem
-    assert lookup.find(ByKey("second")).found
+    assert lookup.find(ByKey("second")).hits
 
 
 def problem_of(answer: Answer) -> str:
@@ -131,22 +131,22 @@ def test_lookalike(tmp_path: Path) -> None:
     """A record inside of a body does not cover its bytes: the one around it does."""
     build(tmp_path / "first", [("Topic", {"KEYS": "bait"})])
     with Lookup(open_store(tmp_path / "first")) as lookup:
-        bait = bytearray(lookup.find(ByOffset(0)).found[0].record.raw)
+        bait = bytearray(lookup.find(ByOffset(0)).hits[0].record.raw)
     bait[28:36] = (88).to_bytes(8, "big")  # says that it lies where the body of the first begins
     build(tmp_path / "second", [("Topic", {"KEYS": "outer"})] * 2, bytes(bait))
     with Lookup(open_store(tmp_path / "second")) as lookup:
         assert [0] == offsets(lookup.find(ByOffset(88)))
         assert [0] == offsets(lookup.find(ByOffset(88 + len(bait) // 2)))
-        assert [] == lookup.find(ByKey("bait")).found
+        assert [] == lookup.find(ByKey("bait")).hits
 
 
 def test_times(lookup: Lookup) -> None:
     """A time gives the first record stored at or after it, or the last at or before."""
-    first = lookup.find(ByTime(FIRST_TIME)).found[0].record
+    first = lookup.find(ByTime(FIRST_TIME)).hits[0].record
     assert 0 == first.physical_offset
-    second = lookup.find(ByTime(FIRST_TIME + 1)).found[0].record
+    second = lookup.find(ByTime(FIRST_TIME + 1)).hits[0].record
     assert first.end == second.physical_offset
-    upper = lookup.find(ByTime(FIRST_TIME + 1, boundary=Boundary.UPPER)).found[0].record
+    upper = lookup.find(ByTime(FIRST_TIME + 1, boundary=Boundary.UPPER)).hits[0].record
     assert 0 == upper.physical_offset
 
 

@@ -88,7 +88,7 @@ def of_message(store: Path, unique_key: str | None, topic: str) -> list[Row]:
     with Lookup(open_store(store)) as lookup:
         answer = lookup.find(ById(str(unique_key)))
         follow(lookup, answer, (topic,))
-        assert {topic}.isdisjoint(found.record.message.topic for found in answer.found)
+        assert {topic}.isdisjoint(found.record.message.topic for found in answer.hits)
         return trace_rows(lookup, answer, (topic,))
 
 

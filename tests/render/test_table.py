@@ -85,7 +85,7 @@ def test_late_damage() -> None:
     assert "b  code=CL-MAGIC" == out.getvalue().decode().splitlines()[-1]
 
 
-FOUND: dict[str, object] = {
+HITS: dict[str, object] = {
     "code": "CL-X",
     "path": "commitlog/0",
     "message": "something is wrong with this record, and with the one behind it",
@@ -102,14 +102,14 @@ def test_sentences_below() -> None:
         "    and with the one behind it",
         "    repair: put it right",
         "    rmqtool repair STORE --dry-run",
-    ] == lines([FOUND], 44, below=("message", "repair"))
+    ] == lines([HITS], 44, below=("message", "repair"))
 
 
 def test_sentences_beside() -> None:
     """Where there is room, and in a pipe, a row is one line."""
     for width in (200, None):
-        assert 2 == len(lines([FOUND], width, below=("message", "repair")))
-        assert lines([FOUND], None) == lines([FOUND], width, below=("message", "repair"))
+        assert 2 == len(lines([HITS], width, below=("message", "repair")))
+        assert lines([HITS], None) == lines([HITS], width, below=("message", "repair"))
 
 
 @given(TEXTS, st.integers(30, 120))

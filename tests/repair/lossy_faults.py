@@ -10,6 +10,7 @@ from typing import Final
 
 from tests import inflict
 from tests.repair.fault import Fault
+from tests.repair.field_faults import FIELD_FAULTS
 from tests.repair.harms import (
     copied,
     exchanged,
@@ -22,7 +23,6 @@ from tests.repair.harms import (
     written_again,
     zeroed,
 )
-from tests.repair.told_faults import TOLD
 
 
 def _first(topic: str) -> str:
@@ -340,4 +340,4 @@ def _faults() -> list[Fault]:
     ]
 
 
-FAULTS: Final = [*_faults(), *TOLD]
+FAULTS: Final = [*_faults(), *FIELD_FAULTS]

@@ -9,15 +9,15 @@ import pytest
 
 from tests.repair.lengths_campaign import CHECKS, LENGTHS, Pair, Subject, names, pairs_of
 
-PAIRS: Final = 2  # of each fixture
+PAIRS: Final = 2  # of each fixture, if all are asked for
 EVERY: Final = ("repair", "dump", "carve", "rebuild-log")
 
 
 @pytest.mark.parametrize("name", names())
-def test_no_sound_record_is_lost(name: str, tmp_path: Path) -> None:
+def test_no_sound_record_is_lost(name: str, tmp_path: Path, *, is_whole: bool) -> None:
     """One flipped bit of a length costs one record, in every command."""
     subject = Subject(name, tmp_path)
-    for pair in pairs_of(subject, PAIRS, seed=7):
+    for pair in pairs_of(subject, PAIRS if is_whole else 1, seed=7):
         assert not [*subject.problems(pair, EVERY)], pair
 
 

@@ -28,7 +28,7 @@ from tests.spark.cluster import MODEST
 from tests.spark.test_engine import SMALL, WHOLE, everything, wrapping
 from tests.spark.variants import task_bytes
 
-ASKED, FOUND = "asked", "found"  # files in the directory: stores by name, results
+ASKED, HITS = "asked", "found"  # files in the directory: stores by name, results
 QUICK = {f"spark.{one}.defaultJavaOptions": MODEST for one in ("driver", "executor")}
 
 
@@ -131,7 +131,7 @@ def main(master: str, directory: Path) -> None:
         first = next(iter(stores.values()))
         found |= with_killed_executor(first, directory)
         found |= with_lost_segment(first, directory)
-    (directory / FOUND).write_bytes(pickle.dumps(found))
+    (directory / HITS).write_bytes(pickle.dumps(found))
     spark.stop()
 
 

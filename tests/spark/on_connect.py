@@ -23,7 +23,7 @@ from rmqtool.spark import register
 from rmqtool.spark.engine import SparkEngine
 from rmqtool.spark.session import session
 from rmqtool.spark.sql import SparkQuestions
-from tests.spark.on_cluster import ASKED, FOUND, where
+from tests.spark.on_cluster import ASKED, HITS, where
 from tests.spark.test_engine import WHOLE, everything
 
 QUESTION = (
@@ -67,7 +67,7 @@ def main(master: str, directory: Path) -> None:
     found["refused"] = [refused(questions, text, directory / "written") for text in CHANGES]
     arguments = ["export", str(first), "--output", str(directory / "export"), "--quiet"]
     found["export"] = rmqtool([*arguments, "--engine", "spark", "--master", master])
-    (directory / FOUND).write_bytes(pickle.dumps(found))
+    (directory / HITS).write_bytes(pickle.dumps(found))
 
 
 if __name__ == "__main__":

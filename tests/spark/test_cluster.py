@@ -83,7 +83,7 @@ def found(
             env=environment(),
         )
     assert ("", 0) == (done.stdout, done.returncode), done.stderr
-    written: dict[str, Any] = pickle.loads((out / on_cluster.FOUND).read_bytes())  # noqa: S301
+    written: dict[str, Any] = pickle.loads((out / on_cluster.HITS).read_bytes())  # noqa: S301
     return written
 
 

@@ -17,7 +17,7 @@ from rmqtool.cli.main import main
 from rmqtool.reads.export import PLAN, SUCCESS
 from tests.spark import on_connect
 from tests.spark.cluster import MODEST, daemon, environment, wait_for
-from tests.spark.on_cluster import ASKED, FOUND
+from tests.spark.on_cluster import ASKED, HITS
 from tests.spark.test_engine import WHOLE, everything
 from tests.spark.test_export import content
 from tests.spark.test_readers import read
@@ -73,7 +73,7 @@ def test_same(server: str, stores: dict[str, Path], tmp_path: Path) -> None:
         env=environment(),
     )
     assert 0 == done.returncode, done.stderr[-4000:]
-    found: dict[str, Any] = pickle.loads((tmp_path / FOUND).read_bytes())  # noqa: S301 - ours
+    found: dict[str, Any] = pickle.loads((tmp_path / HITS).read_bytes())  # noqa: S301 - ours
     assert str(ROOT) not in found["where"]  # the package that was sent, unpacked
     for name, store in stores.items():
         expected = everything(store, tmp_path / f"{name}-here", WHOLE)

@@ -13,7 +13,8 @@ import pytest
 
 from rmqtool.cli.main import main
 from rmqtool.reads.options import TableName
-from tests.damaged import NAMES, SAMPLE, Seen, damage_in, damaged_store, validated
+from tests.damaged import damaged_store
+from tests.damaged_reads import TABLES, Damaged, damaged_stores, judge
 from tests.stores import fixture_store
 
 if TYPE_CHECKING:
@@ -22,50 +23,30 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 pytestmark = pytest.mark.spark
-TABLES: Final = {
-    TableName.MESSAGES: "log",
-    TableName.SEGMENTS: "log",
-    TableName.QUEUE_UNITS: "consume-queue",
-    TableName.INDEX_ENTRIES: "index",
-    TableName.PENDING_TIMERS: "pending-timers",
-    TableName.POP_IN_FLIGHT: "pop-in-flight",
-    TableName.TRACES: "traces",
-}
-OF_POP: Final = "add pop"  # the one damage of messages that were popped
+ALWAYS: Final = {TableName.MESSAGES, TableName.QUEUE_UNITS}  # others are read alike, by no engine
 
 
 @pytest.fixture(scope="module")
-def stores(
-    tmp_path_factory: pytest.TempPathFactory, is_whole: bool
-) -> dict[Path, tuple[str, list[Seen]]]:
-    """Give damaged stores: the damage, and what `validate` finds."""
-    found = {}
-    for name in NAMES if is_whole else [*SAMPLE, OF_POP]:
-        store, _ = damaged_store(name, tmp_path_factory.mktemp("damaged"))
-        found[store] = name, validated(store, None)
-    return found
+def stores(tmp_path_factory: pytest.TempPathFactory, is_whole: bool) -> Damaged:
+    """Give damaged stores."""
+    return damaged_stores(tmp_path_factory, is_whole=is_whole)
 
 
-@pytest.mark.parametrize("table", TABLES)
-def test_read(
-    spark: SparkSession, stores: dict[Path, tuple[str, list[Seen]]], table: TableName
-) -> None:
+@pytest.mark.parametrize(
+    "table",
+    [
+        pytest.param(table, marks=() if table in ALWAYS else pytest.mark.all_variants)
+        for table in TABLES
+    ],
+)
+def test_read(spark: SparkSession, stores: Damaged, table: TableName) -> None:
     """Each damage in the files of a table is a row with a code."""
     source = spark.read.format("rocketmq").options(table=table, columns="store,code")
     rows = source.load(list(map(str, stores))).where("code IS NOT NULL").distinct().collect()
     codes: dict[str, set[str]] = {}
     for row in rows:
         codes.setdefault(row["store"], set()).add(row["code"])
-    silent, damaged = [], 0
-    for store, (name, found) in stores.items():
-        damage = damage_in(TABLES[table], found)
-        told = codes.get(str(store), set())
-        damaged += bool(damage)
-        is_first = table is TableName.SEGMENTS  # a row has the first code of its file
-        if damage and not (told if is_first else told & {*damage, "FS-READ"}):
-            silent.append((name, damage, told))
-    assert [] == silent
-    assert damaged
+    judge(stores, table, lambda store: codes.get(str(store), set()))
 
 
 @pytest.mark.parametrize(

@@ -74,7 +74,7 @@ ABSENCES: Final = (
 )
 
 
-def foretell(root: Path, version: str) -> Prediction:
+def predicted(root: Path, version: str) -> Prediction:
     """Predict a start by the configuration beside the store."""
     return predict(open_store(root, root.with_name("broker.conf")), version)
 
@@ -89,7 +89,7 @@ def test_start(oracle: Oracle, variant: Absence, tmp_path: Path) -> None:
     root = fixture_store(name, tmp_path)
     variant.inflict(root)
     settings = broker_settings(name, root)
-    found = foretell(root, oracle.jvm.version)
+    found = predicted(root, oracle.jvm.version)
     assert found.starts
     broker = controller(oracle, settings)
     assert broker is not None
@@ -97,12 +97,14 @@ def test_start(oracle: Oracle, variant: Absence, tmp_path: Path) -> None:
     topics = {one.topic for one in found.queues if not is_made_by_brokers(one.topic)}
     assert topics - known == {loss.topic for loss in found.unrouted.topics}
     offsets = broker.getConsumerOffsetManager().getOffsetTable().size()
-    assert (offsets == 0) == any(step.step == "start_over" for step in found.further)
+    assert (offsets == 0) == any(step.step == "start_over" for step in found.later_steps)
     owner = broker if oracle.jvm.is_five else broker.getMessageStore()
     delays = owner.getScheduleMessageService()
     table = delays.getClass().getDeclaredField("offsetTable")
     table.setAccessible(True)
-    assert (table.get(delays).size() == 0) == any(step.step == "repeat" for step in found.further)
+    assert (table.get(delays).size() == 0) == any(
+        step.step == "repeat" for step in found.later_steps
+    )
 
 
 @pytest.mark.parametrize("version", VERSIONS)
@@ -113,7 +115,7 @@ def test_counts(version: str, absence: Absence, tmp_path: Path) -> None:
     root = fixture_store(name, tmp_path)
     shutil.copy(broker_conf(name), tmp_path / "broker.conf")
     absence.inflict(root)
-    found = foretell(root, version)
+    found = predicted(root, version)
     messages = Counter(
         one.topic
         for one in plain_store.records(root)
@@ -122,7 +124,7 @@ def test_counts(version: str, absence: Absence, tmp_path: Path) -> None:
     has_topics = absence.names in {(), ("topics.json",)}
     expected = dict(messages) if has_topics else {}
     assert expected == {loss.topic: loss.messages for loss in found.unrouted.topics}
-    steps = {step.step: step.count for step in found.further}
+    steps = {step.step: step.count for step in found.later_steps}
     has_offsets = absence.names == () or "delayOffset.json" in absence.names
     assert (delivered(root) if has_offsets else None) == steps.get("repeat")
     assert ("start_over" in steps) is has_offsets
@@ -161,7 +163,7 @@ def test_delivered_again(variant: Release, tmp_path: Path) -> None:
     for path in (root / "config").glob("delayOffset.json*"):
         path.unlink()
     shutil.copy(broker_conf(name), tmp_path / "broker.conf")
-    (step,) = foretell(root, variant.version).further
+    (step,) = predicted(root, variant.version).later_steps
     assert (step.step, step.count) == ("repeat", delivered(root))
     before = keys(root)
     with running_broker(variant.version, tmp_path, settings) as broker:
@@ -200,9 +202,9 @@ def test_timers_delivered_again(variant: TimerRun, tmp_path: Path) -> None:
     name = f"rocketmq-{variant.version}-timer"
     root = fixture_store(name, tmp_path)
     shutil.copy(broker_conf(name), tmp_path / "broker.conf")
-    waiting = foretell(root, variant.version).timers
+    waiting = predicted(root, variant.version).timers
     (root / "config/timercheck").unlink()
-    (step,) = foretell(root, variant.version).further
+    (step,) = predicted(root, variant.version).later_steps
     before = keys(root)
     own = {topic for topic, _ in before} - {"rmq_sys_wheel_timer"}
     assert (step.step, step.count) == (
@@ -215,7 +217,7 @@ def test_timers_delivered_again(variant: TimerRun, tmp_path: Path) -> None:
             root, reset_config=True, broker_conf=conf, broker_version=variant.version
         )
         repair.apply(plan, in_place=True)
-        assert foretell(root, variant.version).is_whole
+        assert predicted(root, variant.version).is_whole
     settings = {**manifest(name)["settings"], "fileReservedTime": YEARS_IN_HOURS}
     with running_broker(variant.version, tmp_path, settings) as broker:
         came = wait_for_timers(root, before, own, 0 if variant.is_reset else step.count, waiting)
@@ -263,8 +265,8 @@ def wait_for(root: Path, before: Counter[tuple[str, str]], count: int) -> int:
 
 @pytest.mark.broker
 @pytest.mark.parametrize("absence", [Absence(()), Absence(("topics.json",))], ids=str)
-@pytest.mark.parametrize("is_told", [True, False], ids=["told", "guessed"])
-def test_reset(oracle: Oracle, absence: Absence, tmp_path: Path, *, is_told: bool) -> None:
+@pytest.mark.parametrize("is_given", [True, False], ids=["told", "guessed"])
+def test_reset(oracle: Oracle, absence: Absence, tmp_path: Path, *, is_given: bool) -> None:
     """What `--reset-config` writes real brokers load, whatever release it was taken to be of."""
     if oracle.jvm.version not in VERSIONS:
         pytest.skip("no such store of this release")
@@ -273,7 +275,7 @@ def test_reset(oracle: Oracle, absence: Absence, tmp_path: Path, *, is_told: boo
     before = predict(open_store(root)).version
     settings = broker_settings(name, root)
     absence.inflict(root)
-    version = oracle.jvm.version if is_told else None
+    version = oracle.jvm.version if is_given else None
     plan_it = partial(
         repair.plan, root, broker_conf=str(root.with_name("broker.conf")), broker_version=version
     )
@@ -283,7 +285,7 @@ def test_reset(oracle: Oracle, absence: Absence, tmp_path: Path, *, is_told: boo
     assert all(edit.lost for edit in plan.edits)
     guessed = predict(open_store(root)).version
     repair.apply(plan, in_place=True)
-    found = foretell(root, oracle.jvm.version)
+    found = predicted(root, oracle.jvm.version)
     assert found.is_whole
     assert predict(open_store(root)).version in {before, guessed}
     known = topics_of(oracle, settings)
@@ -299,9 +301,9 @@ def test_pop_store(variant: Release, tmp_path: Path) -> None:
     name = f"rocketmq-{variant.version}-rocksdb-pop"
     root = fixture_store(name, tmp_path)
     settings = broker_settings(name, root)
-    assert foretell(root, variant.version).starts
+    assert predicted(root, variant.version).starts
     (root / "kvStore/CURRENT").unlink()
-    assert [one.path for one in foretell(root, variant.version).refusals] == ["kvStore"]
+    assert [one.path for one in predicted(root, variant.version).refusals] == ["kvStore"]
     with Jvm(variant.version, tmp_path / "jvm") as jvm:
         broker = controller(Oracle(jvm), settings)
         assert broker is not None
@@ -336,7 +338,7 @@ def test_part_of_a_store(tmp_path: Path) -> None:
     shutil.copy(broker_conf(name), tmp_path / "broker.conf")
     for path in (root / "config").glob("delayOffset.json*"):
         path.write_text('{"offsetTable":{}}')
-    assert foretell(root, "5.3.3").is_whole
+    assert predicted(root, "5.3.3").is_whole
     (root / "config/delayOffset.json.bak").unlink()
     resize_file("config/delayOffset.json", lambda size: size - 4)(root)
-    assert ["repeat"] == [step.step for step in foretell(root, "5.3.3").further]
+    assert ["repeat"] == [step.step for step in predicted(root, "5.3.3").later_steps]

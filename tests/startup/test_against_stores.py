@@ -79,14 +79,14 @@ def harm(root: Path, variant: Variant) -> None:
 
 def compare(oracle: Oracle, root: Path, opened: Path, settings: Mapping[str, object]) -> None:
     """Foretell, let a real message store open a copy, compare."""
-    prediction = foretell(root, oracle.jvm.version, settings)
+    prediction = predicted(root, oracle.jvm.version, settings)
     expected = {(queue.topic, queue.queue_id): queue.readable for queue in prediction.queues}
     seen = oracle.observe(opened, settings, expected)
     shutil.rmtree(opened, ignore_errors=True)  # or hundreds of them pile up
     assert [] == differences(prediction, files_of(root), seen)
 
 
-def foretell(
+def predicted(
     root: Path, version: str, settings: Mapping[str, object], heap_bytes: int = HEAP_BYTES
 ) -> Prediction:
     """Foretell what a broker with these settings would do."""

@@ -11,7 +11,7 @@ import pytest
 
 from tests.inflict import write_at
 from tests.startup.oracle import Oracle
-from tests.startup.test_against_stores import ALWAYS, compare, foretell
+from tests.startup.test_against_stores import ALWAYS, compare, predicted
 from tests.stores import fixture_store, manifest
 
 NAME: Final = "rocketmq-5.3.3-batch-queue"
@@ -83,26 +83,26 @@ def test_readable(
     root = _damaged(tmp_path / "store", start, zeros, is_killed)
     said = {
         (queue.topic, queue.queue_id): queue.readable
-        for queue in foretell(root, "5.3.3", SETTINGS).queues
+        for queue in predicted(root, "5.3.3", SETTINGS).queues
     }
     assert (readable, 176) == (said["batch-queue", 0], said["batch-queue", 1])
 
 
 def test_noise(tmp_path: Path) -> None:
     """A pull that ends before a unit too large for it begins there again, and does not find it."""
-    fates = foretell(_noise(tmp_path / "store"), "5.3.3", SETTINGS).queues
+    fates = predicted(_noise(tmp_path / "store"), "5.3.3", SETTINGS).queues
     assert NOISE in [(fate.topic, fate.queue_id, fate.readable) for fate in fates]
 
 
 def test_size_below_zero(tmp_path: Path) -> None:
     """A pull that throws hands out none of its messages, as often as it is asked for."""
-    fates = foretell(_refused(tmp_path / "store"), "5.3.3", SETTINGS).queues
+    fates = predicted(_refused(tmp_path / "store"), "5.3.3", SETTINGS).queues
     assert REFUSED in [(fate.topic, fate.queue_id, fate.readable) for fate in fates]
 
 
 def test_far(tmp_path: Path) -> None:
     """A unit that is far away is handed out, and the next pull asks for what is past the end."""
-    fates = foretell(_far(tmp_path / "store"), "5.3.3", SETTINGS).queues
+    fates = predicted(_far(tmp_path / "store"), "5.3.3", SETTINGS).queues
     assert FAR in [(fate.topic, fate.queue_id, fate.readable) for fate in fates]
 
 

@@ -12,7 +12,7 @@ from rmqtool.startup.report import verdict
 from tests import plain_store
 from tests.broker.jars import VERSIONS
 from tests.startup.oracle import Oracle
-from tests.startup.test_absent import SCENARIO, SCHEDULE, foretell
+from tests.startup.test_absent import SCENARIO, SCHEDULE, predicted
 from tests.startup.test_metadata import broker_settings
 from tests.startup.test_whole_broker import controller
 from tests.stores import fixture_store
@@ -48,7 +48,7 @@ def test_levels(oracle: Oracle, levels: str, tmp_path: Path) -> None:
         file.write(f"\nmessageDelayLevel={levels}\n")
     expected = waiting(root)
     assert max(expected) > len(FIVE.split())
-    prediction = foretell(root, oracle.jvm.version)
+    prediction = predicted(root, oracle.jvm.version)
     broker = controller(oracle, settings)
     assert broker is not None
     owner = broker if oracle.jvm.is_five else broker.getMessageStore()
@@ -57,7 +57,7 @@ def test_levels(oracle: Oracle, levels: str, tmp_path: Path) -> None:
     field.setAccessible(True)
     known = {int(level) for level in field.get(delays).keySet()}
     count = sum(number for level, number in expected.items() if level not in known)
-    steps = {step.step: step.count for step in prediction.further}
+    steps = {step.step: step.count for step in prediction.later_steps}
     assert (count or None) == steps.get("undelivered")
     assert ("never delivered" in verdict(prediction)) is bool(count)
     assert prediction.is_whole is not bool(count)

@@ -13,7 +13,7 @@ from rmqtool.startup import Prediction
 from rmqtool.startup.extension import Extension, ExtensionRules
 from tests import inflict
 from tests.startup.oracle import Oracle
-from tests.startup.test_against_stores import ALWAYS, compare, foretell
+from tests.startup.test_against_stores import ALWAYS, compare, predicted
 from tests.stores import fixture_before, fixture_store, manifest
 
 QUEUE: Final = "ext-orders", 0
@@ -29,7 +29,7 @@ def _crashed(name: str, place: Path) -> Path:
 
 
 def _foretold(root: Path, name: str) -> Prediction:
-    return foretell(root, name.split("-")[1], {**manifest(name)["settings"], **ALWAYS})
+    return predicted(root, name.split("-")[1], {**manifest(name)["settings"], **ALWAYS})
 
 
 def test_overwritten(tmp_path: Path) -> None:

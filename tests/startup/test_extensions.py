@@ -12,7 +12,7 @@ from rmqtool.formats.consume_queue_ext import EXT_UNIT, real_offset
 from rmqtool.queues.kinds import as_units
 from tests.inflict import write_at
 from tests.startup.oracle import Oracle
-from tests.startup.test_against_stores import ALWAYS, compare, foretell
+from tests.startup.test_against_stores import ALWAYS, compare, predicted
 from tests.stores import fixture_before, fixture_store, manifest
 
 pytestmark = pytest.mark.broker
@@ -46,5 +46,5 @@ def test_pulls_fail(oracle: Oracle, tmp_path: Path) -> None:
 
 
 def _readable(root: Path, version: str, settings: dict[str, object]) -> dict[tuple[str, int], int]:
-    queues = foretell(root, version, settings).queues
+    queues = predicted(root, version, settings).queues
     return {(queue.topic, queue.queue_id): queue.readable for queue in queues}

@@ -36,7 +36,7 @@ COUNT: Final = 3
 DUE_SECONDS: Final = 40
 
 
-def foretell(root: Path, settings: dict[str, object], version: str) -> Prediction:
+def predicted(root: Path, settings: dict[str, object], version: str) -> Prediction:
     """Predict a start with settings."""
     conf = root.with_name("asked.conf")
     conf.write_text(conf_text({**settings, **ALWAYS}))
@@ -52,7 +52,7 @@ def test_long_timers(version: str, size: int, count: int, tmp_path: Path) -> Non
     name = "rocketmq-5.5.0-timer"
     root = fixture_store(name, tmp_path)
     settings = {**manifest(name)["settings"], "maxMessageSize": size}
-    unread = {one.part: one for one in foretell(root, settings, version).unread}
+    unread = {one.part: one for one in predicted(root, settings, version).unread}
     assert bool(count) == ("long timers" in unread)
     if count:
         one = unread["long timers"]
@@ -68,20 +68,20 @@ def test_long_timers_in_rocksdb(size: int, count: int, tmp_path: Path) -> None:
     root = fixture_store(name, tmp_path)
     settings = {**manifest(name)["settings"], "maxMessageSize": size}
     for version in ("5.5.0", "5.5.1"):
-        found = [one.count for one in foretell(root, settings, version).unread]
+        found = [one.count for one in predicted(root, settings, version).unread]
         assert ([count] if count else []) == found
 
 
 @pytest.mark.parametrize(
-    ("version", "is_said"), [("5.3.3", True), ("5.5.0", True), ("5.5.1", False)]
+    ("version", "is_reported"), [("5.3.3", True), ("5.5.0", True), ("5.5.1", False)]
 )
-def test_popped(version: str, is_said: bool, tmp_path: Path) -> None:
+def test_popped(version: str, is_reported: bool, tmp_path: Path) -> None:
     """Where messages are in flight, a release that may lose their records says so; no more."""
     name = "rocketmq-5.3.3-rocksdb-pop"
     prediction = predict(open_store(fixture_store(name, tmp_path), broker_conf(name)), version)
     said = [one["message"] for one in steps(prediction) if one["step"] == "caution"]
-    assert is_said == bool(said)
-    assert not is_said or "16 popped messages in flight" in str(said[0])
+    assert is_reported == bool(said)
+    assert not is_reported or "16 popped messages in flight" in str(said[0])
     assert prediction.is_whole
 
 
@@ -123,7 +123,7 @@ def test_real_brokers_and_long_timers(tmp_path: Path) -> None:
         time.sleep(4)
     shutil.copytree(own, homes["5.5.0"])
     for version, delivered in (("5.5.1", COUNT), ("5.5.0", 0)):
-        unread = [one.count for one in foretell(own / "store", dict(LONG), version).unread]
+        unread = [one.count for one in predicted(own / "store", dict(LONG), version).unread]
         assert unread == ([] if delivered else [COUNT])
     assert [COUNT, 0] == [
         _delivered(homes[version], version, dict(LONG), due) for version in ("5.5.1", "5.5.0")
@@ -152,7 +152,7 @@ def test_real_brokers_and_recalled_timers(version: str, tmp_path: Path) -> None:
         put_direct(broker, Outgoing(TIMER_TOPIC, b"timer", reserved=rolled))
         time.sleep(2)
     unread = [
-        (one.part, one.count) for one in foretell(home / "store", dict(IN_ROCKSDB), version).unread
+        (one.part, one.count) for one in predicted(home / "store", dict(IN_ROCKSDB), version).unread
     ]
     is_back = version == "5.5.0"
     assert unread == ([("recalled timers", 1)] if is_back else [])

@@ -15,7 +15,7 @@ from tests import inflict, plain_store
 from tests.evidence import Evidence
 from tests.startup import harm
 from tests.startup.test_against_stores import ALWAYS
-from tests.startup.test_against_stores import foretell as foretell_with
+from tests.startup.test_against_stores import predicted as foretell_with
 from tests.stores import broker_conf, fixture_names, fixture_store, manifest
 
 NAME = "rocketmq-5.3.3-traffic"
@@ -23,7 +23,7 @@ QUEUED = (0x0, 0x8)
 VERSIONS = ("4.9.3", "5.1.4", "5.2.0", "5.3.3", "5.5.0")
 
 
-def foretell(root: Path, version: str, name: str = NAME) -> Prediction:
+def predicted(root: Path, version: str, name: str = NAME) -> Prediction:
     """Foretell by a fixture's own configuration."""
     return predict(open_store(root, broker_conf(name)), version)
 
@@ -45,7 +45,7 @@ def test_sound_store_loses_nothing(
 ) -> None:
     """No version loses a message of its own or an older broker's store."""
     root = evidence.keep(fixture_store(name, tmp_path))
-    prediction = foretell(root, version, name)
+    prediction = predicted(root, version, name)
     has_long_topics = version == "4.9.3" and not name.startswith("rocketmq-4")
     assert prediction.starts
     assert has_long_topics == prediction.loses
@@ -58,7 +58,7 @@ def test_damage_loses_what_follows(version: str, tmp_path: Path) -> None:
     log = plain_store.records(root)
     damaged = plain_store.nth(root, 0.97)
     inflict.flip_field("body", where=0.97)(root)
-    prediction = foretell(root, version, "rocketmq-4.9.3-traffic")
+    prediction = predicted(root, version, "rocketmq-4.9.3-traffic")
     behind = [one for one in log if one.physical_offset > damaged.physical_offset]
     times = [one.integer("store_timestamp") for one in behind if one.transaction in QUEUED]
     assert topics(behind) == counts(prediction.lost)
@@ -82,7 +82,7 @@ def test_dispatch_begins_where_queues_end(tmp_path: Path) -> None:
         for unit in plain_store.units(directory):
             if unit.physical_offset >= begin:
                 inflict.write_at(unit.path, unit.position, bytes(plain_store.UNIT.size))
-    prediction = foretell(root, "4.9.3", name)
+    prediction = predicted(root, "4.9.3", name)
     assert prediction.dispatched is not None
     assert (begin, len(log) - number) == (
         prediction.dispatched.begin,
@@ -95,10 +95,10 @@ def test_queues_gone_without_rebuild(tmp_path: Path) -> None:
     root = fixture_store(NAME, tmp_path)
     log = plain_store.records(root)
     harm.remove("consumequeue")(root)
-    prediction = foretell(root, "5.1.4")
+    prediction = predicted(root, "5.1.4")
     assert topics(log) == counts(prediction.unlisted)
     assert 0 == prediction.records_dispatched
-    assert not foretell(root, "5.3.3").loses
+    assert not predicted(root, "5.3.3").loses
 
 
 def test_unit_that_cuts_its_queue(tmp_path: Path) -> None:
@@ -106,7 +106,7 @@ def test_unit_that_cuts_its_queue(tmp_path: Path) -> None:
     root = fixture_store(NAME, tmp_path)
     harm.write_units(-5, [(-1, 200, 0)], "traffic-orders/0")(root)
     for version in ("5.1.4", "5.3.3", "5.5.0"):
-        prediction = foretell(root, version)
+        prediction = predicted(root, version)
         # The unit itself pointed nowhere already.
         assert {"traffic-orders": 4} == counts(prediction.cut)
         assert {"traffic-orders": 1} == counts(prediction.unlisted)
@@ -116,7 +116,7 @@ def test_old_records_behind_the_tail_are_no_loss(tmp_path: Path) -> None:
     """What an earlier cut left behind has been lost long ago."""
     root = fixture_store(NAME, tmp_path)
     inflict.stale_tail(root)
-    assert not foretell(root, "5.3.3").loses
+    assert not predicted(root, "5.3.3").loses
 
 
 @pytest.mark.parametrize("name", fixture_names(scenario="expired"))
@@ -125,11 +125,11 @@ def test_deleted_topic_is_no_loss(name: str, tmp_path: Path) -> None:
     root = fixture_store(name, tmp_path)
     queue = plain_store.busiest_queue(root)
     harm.remove(f"consumequeue/{queue.parent.name}")(root)
-    assert foretell(root, "5.1.4", name).unlisted.messages
+    assert predicted(root, "5.1.4", name).unlisted.messages
     inflict.edit_text(
         "config/topics.json", lambda text: text.replace(queue.parent.name, "another")
     )(root)
-    prediction = foretell(root, "5.1.4", name)
+    prediction = predicted(root, "5.1.4", name)
     assert 0 == prediction.unreachable
     assert {queue.parent.name} == {*counts(prediction.deleted_topics)}
 
@@ -138,7 +138,7 @@ def test_refused_store_loses_nothing(tmp_path: Path) -> None:
     """A broker that refuses at once has touched nothing."""
     root = fixture_store(NAME, tmp_path)
     inflict.cut_segment(-1, lambda size: size // 2)(root)
-    prediction = foretell(root, "5.3.3")
+    prediction = predicted(root, "5.3.3")
     assert ["commitlog"] == [refusal.path.split("/")[0] for refusal in prediction.refusals]
     assert not prediction.loses
     assert not prediction.segments_deleted
@@ -158,7 +158,7 @@ def test_missing_segment(tmp_path: Path) -> None:
     }
     expected = sum(one.physical_offset in units for one in lost)
     gone.unlink()
-    prediction = foretell(root, "5.3.3")
+    prediction = predicted(root, "5.3.3")
     assert expected == prediction.missing.messages
     assert not prediction.loses
     assert not prediction.is_whole
@@ -170,7 +170,7 @@ def test_no_log(tmp_path: Path) -> None:
     """Without a commitlog every message is missing, and the verdict says what happens to queues."""
     root = fixture_store(NAME, tmp_path)
     inflict.remove_log(root)
-    prediction = foretell(root, "5.3.3")
+    prediction = predicted(root, "5.3.3")
     assert sum(queue.units_now for queue in prediction.queues) == prediction.missing.messages
     assert "there is no commitlog, so every queue would be deleted" in verdict(prediction)
     assert not prediction.is_whole
@@ -190,7 +190,7 @@ def test_old_records_in_files_that_go_are_a_loss(tmp_path: Path) -> None:
             inflict.flip_bits(before.path, before.position + place + 2, 1)
         (root / "abort").touch()
         (root / "checkpoint").unlink()
-        lost.append(foretell(root, "5.3.3").lost.messages)
+        lost.append(predicted(root, "5.3.3").lost.messages)
     assert lost[0] == lost[1] > 0
 
 
@@ -201,7 +201,7 @@ def test_empty_queue_file_is_no_segment(tmp_path: Path) -> None:
     last = plain_store.numbered(queue)[-1]
     empty = last.with_name(f"{int(last.name) + last.stat().st_size:020}")
     empty.touch()
-    prediction = foretell(root, "5.5.0")
+    prediction = predicted(root, "5.5.0")
     assert () == prediction.segments_deleted
     gone = [path for one in prediction.queues for path in one.deleted_files]
     assert [empty.relative_to(root).as_posix()] == gone
@@ -231,10 +231,10 @@ def test_not_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """What is lost in a file of a long log that is not read is not vouched for: zeros, here."""
     root = fixture_store(NAME, tmp_path)
     inflict.zero_sector(where=0.1)(root)
-    whole = foretell(root, "5.3.3")
+    whole = predicted(root, "5.3.3")
     assert (whole.files_unread, whole.missing.messages) == (0, 3)
     monkeypatch.setattr(losses, "READ_WHOLE", 0)
-    prediction = foretell(root, "5.3.3")
+    prediction = predicted(root, "5.3.3")
     assert (prediction.files_unread, prediction.missing.messages) == (3, 0)
     assert verdict(prediction).endswith(": this start loses no message")
     assert verdict(prediction, is_validated=True).endswith(": no message lost")
@@ -248,6 +248,6 @@ def test_odd_queue_file(tmp_path: Path) -> None:
     root = fixture_store(name, tmp_path)
     queue = root / "consumequeue" / "expired-orders" / "1"
     shutil.copy2(queue / f"{3000:020}", queue / f"{8096:020}")
-    fates = {(one.topic, one.queue_id): one for one in foretell(root, "5.5.0", name).queues}
+    fates = {(one.topic, one.queue_id): one for one in predicted(root, "5.5.0", name).queues}
     fate = fates["expired-orders", 1]
     assert (fate.minimum, fate.maximum, fate.readable) == (145, 454, 187)

@@ -12,7 +12,7 @@ import pytest
 from rmqtool.formats.consume_queue import CQ_UNIT
 from rmqtool.startup.files import FileQueue, ModelFile
 from rmqtool.startup.pull import LogExtent
-from tests.startup.test_against_stores import ALWAYS, foretell
+from tests.startup.test_against_stores import ALWAYS, predicted
 from tests.stores import fixture_store, manifest
 
 LENGTH: Final = 131_072
@@ -49,7 +49,9 @@ def test_torn_unit(version: str, units: int, readable: int, tmp_path: Path) -> N
     (queues / "1" / f"{7:020}").write_bytes(first[: units * 20].ljust(len(first), b"\0"))
     (root / "abort").touch()
     settings = {**manifest(name)["settings"], **ALWAYS}
-    fates = {(fate.topic, fate.queue_id): fate for fate in foretell(root, version, settings).queues}
+    fates = {
+        (fate.topic, fate.queue_id): fate for fate in predicted(root, version, settings).queues
+    }
     assert (units, readable) == (fates[TOPIC, 1].maximum, fates[TOPIC, 1].readable)
 
 
@@ -68,7 +70,7 @@ def test_between_others(version: str, readable: int, tmp_path: Path) -> None:
     settings = {**manifest(name)["settings"], **ALWAYS}
     (fate,) = (
         fate
-        for fate in foretell(root, version, settings).queues
+        for fate in predicted(root, version, settings).queues
         if (fate.topic, fate.queue_id) == ("expired-orders", 1)
     )
     assert readable == fate.readable

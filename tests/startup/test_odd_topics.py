@@ -13,7 +13,7 @@ from rmqtool.check.validate import validate
 from rmqtool.findings.catalogue import Severity
 from tests import inflict, plain_store
 from tests.plain_store import Record
-from tests.startup.test_against_stores import ALWAYS, foretell
+from tests.startup.test_against_stores import ALWAYS, predicted
 from tests.stores import broker_conf, fixture_store, manifest
 
 DASH = len("traffic")
@@ -41,7 +41,7 @@ def test_batch_topic_gone(tmp_path: Path) -> None:
     plan = repair.plan(root, broker_conf=str(broker_conf(name)))
     said = {one.path: one.message for one in plan.left}
     assert said["batchconsumequeue/batch-queue"].endswith(REFUSE)
-    assert foretell(root, "5.5.0", {**manifest(name)["settings"], **ALWAYS}).refusals
+    assert predicted(root, "5.5.0", {**manifest(name)["settings"], **ALWAYS}).refusals
 
 
 @pytest.mark.parametrize(("version", "is_split"), [("4.9.3", False), ("5.3.3", True)])
@@ -49,7 +49,7 @@ def test_comma(version: str, is_split: bool, tmp_path: Path) -> None:
     """Brokers from 4.9.4 on take such a name for two directories, and the file for its parent."""
     name = f"rocketmq-{version}-traffic"
     root = _with_comma(name, tmp_path)
-    told = foretell(root, version, {**manifest(name)["settings"], **ALWAYS})
+    told = predicted(root, version, {**manifest(name)["settings"], **ALWAYS})
     assert is_split is (told.failed_topic is not None and "," in told.failed_topic)
 
 
@@ -61,5 +61,5 @@ def test_comma_is_damage(tmp_path: Path) -> None:
     said = {one.code for one in validate(options) if one.severity is Severity.DAMAGE}
     assert "CL-TOPIC" in said
     repair.apply(repair.plan(root, broker_conf=conf), in_place=True)
-    told = foretell(root, "5.3.3", {**manifest(name)["settings"], **ALWAYS})
+    told = predicted(root, "5.3.3", {**manifest(name)["settings"], **ALWAYS})
     assert told.failed_topic is None

@@ -134,7 +134,7 @@ def test_unknown_is_not_fine(tmp_path: Path) -> None:
     assert not prediction.is_whole
 
 
-def foretell(root: Path, name: str, version: str, more: dict[str, object]) -> Prediction:
+def predicted(root: Path, name: str, version: str, more: dict[str, object]) -> Prediction:
     """Predict a start with the settings of a fixture and more."""
     conf = root.with_name("broker.conf")
     conf.write_text(conf_text({**manifest(name)["settings"], **ALWAYS, **more}))
@@ -148,7 +148,7 @@ def test_delivers(fixture: str, root: Path, oracle: Oracle) -> None:
     name, version = f"rocketmq-{fixture}", oracle.jvm.version
     # Releases before 5.2.0 know neither; the others would read RocksDB.
     switches = {"storeType": "default", "rocksdbCQDoubleWriteEnable": False}
-    prediction = foretell(root, name, version, switches)
+    prediction = predicted(root, name, version, switches)
     expected = {(one.topic, one.queue_id): one.readable for one in prediction.queues}
     settings = {**manifest(name)["settings"], **ALWAYS, **switches}
     seen = oracle.observe(root, settings, expected)
@@ -164,7 +164,7 @@ def test_topics(fixture: str, root: Path, oracle: Oracle) -> None:
     """A real broker knows the topics of a store, or it does not, as predicted."""
     name, version = f"rocketmq-{fixture}", oracle.jvm.version
     places = {"storePathRootDir": root, "storePathCommitLog": root / "commitlog"}
-    prediction = foretell(root, name, version, dict(places))
+    prediction = predicted(root, name, version, dict(places))
     unread = any(one.part == "topics" for one in prediction.unread)
     known = {topic.topic for topic in topics(open_store(root).config("topics.json").document)}
     broker = controller(oracle, {**manifest(name)["settings"], **ALWAYS, **places})

@@ -16,7 +16,7 @@ from tests import inflict, plain_store
 from tests.broker.bare_store import BareStore
 from tests.startup import harm
 from tests.startup.small_store import SETTINGS
-from tests.startup.test_against_stores import ALWAYS, foretell
+from tests.startup.test_against_stores import ALWAYS, predicted
 from tests.stores import fixture_names, fixture_store, manifest
 
 if TYPE_CHECKING:
@@ -84,11 +84,11 @@ def test_delivered(
     """Real stores deliver under their own topic and queue what is in reach, and no more."""
     root, opened = tmp_path / "store", tmp_path / "opened"
     shutil.copytree(small_stores["clean"], root)
-    all_of_log = sum(one.readable for one in foretell(root, oracle.jvm.version, SETTINGS).queues)
+    all_of_log = sum(one.readable for one in predicted(root, oracle.jvm.version, SETTINGS).queues)
     for step in variant.steps:
         step(root)
     shutil.copytree(root, opened)
-    found = foretell(root, oracle.jvm.version, SETTINGS)
+    found = predicted(root, oracle.jvm.version, SETTINGS)
     own, others = delivered(oracle, opened)
     assert all_of_log - found.unreachable - found.lost.messages == own.total()
     assert {one.topic: one.messages for one in found.misdelivered.topics} == others
@@ -117,13 +117,13 @@ def test_long_log(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     settings = {**manifest(name)["settings"], **ALWAYS}
     version = manifest(name)["version"]
     monkeypatch.setattr(losses, "READ_WHOLE", 0)
-    sound = foretell(root, version, settings)
+    sound = predicted(root, version, settings)
     assert sound.is_whole
     assert sound.files_unread > 0
     exchange("consumequeue/traffic-batch", "consumequeue/traffic-orders")(root)
-    in_sample = foretell(root, version, settings)
+    in_sample = predicted(root, version, settings)
     monkeypatch.undo()
-    whole = foretell(root, version, settings)
+    whole = predicted(root, version, settings)
     assert (whole.unreachable, whole.misdelivered) == (
         in_sample.unreachable,
         in_sample.misdelivered,
@@ -138,7 +138,7 @@ def test_sound(name: str, tmp_path: Path) -> None:
         pytest.skip("a start of one node of a group cannot be predicted")
     root = fixture_store(name, tmp_path)
     settings = {**manifest(name)["settings"], **ALWAYS}
-    assert not foretell(root, manifest(name)["version"], settings).misdelivered.messages
+    assert not predicted(root, manifest(name)["version"], settings).misdelivered.messages
 
 
 def test_light_queues_exchanged(tmp_path: Path) -> None:
@@ -150,7 +150,7 @@ def test_light_queues_exchanged(tmp_path: Path) -> None:
     queues = (root / "consumequeue" / topic / "0" for topic in (one, other))
     first, second = ({unit.physical_offset for unit in plain_store.units(path)} for path in queues)
     exchange(f"consumequeue/{one}", f"consumequeue/{other}")(root)
-    found = foretell(root, "5.3.3", settings)
+    found = predicted(root, "5.3.3", settings)
     expected = {one: len(first - second), other: len(second - first)}
     assert expected == {loss.topic: loss.messages for loss in found.light.topics}
     handed_out = {other: len(first - second), one: len(second - first)}

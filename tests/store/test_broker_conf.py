@@ -13,7 +13,7 @@ from rmqtool.store.broker_conf import read_broker_conf
 from rmqtool.store.geometry import (
     DEFAULTS,
     LengthSource,
-    as_told,
+    as_configured,
     configured_lengths,
     geometry_of,
 )
@@ -33,7 +33,7 @@ def test_lengths_that_are_none(value: str) -> None:
     """What a broker does not take for a length is not taken for one here."""
     conf = BrokerConf("b.conf", {"mappedFileSizeCommitLog": value})
     assert {} == configured_lengths(conf)
-    assert DEFAULTS["commitlog"] == as_told(conf, Version(5, 3, 3)).commitlog.value
+    assert DEFAULTS["commitlog"] == as_configured(conf, Version(5, 3, 3)).commitlog.value
 
 
 def test_lengths_are_rounded() -> None:

@@ -135,7 +135,7 @@ def test_leaves_no_trace(tmp_path: Path, text: str | None) -> None:
     os.utime(tmp_path, ns=(1, 1_600_000_000_000_000_000))
     before = snapshot(tmp_path)
     with StoreLock(tmp_path) as lock:
-        assert (None if text != "lock" else (4, 1_600_000_000_000_000_001)) == lock.found
+        assert (None if text != "lock" else (4, 1_600_000_000_000_000_001)) == lock.as_left
     assert before == snapshot(tmp_path)
 
 
@@ -151,7 +151,7 @@ def test_killed(tmp_path: Path) -> None:
         if (tmp_path / "x").exists():
             (tmp_path / "x").rmdir()
         with StoreLock(tmp_path) as lock:
-            assert lock.found is None
+            assert lock.as_left is None
         left = [path.name for path in tmp_path.iterdir()]
         # Killed right after its creation it cannot be known as ours; it is empty, so harmless.
         assert left in ([], ["lock"] if number == 1 else []), number

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rmqtool.errors import RepairError
-from rmqtool.store.names import case_collisions, name_problem, relative_path
+from rmqtool.store.names import name_problem, relative_path
 
 HOSTILE = {
     "": "is empty",
@@ -48,10 +48,3 @@ def test_never_leads_out(parts: list[str]) -> None:
         return
     assert len(parts) == len(Path("/top", path).parts) - 2
     assert Path("/top") in Path("/top", path).resolve().parents
-
-
-def test_case_collisions() -> None:
-    """Names that differ in case only are found, in order, and no others."""
-    names = ["b", "Orders", "a", "orders", "ORDERS", "straße", "STRASSE"]
-    assert [("ORDERS", "Orders", "orders"), ("STRASSE", "straße")] == case_collisions(names)
-    assert [] == case_collisions(["a", "b", "a"])

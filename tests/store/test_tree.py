@@ -34,8 +34,8 @@ def test_fixtures(name: str, tmp_path: Path, evidence: Evidence) -> None:
     for (length, found), (_, configured) in zip(
         store.geometry.items(), told.geometry.items(), strict=True
     ):
-        is_told = configured.source is LengthSource.CONFIGURED
-        if is_told and found.source is not LengthSource.DEFAULT:
+        is_given = configured.source is LengthSource.CONFIGURED
+        if is_given and found.source is not LengthSource.DEFAULT:
             assert (length, found.value) == (length, configured.value)
     assert store.commitlog == told.commitlog
     assert () == store.oddities == store.commitlog.oddities

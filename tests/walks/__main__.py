@@ -5,7 +5,6 @@
 HEAD is cloned, nothing else is touched. On a branch `walks` of the clone each walk is a commit:
 its patch, what the two commands write anew, the tests of what it changed. It fails if a patch no
 longer applies, opens more files than its bar, does not show in what the tool says, or fails a test.
-A walk with a reason in `until` opens more files than its bar today, and fails when it does not.
 """
 
 from __future__ import annotations
@@ -69,7 +68,6 @@ class Walk:
         look: what shows it.
         tests: of what it changes.
         goldens: tests that write transcripts and examples anew.
-        until: why it opens more files than its bar, and what ends that; empty for most.
     """
 
     name: str
@@ -78,7 +76,6 @@ class Walk:
     look: Look
     tests: tuple[str, ...]
     goldens: tuple[str, ...] = ()
-    until: str = ""
 
     @property
     def patch(self) -> Path:
@@ -111,10 +108,8 @@ WALKS: Final = (
         "queues", "A finding of all queues", 3, shown.queues,
         (
             *("tests/findings", "tests/check/test_damage.py", "tests/repair/test_damage.py"),
-            "tests/check/rocksdb/test_damage.py",
-            *("-k", "findings or flip-unit-size or flip-batch-size or another-size or every_code"),
+            *("-k", "findings or flip-unit-size or flip-batch-size or every_code"),
         ),
-        until="files, batch queues and RocksDB are compared by code of their own: the ledger",
     ),
     Walk(
         "property", "A property of records", 2, shown.record_property,
@@ -182,8 +177,6 @@ def is_done(walk: Walk, tool: Tool) -> bool:
         return False
     seconds = time.monotonic() - began
     say(f"{walk.title}: {len(opened)} files opened (bar: {walk.bar}), {seconds:.0f} s")
-    if walk.until:
-        say(f"    too many, as {walk.until}")
     for name in opened:
         say(f"    {name}")
     say(f"    and {len(written)} pages and transcripts, written by commands")
@@ -203,10 +196,8 @@ def do(walk: Walk, tool: Tool) -> tuple[list[str], list[str]]:
     refuse("so without the walk", [name for name, is_so in walk.look(tool).items() if is_so])
     ran(tree, ["git", "apply", "--index", "--recount", "-C1", walk.patch])
     opened = changed(tree, "--cached")
-    if len(opened) > walk.bar and not walk.until:
+    if len(opened) > walk.bar:
         refuse(f"more than {walk.bar} files", opened)
-    if len(opened) <= walk.bar and walk.until:
-        refuse(f"within {walk.bar} files: it needs no `until` any more", opened)
     sources = [name for name in opened if name.endswith(".py")]
     ran(tree, [*PYTHON, "ruff", "check", "-q", *sources])
     ran(tree, [*PYTHON, "ruff", "format", "-q", "--check", *sources])

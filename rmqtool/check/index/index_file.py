@@ -140,9 +140,9 @@ class FileReader:
         if self._number != FIRST_ENTRY or not self._filled:
             return
         entry = self._values(0, 1)
-        for one in range(number, min(number + 2, len(run[0]))):
-            if (entry["key_hash"][0], entry["physical_offset"][0]) == (run[0][one], run[1][one]):
-                self._begin = int(run[2][one])
+        for row in range(number, min(number + 2, len(run[0]))):
+            if (entry["key_hash"][0], entry["physical_offset"][0]) == (run[0][row], run[1][row]):
+                self._begin = int(run[2][row])
                 self._first_seen = (self._begin, self._difference(0))
                 return
 
@@ -192,14 +192,14 @@ class FileReader:
         expected = f"{max(store_timestamp - self._begin, 0) // 1000} s"
         if self._wrong_times == MOST_BAD:  # the file is of another log; one by one tells no more
             self._begin = kernel.NO_TIMES
-        found = finding(
+        defect = finding(
             IX_TIME,
             at,
             expected=expected,
             actual=f"{self._difference(self._at)} s",
         )
         self.pass_over(1)
-        yield found
+        yield defect
 
     def damaged(self, count: int, want: Pairs) -> Iterator[Finding]:
         """Say that the next entries are not what records want, and pass them."""
@@ -248,7 +248,7 @@ class FileReader:
         yield from self._header_times()
         yield from self._links()
         yield from self._slots()
-        yield from self._behind()
+        yield from self._after_the_log()
         self._file.close()
 
     def _first_time(self) -> Iterator[Finding]:
@@ -258,18 +258,18 @@ class FileReader:
         """
         if self._first_seen is None:
             return
-        stored, found = self._first_seen
+        stored, measured = self._first_seen
         allowed = {0}
         if self._before is not None:
             before = self._before.header["end_timestamp"]
             allowed.add(max(stored - before, 0) // 1000)
-        elif found > 0 and self._facts.start > 0:
+        elif measured > 0 and self._facts.start > 0:
             return  # the file before it has expired
-        if found not in allowed:
+        if measured not in allowed:
             position = entry_position(self.opened.file.slots, FIRST_ENTRY)
-            expected = " or ".join(f"{one} s" for one in sorted(allowed))
+            expected = " or ".join(f"{seconds} s" for seconds in sorted(allowed))
             at = At(self.path, position, SIZE)
-            yield finding(IX_TIME, at, expected=expected, actual=f"{found} s")
+            yield finding(IX_TIME, at, expected=expected, actual=f"{measured} s")
 
     def _header_times(self) -> Iterator[Finding]:
         """Compare the header's times with those of the first and the last record, to the ms."""
@@ -335,7 +335,7 @@ class FileReader:
         message = f"slot {slot} names an entry that does not exist{more}"
         return finding(IX_SLOT, at, message, expected=newest, actual=value, severity=severity)
 
-    def _behind(self) -> Iterator[Finding]:
+    def _after_the_log(self) -> Iterator[Finding]:
         """Judge entry 0 and the space after the entries, which nothing was written to."""
         slots = self.opened.file.slots
         if any(self._file.read_at(entry_position(slots, 0), SIZE)):

@@ -73,7 +73,7 @@ def index_files(inspection: Inspection, opened: list[Opened]) -> Iterator[Findin
             yield inspection.unread(file.path, error)
     yield from _order(opened)
     yield from _crash(inspection, opened)
-    opened.sort(key=lambda one: one.begin)
+    opened.sort(key=lambda opened: opened.begin)
     for before, after in pairwise(opened):
         if not before.is_full:
             actual = f"{before.header['index_count']:,} of {before.file.entries:,} entries"
@@ -93,7 +93,7 @@ def _not_files(inspection: Inspection) -> Iterator[Finding]:
 def _usual_geometry(files: Sequence[IndexFile]) -> Geometry | None:
     """Give the slots and entries that most files have; of two that differ, the larger file's."""
     known = Counter((file.slots, file.entries) for file in files if file.slots and file.entries)
-    return max(known, key=lambda one: (known[one], index_size(*one)), default=None)
+    return max(known, key=lambda geometry: (known[geometry], index_size(*geometry)), default=None)
 
 
 def _with_geometry(file: IndexFile, usual: Geometry | None) -> IndexFile:
@@ -123,9 +123,9 @@ def _judge(file: IndexFile, handle: OpenFile, opened: list[Opened]) -> Iterator[
         at = _field(path, "index_count")
         yield finding(IX_COUNT, at, expected=f"{FIRST_ENTRY} to {file.entries}", actual=count)
         count = _count_used(file, handle, room)
-    one = Opened(file, header, max(min(count, room), FIRST_ENTRY))
-    opened.append(one)
-    yield from _ends(one, handle)
+    judged = Opened(file, header, max(min(count, room), FIRST_ENTRY))
+    opened.append(judged)
+    yield from _ends(judged, handle)
 
 
 def _count_used(file: IndexFile, handle: OpenFile, room: int) -> int:
@@ -144,34 +144,34 @@ def _field(path: str, name: str) -> At:
     return At(path, INDEX_HEADER[name].position, INDEX_HEADER[name].size)
 
 
-def _ends(one: Opened, handle: OpenFile) -> Iterator[Finding]:
+def _ends(file: Opened, handle: OpenFile) -> Iterator[Finding]:
     """Compare the header with the first and the last entry."""
-    if one.count <= FIRST_ENTRY:
+    if file.count <= FIRST_ENTRY:
         return
     for name, number in (
         ("begin_physical_offset", FIRST_ENTRY),
-        ("end_physical_offset", one.count - 1),
+        ("end_physical_offset", file.count - 1),
     ):
-        raw = handle.read_at(entry_position(one.file.slots, number), INDEX_ENTRY.size)
+        raw = handle.read_at(entry_position(file.file.slots, number), INDEX_ENTRY.size)
         try:
             entry = INDEX_ENTRY.parse(raw)
         except DecodeError:
             continue
-        if entry["physical_offset"] != one.header[name] and any(raw):
+        if entry["physical_offset"] != file.header[name] and any(raw):
             yield finding(
                 IX_HEAD,
-                _field(one.file.path, name),
+                _field(file.file.path, name),
                 f"the header's {name} differs from entry {number}",
                 expected=entry["physical_offset"],
-                actual=one.header[name],
+                actual=file.header[name],
             )
-    if one.header["end_timestamp"] < one.header["begin_timestamp"] < 1 << 62:
+    if file.header["end_timestamp"] < file.header["begin_timestamp"] < 1 << 62:
         yield finding(
             IX_HEAD,
-            _field(one.file.path, "end_timestamp"),
+            _field(file.file.path, "end_timestamp"),
             "the header's end lies before its begin",
-            expected=f"{iso_time(one.header['begin_timestamp'])} or later",
-            actual=iso_time(one.header["end_timestamp"]),
+            expected=f"{iso_time(file.header['begin_timestamp'])} or later",
+            actual=iso_time(file.header["end_timestamp"]),
         )
 
 
@@ -196,26 +196,26 @@ def _crash(inspection: Inspection, opened: Sequence[Opened]) -> Iterator[Finding
     except (UnreadablePath, DecodeError):
         return
     limit = checkpoint.get("index_msg_timestamp", 0)
-    for number, one in enumerate(opened):
-        if is_destroyed(one.header["end_timestamp"], limit):
+    for number, file in enumerate(opened):
+        if is_destroyed(file.header["end_timestamp"], limit):
             is_newest = number == len(opened) - 1
-            comes_back = is_newest or _is_read_again(inspection, checkpoint, one)
+            comes_back = is_newest or _is_read_again(inspection, checkpoint, file)
             yield finding(
                 IX_CRASH,
-                At(one.file.path),
+                At(file.file.path),
                 expected=f"at most {iso_time(limit)}" if limit else "no index file",
-                actual=iso_time(one.header["end_timestamp"]),
+                actual=iso_time(file.header["end_timestamp"]),
                 severity=Severity.NOTE if comes_back else None,
             )
 
 
-def _is_read_again(inspection: Inspection, checkpoint: dict[str, int], one: Opened) -> bool:
+def _is_read_again(inspection: Inspection, checkpoint: dict[str, int], file: Opened) -> bool:
     """Say whether recovery dispatches every record of an index file once more.
 
     So it is with files that were made shortly before the crash, or while a copy was taken.
     """
     if Rules(inspection.scope.version).abnormal_start is AbnormalStart.QUEUED_OFFSET:
-        return one.begin >= checkpoint.get("logics_physical_offset", 0) > 0
+        return file.begin >= checkpoint.get("logics_physical_offset", 0) > 0
     times = ("physic_msg_timestamp", "logics_msg_timestamp")
     known = min(checkpoint.get(name, 0) for name in times)
-    return one.header["begin_timestamp"] > known - CHECKPOINT_MARGIN_MS > 0
+    return file.header["begin_timestamp"] > known - CHECKPOINT_MARGIN_MS > 0

@@ -56,18 +56,18 @@ class EntryDoubts:
         self._wrong = self._falls = self._last = 0
         self._is_foreign: bool | None = None  # None until it is decided
 
-    def take(self, one: Finding, reader: FileReader) -> Iterator[Finding]:
+    def take(self, finding: Finding, reader: FileReader) -> Iterator[Finding]:
         """Hold a finding; give all that is held once it is decided that the file is no other's."""
-        if one.code == IX_KEY:
-            offset = one.physical_offset or 0
+        if finding.code == IX_KEY:
+            offset = finding.physical_offset or 0
             self._wrong, self._falls = self._wrong + 1, self._falls + (offset < self._last)
             self._last = offset
         if self._is_foreign is None:
-            self._held.append(one)
+            self._held.append(finding)
             if len(self._held) >= MOST_HELD:
                 yield from self._decide(reader.passed)
         elif not self._is_foreign:
-            yield one
+            yield finding
 
     def released(self, reader: FileReader) -> Iterator[Finding]:
         """Give what is held at the end of the file; of an index of another log one finding."""
@@ -101,7 +101,7 @@ class IndexComparer:
         self._next = 0
         self._last_offset = -1  # of the last record that was found
         self._last_hashes = np.empty(0, np.int32)  # of its keys, sorted
-        self._missing_behind = 0  # entries that the log wants after the last file
+        self._missing_after = 0  # entries that the log wants after the last file
         self._missing_between = 0  # between two files, one of which was not full
         self._skipped = 0  # last entries of records, as releases before 5.4.0 leave them out
         self._has_tag_keys = inspection.scope.release.indexes_tags
@@ -141,12 +141,14 @@ class IndexComparer:
 
     def _holding(self, findings: Iterator[Finding]) -> Iterator[Finding]:
         """Hold what is found of entries of the current file until it is known what it is."""
-        for one in findings:
-            is_of_entry = one.code in {IX_KEY, IX_MISSING} and one.severity is not Severity.NOTE
-            if is_of_entry and self._current is not None and one.path == self._current.path:
-                yield from self._doubts.take(one, self._current)
+        for defect in findings:
+            is_of_entry = (
+                defect.code in {IX_KEY, IX_MISSING} and defect.severity is not Severity.NOTE
+            )
+            if is_of_entry and self._current is not None and defect.path == self._current.path:
+                yield from self._doubts.take(defect, self._current)
             else:
-                yield one
+                yield defect
 
     def _take(self, run: IndexRun) -> Iterator[Finding]:
         arrays = self._without_lost((run.hashes, run.physical_offsets, run.store_timestamps))
@@ -156,7 +158,7 @@ class IndexComparer:
         while state[kernel.RUN] < wanted:
             reader = self._current
             if reader is None:
-                self._missing_behind += wanted - int(state[kernel.RUN])
+                self._missing_after += wanted - int(state[kernel.RUN])
                 return
             try:
                 why = reader.compare(arrays, state)
@@ -197,8 +199,8 @@ class IndexComparer:
 
     def _are_again(self, entries: Pairs) -> npt.NDArray[np.bool_]:
         """Tell which entries are of that record, as it is indexed again after a crash."""
-        found: npt.NDArray[np.bool_] = entries[1] == self._last_offset
-        return found & is_in(entries[0], self._last_hashes)
+        is_last: npt.NDArray[np.bool_] = entries[1] == self._last_offset
+        return is_last & is_in(entries[0], self._last_hashes)
 
     def _note_skipped(self, state: npt.NDArray[np.int64]) -> None:
         self._skipped += int(state[kernel.SKIPPED])
@@ -214,10 +216,10 @@ class IndexComparer:
         if self._current is None or before.opened.is_full:
             return
         number = int(state[kernel.RUN])
-        found = int(np.searchsorted(arrays[1], self._current.opened.begin))
-        if found > number:
-            self._missing_between += found - number
-            state[kernel.RUN] = found
+        at = int(np.searchsorted(arrays[1], self._current.opened.begin))
+        if at > number:
+            self._missing_between += at - number
+            state[kernel.RUN] = at
 
     def _explain(
         self,
@@ -314,7 +316,7 @@ class IndexComparer:
             message = f"{self._duplicates:,} entries are there twice"
             yield finding(IX_DUP, self._first_duplicate, message)
         left_out = {
-            "past the last entry of the index": self._missing_behind,
+            "past the last entry of the index": self._missing_after,
             "before or between index files that are not full": self._missing_between,
             "for tags; releases before 5.4.0 do not index tags": self._skipped,
         }

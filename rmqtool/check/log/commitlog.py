@@ -88,13 +88,13 @@ class LogPass:
         logs = [*filter(None, (store.old_commitlog,)), store.commitlog]
         read = [segment for log in logs for segment in log.segments]
         facts.is_known = True
-        facts.oldest = min((one.start for one in read), default=0)
-        read = [one for one in read if one.path not in taken_over]
-        facts.start = min((one.start for one in read), default=facts.oldest)
+        facts.oldest = min((segment.start for segment in read), default=0)
+        read = [segment for segment in read if segment.path not in taken_over]
+        facts.start = min((segment.start for segment in read), default=facts.oldest)
         foreign = foreign_segments(read)
-        facts.foreign = frozenset(one.start for one in foreign)
-        for one in foreign:
-            facts.lost.add(one.start, one.end, of_foreign(one))
+        facts.foreign = frozenset(segment.start for segment in foreign)
+        for segment in foreign:
+            facts.lost.add(segment.start, segment.end, of_foreign(segment))
         if begin is not None:
             yield from begin()
         for log in logs:
@@ -198,11 +198,11 @@ class LogPass:
         account.records += report.records
         account.bytes += part.length
         self._observers.watch(part.length)
-        for one in report.findings:
-            if one.code == CL_TOPIC and one.severity is Severity.DAMAGE:
-                self._lose(one)
-            elif not self._is_lost(one):
-                yield one
+        for reported in report.findings:
+            if reported.code == CL_TOPIC and reported.severity is Severity.DAMAGE:
+                self._lose(reported)
+            elif not self._is_lost(reported):
+                yield reported
         facts.counted.update(report.counts)
         if part.segment.start in facts.foreign:
             report.runs = report.judge = None  # no queue, no key and no time of this broker
@@ -216,13 +216,13 @@ class LogPass:
         if report.index_on_disk is None or report.runs is None:
             return
         try:
-            found = report.index_on_disk.restored(self._inspection.store)
+            run = report.index_on_disk.restored(self._inspection.store)
         except UnreadablePath as error:  # it could be read a moment ago
             path = self._inspection.path_of(error.path)
             if not self._inspection.is_known_unread(path):
                 yield self._inspection.unread(path, error)
             return
-        report.runs = replace(report.runs, index=found)
+        report.runs = replace(report.runs, index=run)
 
     def _lose(self, defect: Finding) -> None:
         """Take a record whose topic is impossible for lost: no queue and no key can be right."""

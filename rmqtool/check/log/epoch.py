@@ -62,15 +62,15 @@ def _places(
     """
     if not facts.is_known:
         return
-    for one, after in zip_longest(file.entries, file.entries[1:]):
-        start, message, severity = one.start_offset, "", None
+    for entry, after in zip_longest(file.entries, file.entries[1:]):
+        start, message, severity = entry.start_offset, "", None
         if start > facts.end:
-            message = f"epoch {one.epoch} begins past the end of the log"
+            message = f"epoch {entry.epoch} begins past the end of the log"
         elif after is not None and after.start_offset < facts.oldest:
-            message = f"epoch {one.epoch} ends before the log begins"
+            message = f"epoch {entry.epoch} ends before the log begins"
             severity = Severity.NOTE
         elif facts.oldest < start < facts.end and not _is_border(inspection, facts, start):
-            message = f"epoch {one.epoch} begins inside a record"
+            message = f"epoch {entry.epoch} begins inside a record"
         if message:
             expected = f"{facts.oldest} to {facts.end}, at a record"
             segment = inspection.segment_at(start)

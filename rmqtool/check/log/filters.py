@@ -13,6 +13,7 @@ from rmqtool.findings.finding import At, finding
 from rmqtool.findings.registry_state import BF_PARAM, BF_POS
 from rmqtool.formats import config_shapes
 from rmqtool.formats.bloom import BloomFilter, filter_name
+from rmqtool.formats.config_names import FILTERS_JSON
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -25,10 +26,10 @@ WHOLE: Final = 100  # per cent: no broker starts with such a rate
 
 def check(inspection: Inspection) -> Iterator[Finding]:
     """Compare each filter's size with the configured one, and its bits with its name."""
-    found = inspection.document_with_path("consumerFilter.json")
-    if found is None:
+    filters = inspection.document_with_path(FILTERS_JSON)
+    if filters is None:
         return
-    document, path = found
+    document, path = filters
     bloom = configured_filter(inspection)
     for entry in config_shapes.consumer_filters(document):
         name = filter_name(entry.group, entry.topic)

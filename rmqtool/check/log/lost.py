@@ -16,6 +16,7 @@ from rmqtool.findings.catalogue import Severity
 from rmqtool.findings.finding import At, finding
 from rmqtool.findings.registry_consume_queue import CQ_NOREC
 from rmqtool.findings.registry_index import IX_KEY
+from rmqtool.machine.arrays import are_within
 from rmqtool.plural import counted
 
 if TYPE_CHECKING:
@@ -81,16 +82,17 @@ class StretchSet(Generic[AnyStretch]):
         if not self._starts:
             return np.zeros(len(physical_offsets), bool)
         if self._arrays is None and len(physical_offsets) * ONE_BY_ONE < len(self._starts):
-            return np.array([self.at(one) is not None for one in physical_offsets.tolist()], bool)
+            return np.array(
+                [
+                    self.at(physical_offset) is not None
+                    for physical_offset in physical_offsets.tolist()
+                ],
+                bool,
+            )
         if self._arrays is None:
             ends = np.array([stretch.end for stretch in self._stretches], np.int64)
             self._arrays = np.array(self._starts, np.int64), ends
-        starts, ends = self._arrays
-        numbers = np.searchsorted(starts, physical_offsets, side="right") - 1
-        inside: npt.NDArray[np.bool_] = (numbers >= 0) & (
-            physical_offsets < ends[np.maximum(numbers, 0)]
-        )
-        return inside
+        return are_within(physical_offsets, *self._arrays)
 
     def insert(self, start: int, stretch: AnyStretch) -> None:
         """Add a stretch that overlaps no other."""
@@ -128,7 +130,7 @@ class LostRanges(StretchSet[LostStretch]):
         self._arrays = None
         return True
 
-    def reaches_behind(self, physical_offset: int) -> bool:
+    def reaches_past(self, physical_offset: int) -> bool:
         """Tell whether something was lost after a place."""
         return any(stretch.end > physical_offset + 1 for stretch in self._stretches[-1:])
 

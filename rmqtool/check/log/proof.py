@@ -88,12 +88,12 @@ class Prover:
 
     def __call__(self, runs: Runs) -> tuple[Runs, EntriesOnDisk | None]:
         """Give runs without what lies on disk as they say; what cannot be read is left in."""
-        found = self._found(runs.index) if self.index else None
-        if found is not None:
+        entries = self._on_disk(runs.index) if self.index else None
+        if entries is not None:
             runs = replace(runs, index=NONE)
         if self.queues and runs.queues.units.nbytes >= self.short_run * max(len(runs.queues), 1):
             runs = replace(runs, queues=self._without_proven(runs.queues))
-        return runs, found
+        return runs, entries
 
     def _without_proven(self, runs: QueueRuns) -> QueueRuns:
         ends = np.full((len(runs), 2), -1, np.int64)
@@ -120,9 +120,9 @@ class Prover:
             if header is not None and file.slots:
                 count = min(header["index_count"], file.entries)
                 known.append(_Known(header["begin_physical_offset"], count, file))
-        return sorted(known, key=lambda one: one.begin)
+        return sorted(known, key=lambda known: known.begin)
 
-    def _found(self, run: IndexRun) -> EntriesOnDisk | None:
+    def _on_disk(self, run: IndexRun) -> EntriesOnDisk | None:
         """Give where all entries of a run lie, one after the other; None where they do not."""
         if not len(run):
             return None
@@ -162,8 +162,8 @@ class Prover:
 def _is_there(queues: Queues, run: QueueRun) -> bool:
     """Tell whether the units of a run lie in its queue, where its queue offset says."""
     try:
-        found = queues.files.queue(topic_text(run.topic), run.queue_id)
-        return found is not None and found.packed(run.queue_offset, run.count) == run.units
+        units = queues.files.queue(topic_text(run.topic), run.queue_id)
+        return units is not None and units.packed(run.queue_offset, run.count) == run.units
     except StoreError:
         return False
 

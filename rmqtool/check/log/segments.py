@@ -146,8 +146,8 @@ class SegmentJudge:
         with segment.open() as file:
             head = file.read_at(stretch.position + segment.entry_header, BLANK.size)
             last = file.read_at(stretch.position + stretch.length - 1, 1)
-            if is_last and (found := self._find_stale(file, segment, stretch)) is not None:
-                yield found
+            if is_last and (stale := self._find_stale(file, segment, stretch)) is not None:
+                yield stale
                 return
         is_torn = last == b"\0"  # a record that was accepted, but ends in zeros
         code = CL_TAIL if is_torn else _tail_code(head, stretch.length - segment.entry_header)

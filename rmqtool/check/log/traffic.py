@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 FIRST_TOPICS: Final = 16
 # A series costs 2 kB: topics that come later than so many are counted together.
 MOST_TOPICS: Final = 4096
-BEFORE, BEHIND = 0, -1  # places of a series for what lies outside of the grid
+BEFORE, AFTER = 0, -1  # places of a series for what lies outside of the grid
 
 
 class TimeGrid(NamedTuple):
@@ -73,15 +73,15 @@ class LogTraffic:
             self.counts = np.concatenate([self.counts, np.zeros_like(self.counts)])
 
 
-def total(found: dict[bytes | None, npt.NDArray[np.int64]], more: LogTraffic) -> None:
+def total(totals: dict[bytes | None, npt.NDArray[np.int64]], more: LogTraffic) -> None:
     """Add what one scan counted to the sums of all scans.
 
     Args:
-        found: int64, shape (2, steps + 2) for each topic; changed.
+        totals: int64, shape (2, steps + 2) for each topic; changed.
         more: to be added.
     """
     for topic, counts in zip(more.topics, more.counts, strict=False):
-        if topic in found:
-            found[topic] = found[topic] + counts
+        if topic in totals:
+            totals[topic] = totals[topic] + counts
         elif counts.any():
-            found[topic] = counts
+            totals[topic] = counts

@@ -23,7 +23,9 @@ if TYPE_CHECKING:
 FORMAT: Final = "rmqtool manifest 2"
 # Its `sha256` is that of the used bytes, which is now `used_sha256`.
 OLDEST: Final = "rmqtool manifest 1"
-_BEGINS: Final = tuple(json.dumps({"format": one}).encode()[:-1] for one in (FORMAT, OLDEST))
+_BEGINS: Final = tuple(
+    json.dumps({"format": format_}).encode()[:-1] for format_ in (FORMAT, OLDEST)
+)
 MOST_BYTES: Final = 1 << 30  # of a manifest that is read: some four million files
 
 
@@ -141,18 +143,18 @@ class Manifest(NamedTuple):
         Raises:
             ValueError, TypeError, KeyError, RecursionError: it is no manifest.
         """
-        found = load_written(raw)
-        if found["format"] not in {FORMAT, OLDEST}:
+        document = load_written(raw)
+        if document["format"] not in {FORMAT, OLDEST}:
             message = f"not the format {FORMAT!r}"
             raise ValueError(message)
-        is_old = found["format"] == OLDEST
-        files = [_file(_newer(one) if is_old else one) for one in found["files"]]
-        made = found.get("made")
+        is_old = document["format"] == OLDEST
+        files = [_file(_newer(entry) if is_old else entry) for entry in document["files"]]
+        made = document.get("made")
         return cls(
-            str(found["store"]),
-            CheckLevel(found["level"]),
-            found["is_proven"] is True,
-            int(found["log_end"]),
+            str(document["store"]),
+            CheckLevel(document["level"]),
+            document["is_proven"] is True,
+            int(document["log_end"]),
             {file.path: file for file in files},
             None if made is None else Circumstances(**made),
         )

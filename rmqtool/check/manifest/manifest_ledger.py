@@ -76,7 +76,7 @@ class Ledger:
         self.taken_over: frozenset[str] = frozenset()
         self.manifest: Manifest | None = None
         self.changes: dict[Change, list[str]] = {change: [] for change in Change}
-        self._found: dict[str, tuple[Place, ManifestFile]] = {}
+        self._read: dict[str, tuple[Place, ManifestFile]] = {}
         self._records: Counter[str] = Counter()
         self._is_odd = False
 
@@ -90,16 +90,16 @@ class Ledger:
                     continue  # its broker gives it another name any moment
                 if (entry := artefact.place.stat()) is not None:
                     facts = (entry.size, entry.mtime_ns, entry.inode)
-                    self._found[artefact.path] = (
+                    self._read[artefact.path] = (
                         artefact.place,
                         ManifestFile(artefact.path, artefact.kind, *facts),
                     )
         except UnreadablePath as error:
             yield inspection.unread(inspection.path_of(error.path), error)
         segments = [*store.old_commitlog.segments, *store.commitlog.segments]
-        for path in _sealed(segments) & self._found.keys():
-            place, file = self._found[path]
-            self._found[path] = place, file._replace(sealed=True)
+        for path in _sealed(segments) & self._read.keys():
+            place, file = self._read[path]
+            self._read[path] = place, file._replace(sealed=True)
         self._take_over(inspection, segments)
 
     def _take_over(self, inspection: Inspection, segments: list[Segment]) -> None:
@@ -113,16 +113,19 @@ class Ledger:
             return
         taken: list[ManifestFile] = []
         for segment in segments:
-            now = self._found.get(segment.path)
+            now = self._read.get(segment.path)
             then = before.files.get(segment.path)
             if now is None or then is None or not (now[1].sealed and then.sealed):
                 break
             if not then.used_sha256 or not now[1].is_same_file(then):
                 break
             taken.append(then)
-        self.taken_over = frozenset(one.path for one in taken)
+        self.taken_over = frozenset(file.path for file in taken)
         if taken:
-            size, records = sum(one.size for one in taken), sum(one.records or 0 for one in taken)
+            size, records = (
+                sum(file.size for file in taken),
+                sum(file.records or 0 for file in taken),
+            )
             plural = "segments" if len(taken) > 1 else "segment"
             option = "--every" if self._is_round else "--since-manifest"
             inspection.leave_out(
@@ -136,16 +139,16 @@ class Ledger:
         """Count the records of a part of the log."""
         self._records[part.segment.path] += report.records
 
-    def watch(self, found: Iterator[Finding]) -> Iterator[Finding]:
+    def watch(self, findings: Iterator[Finding]) -> Iterator[Finding]:
         """Look at findings while they go by."""
-        for one in found:
-            self._is_odd |= _is_odd(one.code, one.severity)
-            yield one
+        for defect in findings:
+            self._is_odd |= _is_odd(defect.code, defect.severity)
+            yield defect
 
     def finish(self, inspection: Inspection, facts: LogFacts) -> Iterator[Finding]:
         """Hash what was read, say what changed, and make the new manifest."""
         before = self.before.files if self.before else {}
-        wanted = [name for name in self._found if name not in self.taken_over]
+        wanted = [name for name in self._read if name not in self.taken_over]
         tasks = [
             self._task(name, before.get(name), in_range=inspection.options.range_checksums)
             for name in wanted
@@ -154,31 +157,31 @@ class Ledger:
         for name, first in zip(
             wanted, engine.run(digest, tasks, jobs=inspection.options.jobs), strict=True
         ):
-            place, file = self._found[name]
-            found = _looked_again(inspection, place, first)
-            if _is_being_replaced(inspection, place, found):
+            place, file = self._read[name]
+            again = _looked_again(inspection, place, first)
+            if _is_being_replaced(inspection, place, again):
                 inspection.leave_out(name, BEING_WRITTEN)
-            elif found.unread and not inspection.is_known_unread(name):
-                yield inspection.unread(name, found.unread)
+            elif again.unread and not inspection.is_known_unread(name):
+                yield inspection.unread(name, again.unread)
             if name in inspection.account.expired:
                 continue
             now = place.stat()
             is_still = now is not None and (now.size, now.mtime_ns) == (file.size, file.mtime_ns)
             files[name] = file._replace(
-                used=found.used,
-                used_sha256=found.used_sha256 if is_still else "",
-                sha256=found.sha256 if is_still else "",
-                range_checksum=found.range_checksum if is_still else "",
-                records=self._count(file, place, found.used),
+                used=again.used,
+                used_sha256=again.used_sha256 if is_still else "",
+                sha256=again.sha256 if is_still else "",
+                range_checksum=again.range_checksum if is_still else "",
+                records=self._count(file, place, again.used),
             )
-            yield from self._compare(before.get(name), files[name], found.until_mark)
+            yield from self._compare(before.get(name), files[name], again.until_mark)
         self.changes[Change.TAKEN_OVER] += sorted(self.taken_over)
         self.changes[Change.GONE] += sorted(before.keys() - files.keys())
-        listed = {name: files[name] for name in self._found if name in files}
+        listed = {name: files[name] for name in self._read if name in files}
         self.manifest = self._manifest(inspection, facts, listed)
 
     def _task(self, name: str, then: ManifestFile | None, *, in_range: bool) -> DigestTask:
-        place, file = self._found[name]
+        place, file = self._read[name]
         is_range = in_range and file.sealed and ArtefactKind(file.kind) is ArtefactKind.COMMITLOG
         return DigestTask(place, then.used if then else 0, is_range, is_whole=True)
 
@@ -251,22 +254,22 @@ class Ledger:
                 yield f"{name} since {self._source}: {', '.join(paths[:NAMED])}{more}"
 
 
-def _looked_again(inspection: Inspection, place: Place, found: Digest) -> Digest:
+def _looked_again(inspection: Inspection, place: Place, again: Digest) -> Digest:
     """Hash a file again that was not there for a moment."""
     for pause in PAUSES:
-        if not _is_being_replaced(inspection, place, found):
+        if not _is_being_replaced(inspection, place, again):
             break
         time.sleep(pause)
-        found = digest(DigestTask(place, is_whole=True))
-    return found
+        again = digest(DigestTask(place, is_whole=True))
+    return again
 
 
-def _is_being_replaced(inspection: Inspection, place: Place, found: Digest) -> bool:
+def _is_being_replaced(inspection: Inspection, place: Place, digest: Digest) -> bool:
     """Tell whether a broker that runs replaces a file of its configuration, which is not there.
 
     Source: MixAll#string2File, 5.1.0 to 5.5.0: the file is removed, then another one gets its name.
     """
-    if found.unread is None or found.unread.trouble not in GONE:
+    if digest.unread is None or digest.unread.trouble not in GONE:
         return False
     return start_of(place.name) is None and bool(inspection.store.lock_held())
 
@@ -323,8 +326,8 @@ def digest(task: DigestTask) -> Digest:
     """Hash a file."""
     try:
         with task.place.open() as file:
-            found = _Hasher(file, task.mark).run(is_whole=task.is_whole)
-            return found._replace(range_checksum=range_checksum(file)) if task.in_range else found
+            digest = _Hasher(file, task.mark).run(is_whole=task.is_whole)
+            return digest._replace(range_checksum=range_checksum(file)) if task.in_range else digest
     except UnreadablePath as error:
         return Digest(unread=error)
 
@@ -342,23 +345,23 @@ class _Hasher:
         """Read the file."""
         position, size = 0, self._file.size
         while position < size:
-            found = self._file.next_data(position)
-            if found is None:
+            data_at = self._file.next_data(position)
+            if data_at is None:
                 break
-            end = min(found + CHUNK, size)
-            if position < self._mark <= found:  # the mark lies in a hole: it was no last byte
+            end = min(data_at + CHUNK, size)
+            if position < self._mark <= data_at:  # the mark lies in a hole: it was no last byte
                 self._mark = 0
-            if found < self._mark < end:
+            if data_at < self._mark < end:
                 end = self._mark
-            self._zeros += found - position
-            self._holes += found - position
+            self._zeros += data_at - position
+            self._holes += data_at - position
             if self._holes > LARGEST_HOLES:
                 return Digest(size=size, holes=self._holes)  # it would take hours
-            raw = self._file.read_at(found, end - found)
+            raw = self._file.read_at(data_at, end - data_at)
             if not raw:
                 break
             self._take(raw)
-            position = found + len(raw)
+            position = data_at + len(raw)
             if position == self._mark and not self._zeros:
                 self._until_mark = self._hash.copy().hexdigest()
         self._holes += size - position

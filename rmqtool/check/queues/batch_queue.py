@@ -18,6 +18,7 @@ from rmqtool.findings.finding import At, finding
 from rmqtool.findings.registry_commitlog import CL_QOFF_DUP, CL_QOFF_GAP
 from rmqtool.findings.registry_consume_queue import BQ_UNIT, CQ_LAG, CQ_RANGE
 from rmqtool.formats.batch_queue import BATCH_CQ_UNIT
+from rmqtool.ledger.differences import by_fields, differing_fields
 from rmqtool.queues.kinds import as_units
 from rmqtool.queues.units import KnownQueue
 
@@ -121,9 +122,9 @@ class BatchComparer:
             start = state.units.files.start // UNIT
             first = _find(state.units, start, int(units["physical_offset"][0]))
             state.next = start if first is None else first
-        found = state.units.packed(state.next, len(units))
+        on_disk = state.units.packed(state.next, len(units))
         newest = int(units["physical_offset"][-1])
-        if found == wanted:
+        if on_disk == wanted:
             self._queue_facts.note_newest(newest)
             state.next += len(units)
         else:
@@ -140,8 +141,8 @@ class BatchComparer:
             is_mended = bool(self._facts.bridges)
             while _stands_for_lost(state, units[number], is_mended=is_mended):
                 state.next += 1
-            found = state.units.packed(state.next, 1)
-            if found != unit:
+            on_disk = state.units.packed(state.next, 1)
+            if on_disk != unit:
                 following = units["physical_offset"][number + 1 : number + 2]
                 place = self._place(state, int(units["physical_offset"][number]), following)
                 if place is None:
@@ -179,7 +180,7 @@ class BatchComparer:
     def _wrong(self, state: BatchState, place: int, unit: bytes) -> Iterator[Finding]:
         """Say which fields of a unit are not as its record wants them."""
         want, have = as_units(unit, BATCH_CQ_UNIT)[0], state.units.read(place, 1)[0]
-        fields = [name for name in BATCH_CQ_UNIT.positions if want[name] != have[name]]
+        fields = list(differing_fields(want, have))
         if want["store_timestamp"] <= 0 and fields == ["store_timestamp"]:
             return  # then the record's time is to blame, and its finding says so
         if "msg_base_offset" in fields and _follows(state, place, have):
@@ -187,7 +188,7 @@ class BatchComparer:
             fields = [name for name in fields if name not in {"msg_base_offset", "store_timestamp"}]
         if fields:
             yield finding(
-                BQ_UNIT,
+                by_fields(fields).batch_code,
                 state.at(place, 1, want),
                 f"the unit does not match its record: {', '.join(fields)}",
                 expected=", ".join(_word(want[name]) for name in fields),
@@ -219,14 +220,14 @@ class BatchComparer:
                 queue = (state.units.topic, state.units.queue_id)
                 at = At(state.units.path, None, None, state.first_missing, *queue)
                 newest = self._queue_facts.newest_unit
-                is_behind = self._inspection.scope.has_crashed and newest is not None
-                yield finding(CQ_LAG if is_behind else BQ_UNIT, at, message)
+                is_past_log = self._inspection.scope.has_crashed and newest is not None
+                yield finding(CQ_LAG if is_past_log else BQ_UNIT, at, message)
             try:
-                yield from self._behind(state)
+                yield from self._after_the_log(state)
             except UnreadablePath as error:
                 yield self._unread(state, error)
 
-    def _behind(self, state: BatchState) -> Iterator[Finding]:
+    def _after_the_log(self, state: BatchState) -> Iterator[Finding]:
         units = state.units.read(state.next, SEARCHED_UNITS)
         rows = np.flatnonzero((units["size"] > 0) & (units["batch_size"] > 0))
         if not rows.size:
@@ -268,19 +269,19 @@ def _stands_for_lost(state: BatchState, wanted: np.void, *, is_mended: bool) -> 
             record is whole and has another topic, the unit after it has to name the same record,
             and to follow on.
     """
-    found, after = state.units.read(state.next, 2)
-    is_its = found["size"] > 0 and found["physical_offset"] == wanted["physical_offset"]
-    end = found["msg_base_offset"] + found["batch_size"]
+    unit, after = state.units.read(state.next, 2)
+    is_its = unit["size"] > 0 and unit["physical_offset"] == wanted["physical_offset"]
+    end = unit["msg_base_offset"] + unit["batch_size"]
     is_first = after["physical_offset"] == wanted["physical_offset"]
-    follows = found["batch_size"] > 0 and is_first and after["msg_base_offset"] == end
-    is_before = found["msg_base_offset"] < wanted["msg_base_offset"]
+    follows = unit["batch_size"] > 0 and is_first and after["msg_base_offset"] == end
+    is_before = unit["msg_base_offset"] < wanted["msg_base_offset"]
     return bool(is_its and is_before and (is_mended or follows))
 
 
 def _find(units: QueueUnits, first: int, physical_offset: int) -> int | None:
     """Find the unit of a record from a number on."""
-    for number, found in units.used(first):
-        rows = np.flatnonzero((found["physical_offset"] == physical_offset) & (found["size"] > 0))
+    for number, used in units.used(first):
+        rows = np.flatnonzero((used["physical_offset"] == physical_offset) & (used["size"] > 0))
         if rows.size:
             return number + int(rows[0])
     return None

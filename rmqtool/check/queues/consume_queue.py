@@ -15,12 +15,10 @@ import numpy as np
 
 from rmqtool.broker.names import topic_text
 from rmqtool.check.observer import NONE_PROVEN
-from rmqtool.check.queues.consume_queue_ext import ExtUnits
 from rmqtool.check.queues.grouping import grouped
 from rmqtool.check.queues.queue_state import UNIT, Break, Outlier, QueueState, at_unit
 from rmqtool.check.queues.queue_tails import Tails
 from rmqtool.check.queues.queue_units import UnitJudge
-from rmqtool.derive.delays import tags_fit
 from rmqtool.derive.run_pool import RunPool
 from rmqtool.errors import UnreadablePath
 from rmqtool.findings.catalogue import Severity
@@ -31,10 +29,11 @@ from rmqtool.findings.registry_consume_queue import (
     CQ_EXTADDR,
     CQ_EXTRA,
     CQ_SHIFT,
-    CQ_TAG,
 )
-from rmqtool.formats.consume_queue import CQ_UNIT, first_offset
+from rmqtool.formats.consume_queue import first_offset
 from rmqtool.formats.consume_queue_ext import LARGEST_ADDRESS
+from rmqtool.ledger.differences import ADDRESS, by_fields, point_alike, tags_right
+from rmqtool.ledger.extensions import ExtUnits
 from rmqtool.ledger.sound import SoundQueues
 from rmqtool.plural import counted
 from rmqtool.queues.kinds import as_units
@@ -58,7 +57,6 @@ if TYPE_CHECKING:
     Numbers = npt.NDArray[np.int64]
 
 
-TAGS_CODE: Final = CQ_UNIT.positions["tags_code"]
 MOST_STRETCHES: Final = 1000  # of one queue that are judged; more is one stretch to its end
 NO_OFFSET: Final = -1
 EVERYTHING: Final = 1 << 62
@@ -104,8 +102,8 @@ class QueueComparer:
         self._proven_units = sound.units
         if sound.newest:
             self._queue_facts.note_newest(sound.newest)
-        for one in self._pool.add(left):
-            yield from self._compare(one, proven)
+        for ready in self._pool.add(left):
+            yield from self._compare(ready, proven)
 
     def _is_explained(self, offsets: Numbers) -> npt.NDArray[np.bool_]:
         """Tell which records are lost, or lie elsewhere than they say: bool, shape (n,)."""
@@ -178,7 +176,7 @@ class QueueComparer:
         if not self._inspection.is_known_unread(path):
             yield self._inspection.unread(path, error, (state.topic, state.queue_id))
 
-    def _found(
+    def _on_disk(
         self, state: QueueState, start: int, wanted: bytes
     ) -> Generator[Finding, None, bytes]:
         """Read units; those that cannot be read are taken for what they should be."""
@@ -186,11 +184,11 @@ class QueueComparer:
         if state.unread and state.assume(start, wanted, b"\0" * len(wanted)) == wanted:
             return wanted
         try:
-            found = state.units.packed(start, count)
+            on_disk = state.units.packed(start, count)
         except UnreadablePath as error:
             yield from self._unread(state, error)
             return wanted
-        return state.assume(start, wanted, found) if state.unread else found
+        return state.assume(start, wanted, on_disk) if state.unread else on_disk
 
     def _wanted(self, state: QueueState, run: QueueRun) -> Generator[Finding, None, bytes]:
         """Give the units of a run, from the queue where an executor has left them out."""
@@ -215,17 +213,17 @@ class QueueComparer:
         elif state.outlier is not None:
             yield from self._resumed(state)
         start = state.expected
-        wanted = found = b""
+        wanted = on_disk = b""
         if run.ends is None or start != run.queue_offset:
             wanted = yield from self._wanted(state, run)
             is_proven = (run.topic, run.queue_id, start, run.count) in proven
-            found = wanted if is_proven else (yield from self._found(state, start, wanted))
+            on_disk = wanted if is_proven else (yield from self._on_disk(state, start, wanted))
         state.expected += run.count
         state.last_physical_offset = run.last_physical_offset
-        if found == wanted:
+        if on_disk == wanted:
             self._queue_facts.note_newest(state.last_physical_offset)
         else:
-            yield from self._differ(state, start, wanted, found)
+            yield from self._differ(state, start, wanted, on_disk)
         self._inspection.account.units += run.count
         self._inspection.account.bytes += run.count * UNIT
 
@@ -266,7 +264,7 @@ class QueueComparer:
     def _come_back(self, state: QueueState) -> Iterator[Finding]:
         """Blame the one record that jumped, and has no unit: the next goes on where it began."""
         jump = state.breaks.pop()
-        state.wrong = [one for one in state.wrong if one[0] < jump.end]
+        state.wrong = [span for span in state.wrong if span[0] < jump.end]
         state.outlier = Outlier(jump.start, jump.end, 1, jump.after)
         yield from self._resumed(state)
         state.mark_wrong(jump.start, jump.start + 1, jump.after)
@@ -297,7 +295,7 @@ class QueueComparer:
         )
 
     def _of_shifted(self, state: QueueState, outlier: Outlier, delta: int) -> Finding:
-        found = finding(
+        shifted = finding(
             CQ_SHIFT,
             at_unit(state.units, outlier.number, None, outlier.physical_offset),
             f"from here on units are {abs(delta)} {'before' if delta > 0 else 'behind'} "
@@ -306,7 +304,7 @@ class QueueComparer:
             actual=f"queue offset {outlier.number}",
         )
         hidden = min(outlier.number - outlier.queue_offset, outlier.number - state.first)
-        return rebuild_hides(found, hidden) if hidden > 0 else found
+        return rebuild_hides(shifted, hidden) if hidden > 0 else shifted
 
     def _of_restart(self, state: QueueState, number: int, physical_offset: int) -> Finding:
         return finding(
@@ -326,20 +324,18 @@ class QueueComparer:
         return At(segment.path, place - segment.start, None, place, *queue)
 
     def _differ(
-        self, state: QueueState, start: int, wanted: bytes, found: bytes
+        self, state: QueueState, start: int, wanted: bytes, on_disk: bytes
     ) -> Iterator[Finding]:
         """Note which units are not as wanted; tags codes can be judged at once."""
-        want, have = _rows(wanted), _rows(found)
-        is_same = (want == have).all(axis=1)
-        only_tags = ~is_same & (want[:, :TAGS_CODE] == have[:, :TAGS_CODE]).all(axis=1)
+        want, have = as_units(wanted), as_units(on_disk)
+        is_same = want == have
+        only_tags = ~is_same & point_alike(want, have)
         if only_tags.any():
-            rows = np.flatnonzero(only_tags)
-            units = (rows, as_units(wanted), as_units(found))
-            yield from self._tags.judge(state, start, units)
+            yield from self._tags.judge(state, start, (np.flatnonzero(only_tags), want, have))
         other = np.flatnonzero(~is_same & ~only_tags)
-        offsets = as_units(wanted)["physical_offset"]
+        offsets = want["physical_offset"]
         if self._facts.moved and other.size:
-            other = self._without_moved(other, offsets, as_units(found)["physical_offset"])
+            other = self._without_moved(other, offsets, have["physical_offset"])
         good = np.flatnonzero(is_same | only_tags)
         if good.size:
             self._queue_facts.note_newest(int(offsets[good[-1]]))
@@ -356,26 +352,26 @@ class QueueComparer:
         self,
         rows: npt.NDArray[np.int64],
         wanted: npt.NDArray[np.int64],
-        found: npt.NDArray[np.int64],
+        on_disk: npt.NDArray[np.int64],
     ) -> npt.NDArray[np.int64]:
         """Leave out units of records that say they lie elsewhere: the log's finding says so."""
         moved = self._facts.moved
         kept = [
             row
             for row in rows.tolist()
-            if moved.get(int(wanted[row]), NO_OFFSET) != int(found[row])
+            if moved.get(int(wanted[row]), NO_OFFSET) != int(on_disk[row])
         ]
         return np.array(kept, np.int64)
 
     @grouped
     def finish(self, log: LogReader) -> Iterator[Finding]:
         """Judge what the log did not ask for, and what it asked for in vain."""
-        for one in self._pool.rest():
-            yield from self._compare(one)
+        for runs in self._pool.rest():
+            yield from self._compare(runs)
         judge = UnitJudge(self._inspection, self._facts, log)
         tails = Tails(self._inspection, self._queue_facts, log)
         self._finish_sound(judge)
-        for state in sorted(self._states.values(), key=lambda one: (one.topic, one.queue_id)):
+        for state in sorted(self._states.values(), key=lambda state: (state.topic, state.queue_id)):
             topic = self._inspection.options.topic
             if topic is not None and state.topic != topic:
                 continue
@@ -407,9 +403,9 @@ class QueueComparer:
 
         def is_other(units: Units) -> npt.NDArray[np.bool_]:
             places = units["physical_offset"].astype(np.int64)
-            found = judge.pass_over(units) | self._facts.lost.mask(places)
-            found |= places + units["size"] > self._facts.end
-            return found
+            mask = judge.pass_over(units) | self._facts.lost.mask(places)
+            mask |= places + units["size"] > self._facts.end
+            return mask
 
         remains = self._sound.rest(self._facts.start, is_other)
         self._queue_facts.whole.update(remains.whole)
@@ -442,9 +438,9 @@ class QueueComparer:
 
     def _of_break(self, state: QueueState, gap: Break, judge: UnitJudge) -> Iterator[Finding]:
         """Explain queue offsets that no record has: lost, or never to be dispatched, or missing."""
-        found = judge.uncovered(state, gap.start, gap.end)
+        findings = judge.uncovered(state, gap.start, gap.end)
         # By the unit of the record after a gap, repair passes over the messages that are lost.
-        others = [one for one in found if one.physical_offset != gap.after]
+        others = [finding for finding in findings if finding.physical_offset != gap.after]
         yield from others
         is_lost = self._facts.lost.between(gap.before, gap.after)
         if is_lost or any(other.code == CQ_EXTRA for other in others):
@@ -478,10 +474,6 @@ class QueueComparer:
             return False
         units = state.units.read(gap.start, min(gap.end - gap.start, MOST_STRETCHES))
         return any(map(self._facts.is_moved, units["physical_offset"].tolist()))
-
-
-def _rows(raw: bytes) -> npt.NDArray[np.uint8]:
-    return np.frombuffer(raw, np.uint8).reshape(-1, UNIT)
 
 
 def _records(count: int) -> str:
@@ -518,50 +510,48 @@ class TagJudge:
         Args:
             state: of the queue.
             start: number of the first unit of the run.
-            units: rows to be judged; units as wanted; units as found.
+            units: rows to be judged; units as wanted; units as they are.
         """
         rows, want, have = units
         stored = have["tags_code"][rows].astype(np.int64)
         computed = want["tags_code"][rows].astype(np.int64)
         offsets = want["physical_offset"][rows].astype(np.int64)
         is_address = stored <= LARGEST_ADDRESS
-        wrong = ~is_address & ~tags_fit(state.topic, computed, stored)
-        if is_address.any():
-            wrong |= is_address & (yield from self._wrong_addresses(state, stored, computed))
+        extension = (yield from self._extension(state)) if is_address.any() else None
+        wrong = ~tags_right(state.topic, computed, stored, extension)
+        if self._is_unread(state):
+            wrong &= ~is_address
         lost = self._lost.mask(offsets)
         self._lost.count_units(offsets[lost])
         for number in np.flatnonzero(wrong & ~lost).tolist():
             place = start + int(rows[number])
             at = at_unit(state.units, place, UNIT, int(offsets[number]))
             expected, actual = int(computed[number]), int(stored[number])
-            code = CQ_EXTADDR if is_address[number] else CQ_TAG
-            yield finding(code, at, expected=expected, actual=actual)
+            difference = ADDRESS if is_address[number] else by_fields(["tags_code"])
+            yield finding(difference.code, at, expected=expected, actual=actual)
         if self._inspection.options.level.is_deep:
             right = np.flatnonzero(~wrong & ~lost)
             numbers = start + rows[right]
             yield from self._times(state, numbers, stored[right], offsets[right])
 
-    def _wrong_addresses(
-        self, state: QueueState, stored: Numbers, computed: Numbers
-    ) -> Generator[Finding, None, npt.NDArray[np.bool_]]:
-        """Tell which addresses lead to no unit with the wanted tags code."""
+    def _extension(self, state: QueueState) -> Generator[Finding, None, ExtUnits | None]:
+        """Give the extension of a queue; None where it has none, or it cannot be read."""
         try:
-            ext = self._ext_units(state)
+            return self._ext_units(state)
         except UnreadablePath as error:
             path = self._inspection.path_of(error.path)
             if not self._inspection.is_known_unread(path):
                 yield self._inspection.unread(path, error, (state.topic, state.queue_id))
             self._ext[state.topic, state.queue_id] = None
             self._unread.add((state.topic, state.queue_id))
-            return np.zeros(len(stored), bool)
-        if ext is None:
-            path = f"consumequeue_ext/{state.topic}/{state.queue_id}"
-            return np.full(len(stored), not self._is_unread(state, path))
-        return ~ext.match(state.topic, stored, computed)
+            return None
 
-    def _is_unread(self, state: QueueState, path: str) -> bool:
-        name = (state.topic, state.queue_id)
-        return name in self._unread or self._inspection.is_below_unread(path)
+    def _is_unread(self, state: QueueState) -> bool:
+        """Tell whether nothing can be said of the addresses of a queue."""
+        path = f"consumequeue_ext/{state.topic}/{state.queue_id}"
+        return (state.topic, state.queue_id) in self._unread or self._inspection.is_below_unread(
+            path
+        )
 
     def _ext_units(self, state: QueueState) -> ExtUnits | None:
         """Give the extension of a queue; None when it has none."""

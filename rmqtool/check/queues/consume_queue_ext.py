@@ -5,17 +5,16 @@ Source: ConsumeQueueExt#recover, #put, 4.9.3 to 5.5.0.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, NamedTuple, Self
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
 from rmqtool.check.log.filters import configured_filter
-from rmqtool.check.queues.kernels_ext import walk
-from rmqtool.derive.delays import tags_fit
 from rmqtool.errors import UnreadablePath
 from rmqtool.findings.finding import At, finding, of_queue
 from rmqtool.findings.registry_consume_queue import CX_BITMAP, CX_SIZE
 from rmqtool.formats.consume_queue_ext import END_BLANK, EXT_UNIT
+from rmqtool.ledger.extensions import read_ext_units
 from rmqtool.store.used import CHUNK, has_data
 
 if TYPE_CHECKING:
@@ -25,7 +24,7 @@ if TYPE_CHECKING:
 
     from rmqtool.check.inspection import Inspection
     from rmqtool.findings.finding import Finding
-    from rmqtool.store.segment import MappedFiles, Segment
+    from rmqtool.store.segment import Segment
 
 
 BITS: Final = 8
@@ -38,15 +37,15 @@ def check(inspection: Inspection) -> Iterator[Finding]:
         files = inspection.files_of(queue)
         for segment in files.segments if files else ():
             try:
-                found = _segment(inspection, segment, bit_map_bytes)
-                yield from of_queue(found, queue.topic, queue.queue_id)
+                units = _segment(inspection, segment, bit_map_bytes)
+                yield from of_queue(units, queue.topic, queue.queue_id)
             except UnreadablePath as error:
                 yield inspection.unread(segment.path, error, (queue.topic, queue.queue_id))
     yield from inspection.pending()
 
 
 def _segment(inspection: Inspection, segment: Segment, bit_map_bytes: int) -> Iterator[Finding]:
-    units = read_units(segment)
+    units = read_ext_units(segment)
     count = units.shape[1]
     inspection.account.units += count
     inspection.account.files += 1
@@ -70,7 +69,7 @@ def is_whole(segment: Segment) -> bool:
     Raises:
         UnreadablePath: the file cannot be read.
     """
-    return not any(_judge_end(segment, _end_of(segment, read_units(segment))))
+    return not any(_judge_end(segment, _end_of(segment, read_ext_units(segment))))
 
 
 def _end_of(segment: Segment, units: npt.NDArray[np.int64]) -> int:
@@ -88,14 +87,14 @@ def _judge_end(segment: Segment, position: int) -> Iterator[Finding]:
             return
         if size in {END_BLANK, 0}:
             start = position + EXT_UNIT["size"].end
-            while (found := file.next_data(start)) is not None and found < file.size:
-                rest = file.read_at(found, CHUNK)
+            while (data_at := file.next_data(start)) is not None and data_at < file.size:
+                rest = file.read_at(data_at, CHUNK)
                 if not rest or has_data(rest):
                     break
-                start = found + len(rest)
+                start = data_at + len(rest)
             else:
                 return
-            if size == END_BLANK or found is None:
+            if size == END_BLANK or data_at is None:
                 return  # what lies past the end mark is never read
     bit_map = EXT_UNIT["bit_map_size"].of(raw)
     yield finding(
@@ -104,78 +103,3 @@ def _judge_end(segment: Segment, position: int) -> Iterator[Finding]:
         expected=f"20 + {bit_map:,} bytes, or the end mark",
         actual=f"{size:,} bytes",
     )
-
-
-# The units of a consume queue extension by their addresses.
-
-
-WINDOW: Final = 1 << 20
-SLACK: Final = 64
-ROWS: Final = 4
-
-
-class ExtUnits(NamedTuple):
-    """All units of one queue's extension."""
-
-    # int64, shape (n,), increasing: where each begins in the ext space
-    starts: npt.NDArray[np.int64]
-    tags_codes: npt.NDArray[np.int64]  # int64, shape (n,)
-    store_times: npt.NDArray[np.int64]  # int64, shape (n,): store time of the record of each, ms
-
-    @classmethod
-    def of(cls, files: MappedFiles) -> Self:
-        """Read all units of a queue's extension. Raises UnreadablePath: a file cannot be read."""
-        found = [read_units(segment) for segment in files.segments]
-        joined = np.concatenate(found, axis=1) if found else np.empty((ROWS, 0), np.int64)
-        return cls(joined[0], joined[1], joined[2])
-
-    def match(
-        self, topic: str, addresses: npt.NDArray[np.int64], tags_codes: npt.NDArray[np.int64]
-    ) -> npt.NDArray[np.bool_]:
-        """Tell which addresses lead to a unit with a right tags code: bool, shape (n,).
-
-        Args:
-            topic: of the queue.
-            addresses: int64, shape (n,).
-            tags_codes: int64, shape (n,); the wanted ones.
-        """
-        if not self.starts.size:
-            return np.zeros(len(addresses), bool)
-        places, numbers = self._numbers(addresses)
-        is_there: npt.NDArray[np.bool_] = self.starts[numbers] == places
-        return is_there & tags_fit(topic, tags_codes, self.tags_codes[numbers])
-
-    def times_at(self, addresses: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-        """Give the store times of the units that addresses lead to: int64, shape (n,), ms."""
-        return self.store_times[self._numbers(addresses)[1]]
-
-    def _numbers(
-        self, addresses: npt.NDArray[np.int64]
-    ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
-        """Give the places that addresses name, and the numbers of the units at or after them."""
-        places = addresses - np.iinfo(np.int64).min
-        numbers = np.searchsorted(self.starts, places)
-        return places, np.minimum(numbers, self.starts.size - 1)
-
-
-def read_units(segment: Segment) -> npt.NDArray[np.int64]:
-    """Read one file: int64, shape (4, n): start, tags code, store time, bytes of the bit map.
-
-    Ends where the file says it ends, and at the first size that cannot be.
-
-    Raises:
-        UnreadablePath: the file cannot be read.
-    """
-    window = np.zeros(WINDOW + SLACK, np.uint8)
-    columns = np.empty((ROWS, WINDOW // EXT_UNIT.size + 1), np.int64)
-    found = []
-    position = 0
-    with segment.open() as file:
-        while position < file.size:
-            size = file.read_into(window[:WINDOW].data, position)
-            count, used = walk(window, size, segment.start + position, columns)
-            found.append(columns[:, :count].copy())
-            if not used:
-                break
-            position += used
-    return np.concatenate(found, axis=1) if found else np.empty((ROWS, 0), np.int64)

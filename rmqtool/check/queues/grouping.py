@@ -17,18 +17,18 @@ if TYPE_CHECKING:
 P = ParamSpec("P")
 
 
-def in_stretches(found: Iterator[Finding]) -> Iterator[Finding]:
+def in_stretches(findings: Iterator[Finding]) -> Iterator[Finding]:
     """Join findings of one code that lie next to each other in one file, in the order given."""
     held: Finding | None = None
     count = 0
-    for one in found:
-        if held is not None and _continues(held, one):
-            held = held._replace(length=(held.length or 0) + (one.length or 0))
+    for finding in findings:
+        if held is not None and _continues(held, finding):
+            held = held._replace(length=(held.length or 0) + (finding.length or 0))
             count += 1
             continue
         if held is not None:
             yield _worded(held, count)
-        held, count = one, 1
+        held, count = finding, 1
     if held is not None:
         yield _worded(held, count)
 
@@ -43,11 +43,15 @@ def grouped(check: Callable[P, Iterator[Finding]]) -> Callable[P, Iterator[Findi
     return wrapper
 
 
-def _continues(held: Finding, one: Finding) -> bool:
-    is_alike = (held.code, held.severity, held.path) == (one.code, one.severity, one.path)
-    if not is_alike or held.position is None or not held.length or not one.length:
+def _continues(held: Finding, finding: Finding) -> bool:
+    is_alike = (held.code, held.severity, held.path) == (
+        finding.code,
+        finding.severity,
+        finding.path,
+    )
+    if not is_alike or held.position is None or not held.length or not finding.length:
         return False
-    return one.position == held.position + held.length
+    return finding.position == held.position + held.length
 
 
 def _worded(held: Finding, count: int) -> Finding:

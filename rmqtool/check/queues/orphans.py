@@ -22,6 +22,7 @@ from rmqtool.findings.finding import At, finding
 from rmqtool.findings.registry_layout import FS_ORPHAN
 from rmqtool.findings.registry_state import CF_QUEUES
 from rmqtool.formats import config_shapes
+from rmqtool.formats.config_names import TOPICS_JSON
 from rmqtool.store.config_sources import CONFIG
 from rmqtool.store.record_heads import LogReader
 
@@ -55,10 +56,10 @@ def is_past(counts: dict[str, int], topic: str, queue_id: int) -> bool:
 
 def check(inspection: Inspection) -> Iterator[Finding]:
     """Compare the queues of each topic with its configuration."""
-    document = inspection.document("topics.json")
+    document = inspection.document(TOPICS_JSON)
     if document is None:
         if inspection.units("queues"):
-            is_there = bool(inspection.store.config("topics.json").problems)
+            is_there = bool(inspection.store.config(TOPICS_JSON).problems)
             why = "cannot be read" if is_there else "is not there"
             inspection.leave_out("queues without a topic", f"config/topics.json {why}")
         yield from _of_batches(inspection, {})
@@ -152,6 +153,6 @@ def _in_log(store: Store, units: QueueUnits) -> Iterator[int]:
     """Yield the places in the log that the units of a queue name, the older first."""
     start, end = store.commitlog.start, store.commitlog.end
     first = units.span(start).first
-    for _, found in units.used(first.number) if first is not None else ():
-        offsets = found["physical_offset"].astype(np.int64)
-        yield from offsets[(offsets >= start) & (offsets < end) & (found["size"] > 0)].tolist()
+    for _, used in units.used(first.number) if first is not None else ():
+        offsets = used["physical_offset"].astype(np.int64)
+        yield from offsets[(offsets >= start) & (offsets < end) & (used["size"] > 0)].tolist()

@@ -69,9 +69,9 @@ class QueueState(KnownQueue):
     # [start, end) of units that cannot be read, so that nothing is said of them
     unread: list[tuple[int, int]] = field(default_factory=list)
 
-    def assume(self, start: int, wanted: bytes, found: bytes) -> bytes:
+    def assume(self, start: int, wanted: bytes, on_disk: bytes) -> bytes:
         """Take units that cannot be read for what they should be."""
-        patched = bytearray(found)
+        patched = bytearray(on_disk)
         for low, high in self.unread:
             begin = max(low - start, 0) * UNIT
             end = max(min((high - start) * UNIT, len(wanted)), begin)

@@ -13,6 +13,7 @@ from rmqtool.errors import Truncated
 from rmqtool.findings.catalogue import Severity
 from rmqtool.findings.finding import finding, of_deleted
 from rmqtool.findings.registry_consume_queue import CQ_GAP, CQ_LAG, CQ_LMQ
+from rmqtool.formats.config_names import TOPICS_JSON
 from rmqtool.plural import counted
 from rmqtool.store.record_heads import LogReader
 
@@ -49,7 +50,7 @@ class Tails:
 
     def __init__(self, inspection: Inspection, queue_facts: QueueFacts, log: LogReader) -> None:
         self._inspection, self._queue_facts, self._log = inspection, queue_facts, log
-        self._behind: list[tuple[QueueState, int]] = []
+        self._short: list[tuple[QueueState, int]] = []
         self._lost: list[tuple[QueueState, int]] = []
         self._deleted: list[tuple[QueueState, int]] = []
 
@@ -67,13 +68,13 @@ class Tails:
         if not state.units.is_there and self._is_deleted(state):
             self._deleted.append((state, start))
             return False
-        if self._is_behind(first, state.last_physical_offset):
-            self._behind.append((state, start))
+        if self._lags(first, state.last_physical_offset):
+            self._short.append((state, start))
         else:
             self._lost.append((state, start))
         return True
 
-    def _is_behind(self, first: int, last: int) -> bool:
+    def _lags(self, first: int, last: int) -> bool:
         """Tell whether dispatch was after, by the first and last record without a unit.
 
         After a crash that needs a start that dispatches the first of them, too: else the units of
@@ -122,7 +123,7 @@ class Tails:
     def _is_deleted(self, state: QueueState) -> bool:
         """Tell whether brokers have deleted the queue; of light queues, that of a lite topic."""
         if state.topic.startswith(LMQ_PREFIX):
-            return is_deleted_when_idle(state.topic, self._inspection.document("topics.json"))
+            return is_deleted_when_idle(state.topic, self._inspection.document(TOPICS_JSON))
         left = self._inspection.queue_topics("queues")
         if not is_deleted(state.topic, self._inspection.topics, left):
             return False
@@ -130,18 +131,16 @@ class Tails:
 
     def findings(self) -> Iterator[Finding]:
         """Say which queues end too early."""
-        if self._behind:
-            count = sum(state.expected - start for state, start in self._behind)
-            state, start = self._behind[0]
+        if self._short:
+            count = sum(state.expected - start for state, start in self._short)
+            state, start = self._short[0]
             at = at_unit(state.units, start)
-            message = (
-                f"{count:,} units of {len(self._behind):,} queues are missing at the log's end"
-            )
+            message = f"{count:,} units of {len(self._short):,} queues are missing at the log's end"
             crashed = self._inspection.scope.has_crashed
             severity = None if crashed else Severity.WARNING
             yield finding(CQ_LAG, at, message, severity=severity)
         # The queue that has lost most is the first that a reader sees.
-        self._lost.sort(key=lambda one: one[1] - one[0].expected)
+        self._lost.sort(key=lambda lost: lost[1] - lost[0].expected)
         for state, start in self._lost:
             count = state.expected - start
             code = CQ_LMQ if state.topic.startswith(LMQ_PREFIX) else CQ_GAP

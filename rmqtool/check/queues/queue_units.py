@@ -18,7 +18,6 @@ from rmqtool.findings.registry_consume_queue import (
     CQ_GAP,
     CQ_HOLE,
     CQ_LMQ,
-    CQ_MISMATCH,
     CQ_NOREC,
     CQ_ORDER,
     CQ_PREBLANK,
@@ -27,6 +26,7 @@ from rmqtool.findings.registry_consume_queue import (
 )
 from rmqtool.formats.sys_flag import SysFlag
 from rmqtool.judge.bridge import BRIDGE_TOPIC
+from rmqtool.ledger.differences import by_fields
 from rmqtool.ledger.sound import pass_over
 from rmqtool.queues.kinds import UnitKind, kinds_of
 
@@ -108,9 +108,9 @@ class UnitJudge:
             return
         steps = np.diff(offsets[real], prepend=last if last >= 0 else offsets[real[0]] - 1)
         least = 0 if self._facts.bridges else 1  # repair repeats a unit for a lost message
-        for one in real[steps < least].tolist():
-            at = self._at(state, number + one, 1, int(offsets[one]))
-            yield finding(CQ_ORDER, at, actual=int(offsets[one]))
+        for row in real[steps < least].tolist():
+            at = self._at(state, number + row, 1, int(offsets[row]))
+            yield finding(CQ_ORDER, at, actual=int(offsets[row]))
 
     def _blanks(
         self, state: QueueState, number: int, blank: Mask, real: Mask, *, is_first: bool
@@ -195,19 +195,19 @@ class UnitJudge:
     ) -> Iterator[Finding]:
         """Judge units by the records that they point to."""
         shifts = {
-            found.head.queue_offset - found.number
-            for found in looked
-            if found.head is not None and self._is_of(state, found)
+            pointed.head.queue_offset - pointed.number
+            for pointed in looked
+            if pointed.head is not None and self._is_of(state, pointed)
         }
         if len(looked) > 1 and len(shifts) == 1 and 0 not in shifts and looked[0].head is not None:
             yield self._shift(state, looked[0], count, shifts.pop())
             return
-        for found in looked:
-            yield from self._one(state, found)
+        for pointed in looked:
+            yield from self._judge_record(state, pointed)
 
-    def _is_of(self, state: QueueState, found: PointedRecord) -> bool:
-        head = found.head
-        return head is not None and (found.topic, head.queue_id) == (state.topic, state.queue_id)
+    def _is_of(self, state: QueueState, pointed: PointedRecord) -> bool:
+        head = pointed.head
+        return head is not None and (pointed.topic, head.queue_id) == (state.topic, state.queue_id)
 
     def _shift(self, state: QueueState, first: PointedRecord, count: int, shift: int) -> Finding:
         at = self._at(state, first.number, count, first.physical_offset)
@@ -221,65 +221,68 @@ class UnitJudge:
             actual=f"queue offset {first.number}",
         )
 
-    def _one(self, state: QueueState, found: PointedRecord) -> Iterator[Finding]:
+    def _judge_record(self, state: QueueState, pointed: PointedRecord) -> Iterator[Finding]:
         """Judge one unit that nobody asked for."""
-        head = found.head
-        if self._facts.bridges and self._is_repeated(state, found):
+        head = pointed.head
+        if self._facts.bridges and self._is_repeated(state, pointed):
             return
-        at = self._at(state, found.number, 1, found.physical_offset)
+        at = self._at(state, pointed.number, 1, pointed.physical_offset)
         if head is None:
             # A record that lies about its place was found; its unit is not to blame.
-            is_known = self._facts.is_moved(found.physical_offset) or self._is_skip(found)
+            is_known = self._facts.is_moved(pointed.physical_offset) or self._is_skip(pointed)
             if not is_known:
-                yield finding(CQ_NOREC, at, actual=f"{found.physical_offset}, {found.size:,} bytes")
+                yield finding(
+                    CQ_NOREC, at, actual=f"{pointed.physical_offset}, {pointed.size:,} bytes"
+                )
             return
         if head.sys_flag & SysFlag.TRANSACTION_ROLLBACK_TYPE in NOT_DISPATCHED:
-            if found.topic.encode() != BRIDGE_TOPIC:
+            if pointed.topic.encode() != BRIDGE_TOPIC:
                 message = "the unit points to a record that is never dispatched"
-                yield finding(CQ_EXTRA, at, message, actual=f"topic {found.topic}")
+                yield finding(CQ_EXTRA, at, message, actual=f"topic {pointed.topic}")
             return
         if state.topic.startswith(LMQ_PREFIX):
             message = "INNER_MULTI_DISPATCH of its record does not name this unit"
-            yield finding(CQ_LMQ, at, message, actual=f"record of topic {found.topic}")
+            yield finding(CQ_LMQ, at, message, actual=f"record of topic {pointed.topic}")
             return
-        if not self._fits(state, found):
-            yield self._mismatch(state, found, head)
+        if not self._fits(state, pointed):
+            yield self._mismatch(state, pointed, head)
 
-    def _fits(self, state: QueueState, found: PointedRecord) -> bool:
+    def _fits(self, state: QueueState, pointed: PointedRecord) -> bool:
         """Tell whether a unit is that of its record, which then is one nobody can dispatch."""
-        head = found.head
-        if head is None or not self._is_of(state, found):
+        head = pointed.head
+        if head is None or not self._is_of(state, pointed):
             return False
-        return (head.queue_offset, head.size) == (found.number, found.size)
+        return (head.queue_offset, head.size) == (pointed.number, pointed.size)
 
-    def _mismatch(self, state: QueueState, found: PointedRecord, head: RecordHead) -> Finding:
+    def _mismatch(self, state: QueueState, pointed: PointedRecord, head: RecordHead) -> Finding:
         name = f"{state.topic} queue {state.queue_id}"
+        is_own = self._is_of(state, pointed) and head.queue_offset == pointed.number
         return finding(
-            CQ_MISMATCH,
-            self._at(state, found.number, 1, found.physical_offset),
-            expected=f"{name} offset {found.number}, {found.size:,} bytes",
-            actual=f"{found.topic} queue {head.queue_id} offset {head.queue_offset}, "
+            by_fields(["size"] if is_own else []).code,
+            self._at(state, pointed.number, 1, pointed.physical_offset),
+            expected=f"{name} offset {pointed.number}, {pointed.size:,} bytes",
+            actual=f"{pointed.topic} queue {head.queue_id} offset {head.queue_offset}, "
             f"{head.size:,} bytes",
         )
 
-    def _is_skip(self, found: PointedRecord) -> bool:
+    def _is_skip(self, pointed: PointedRecord) -> bool:
         """Tell whether a unit is one by which `rmqtool repair` lets brokers pass a lost record.
 
         It names the last byte of a segment, and one segment's length or less with a bridge in it.
         """
-        segment = self._inspection.segment_at(found.physical_offset)
+        segment = self._inspection.segment_at(pointed.physical_offset)
         length = self._inspection.store.commitlog.file_length
-        is_last = segment is not None and found.physical_offset == segment.end - 1
+        is_last = segment is not None and pointed.physical_offset == segment.end - 1
         if segment is None or not is_last:
             return False
-        end = max(segment.end, found.physical_offset + found.size)
-        return found.size == length or self._facts.has_bridges(segment.start, end)
+        end = max(segment.end, pointed.physical_offset + pointed.size)
+        return pointed.size == length or self._facts.has_bridges(segment.start, end)
 
-    def _is_repeated(self, state: QueueState, found: PointedRecord) -> bool:
+    def _is_repeated(self, state: QueueState, pointed: PointedRecord) -> bool:
         """Tell whether a unit repeats its neighbour: so repair passes over a lost message."""
-        unit = (found.physical_offset, found.size)
-        first = max(found.number - 1, 0)
-        near = state.units.read(first, found.number + 2 - first)
+        unit = (pointed.physical_offset, pointed.size)
+        first = max(pointed.number - 1, 0)
+        near = state.units.read(first, pointed.number + 2 - first)
         pairs = list(zip(near["physical_offset"].tolist(), near["size"].tolist(), strict=True))
         return pairs.count(unit) > 1
 
@@ -346,8 +349,8 @@ class UnitJudge:
             self._look(start + row, int(offsets[row]), int(sizes[row]))
             for row in rows[:LOOKED_AT].tolist()
         ]
-        own = [found for found in looked if self._is_of(state, found)]
-        shifts = {found.head.queue_offset - found.number for found in own if found.head}
+        own = [pointed for pointed in looked if self._is_of(state, pointed)]
+        shifts = {pointed.head.queue_offset - pointed.number for pointed in own if pointed.head}
         if len(looked) > 1 and len(own) == len(looked) and len(shifts) == 1 and 0 not in shifts:
             yield self._shift(state, looked[0], len(rows), shifts.pop())
         elif len(rows) > 1 and (np.diff(offsets[rows]) <= 0).any():
@@ -355,13 +358,13 @@ class UnitJudge:
             at = self._at(state, start + first, len(rows), int(offsets[first]))
             yield finding(CQ_ORDER, at, actual=f"{len(rows):,} units out of order")
         else:
-            for found in looked:
-                yield from self._one_wrong(state, found)
+            for pointed in looked:
+                yield from self._one_wrong(state, pointed)
 
-    def _one_wrong(self, state: QueueState, found: PointedRecord) -> Iterator[Finding]:
-        if found.head is None or state.topic.startswith(LMQ_PREFIX):
-            yield from self._one(state, found)
+    def _one_wrong(self, state: QueueState, pointed: PointedRecord) -> Iterator[Finding]:
+        if pointed.head is None or state.topic.startswith(LMQ_PREFIX):
+            yield from self._judge_record(state, pointed)
             return
-        if self._fits(state, found) and self._inspection.store.lock_held():
+        if self._fits(state, pointed) and self._inspection.store.lock_held():
             return  # a running broker has made the unit since it was compared
-        yield self._mismatch(state, found, found.head)
+        yield self._mismatch(state, pointed, pointed.head)

@@ -61,10 +61,10 @@ class QueueRanges:
         if name in self._queues.whole:
             return self._queues.whole[name]
         if name not in self._known:
-            found = self._on_disk(name)
-            if found is not None and name in self._queues.wanted:
-                found = found[0], max(found[1], self._queues.wanted[name])
-            self._known[name] = found
+            span = self._on_disk(name)
+            if span is not None and name in self._queues.wanted:
+                span = span[0], max(span[1], self._queues.wanted[name])
+            self._known[name] = span
         return self._known[name]
 
     def _on_disk(self, name: QueueName) -> tuple[int, int] | None:
@@ -75,9 +75,9 @@ class QueueRanges:
             if queue := inspection.units(family).get(name):
                 if any(queue.unread()) or (family == "rocksdb" and self._lags()):
                     return None
-                found = queue.span(self._facts.oldest)
+                span = queue.span(self._facts.oldest)
                 # Files without a unit of their own hold fillers only: the queue begins after.
-                return (found.min_offset, found.max_offset) if found.last else None
+                return (span.min_offset, span.max_offset) if span.last else None
         is_unknown = any(
             inspection.is_below_unread(f"{directory}/{name[0]}/{name[1]}") for directory in QUEUES
         )

@@ -78,13 +78,13 @@ if TYPE_CHECKING:
 class RocksChecks:
     """Judges the databases of a store: their files first, then what is in them."""
 
-    def __init__(self, inspection: Inspection, found: list[RocksDb]) -> None:
-        self._inspection, self._found = inspection, found
+    def __init__(self, inspection: Inspection, databases: list[RocksDb]) -> None:
+        self._inspection, self._stored = inspection, databases
         self._databases = Databases(inspection)
 
     def open(self) -> Iterator[Finding]:
         """Judge the files of the databases, and open them for the checks that follow."""
-        yield from self._databases.check(self._found)
+        yield from self._databases.check(self._stored)
         for path, database in self._databases.opened.items():
             if is_queue_database(path):
                 self._inspection.queues.database.adopt(database)
@@ -206,10 +206,10 @@ def _counter(rows: list[RocksdbRow]) -> int | None:
     for row in rows:
         if row.kind == "version":
             try:
-                found = config.parse_object(row.values["json"])
+                data_version = config.parse_object(row.values["json"])
             except DecodeError:
                 continue
-            return config_shapes.data_version({"dataVersion": found}).counter
+            return config_shapes.data_version({"dataVersion": data_version}).counter
     return None
 
 
@@ -304,15 +304,15 @@ class EndJudge:
             strange = np.flatnonzero(others & ~is_lost & ~self._is_filler(offsets))
             doubtful += zip(numbers[strange].tolist(), offsets[strange].tolist(), strict=True)
             rest.numbers += zip(numbers[others].tolist(), offsets[others].tolist(), strict=True)
-        found = [one for one in doubtful if not _repeats_neighbour(seen, *one)]
-        rest.strange, rest.strange_count = next(iter(found), None), len(found)
+        rest_of_them = [numbers for numbers in doubtful if not _repeats_neighbour(seen, *numbers)]
+        rest.strange, rest.strange_count = next(iter(rest_of_them), None), len(rest_of_them)
         return rest
 
     def _is_filler(self, offsets: Int64s) -> npt.NDArray[np.bool_]:
         """Tell units that repair puts where a message was lost: they point before a segment."""
         starts = [segment.start - 1 for segment in self._inspection.store.commitlog.segments]
-        found: npt.NDArray[np.bool_] = np.isin(offsets, np.array(starts, np.int64))
-        return found
+        is_filler: npt.NDArray[np.bool_] = np.isin(offsets, np.array(starts, np.int64))
+        return is_filler
 
     def _strange(self, seen: QueueSeen, first: tuple[int, int], count: int) -> Finding:
         number, offset = first
@@ -397,9 +397,9 @@ class EndJudge:
             message = "no dispatched record ends at CHECKPOINT"
             yield finding(RQ_CKPT, at, message, actual=dispatch.checkpoint)
         if dispatch.checkpoint < dispatch.end:
-            yield self._behind()
+            yield self._lags()
 
-    def _behind(self) -> Finding:
+    def _lags(self) -> Finding:
         dispatch, inspection = self._comparer.dispatch, self._inspection
         at = At(self._path, physical_offset=dispatch.checkpoint)
         segments = [
@@ -459,8 +459,11 @@ def _repeats_neighbour(seen: QueueSeen, number: int, offset: int) -> bool:
     """
     before = max((end - 1 for _, end in seen.covered if end <= number), default=-1)
     after = min((begin for begin, _ in seen.covered if begin > number), default=-1)
-    found = (seen.queue.look_up(one) for one in (before, after))
-    return any(one and one.unit and one.unit.physical_offset == offset for one in found)
+    neighbours = (seen.queue.look_up(number) for number in (before, after))
+    return any(
+        neighbour and neighbour.unit and neighbour.unit.physical_offset == offset
+        for neighbour in neighbours
+    )
 
 
 def rocks_comparer(
@@ -470,7 +473,7 @@ def rocks_comparer(
     if not inspection.scope.compares_rocksdb:
         return None
     opened = databases.opened
-    path = next((one for one in opened if is_queue_database(one)), None)
+    path = next((path for path in opened if is_queue_database(path)), None)
     if path is None:
         return None
     source = inspection.queues.database.source  # it knows all names already

@@ -71,20 +71,22 @@ class Databases:
         self._damaged: set[str] = set()
         self._budget = _budget(0)
 
-    def check(self, found: list[RocksDb]) -> Iterator[Finding]:
+    def check(self, databases: list[RocksDb]) -> Iterator[Finding]:
         """Judge the files of all databases; open those that can be opened, and read their rows.
 
         Args:
-            found: the databases.
+            databases: the databases.
         """
-        queues = [one for one in found if is_queue_database(one.path)]
-        self._budget = _budget(sum(one.stored for one in found if one not in queues))
+        queues = [database for database in databases if is_queue_database(database.path)]
+        self._budget = _budget(
+            sum(database.stored for database in databases if database not in queues)
+        )
         if len(queues) > 1:
             yield finding(RD_BOTH, At(queues[-1].path))
-        for one in found:
-            yield from self._files(one)
+        for database in databases:
+            yield from self._files(database)
             if self._inspection.options.level.reads_log:
-                yield from self._open(one)
+                yield from self._open(database)
 
     def _files(self, rocksdb: RocksDb) -> Iterator[Finding]:
         """Judge the files of one database."""

@@ -129,7 +129,7 @@ def only_in(some: npt.NDArray[np.int64], others: npt.NDArray[np.int64]) -> set[i
 
 
 WANTED: Final = INDEXED | {"size", "queue_offset", "properties"}
-MOST_TOLD: Final = 100
+MOST_LISTED: Final = 100
 NOTHING: Final = -1  # as far as an index reaches that is not there
 
 
@@ -139,7 +139,7 @@ class ImpliedRows:
 
     # of each index entry, key and value together
     hashes: array[int] = field(default_factory=lambda: array("q"))
-    behind: int = 0  # records past the reach of the index that have keys
+    not_reached: int = 0  # records past the reach of the index that have keys
     # physical offset and size of the timer record by its key
     timers: dict[bytes, tuple[int, int]] = field(default_factory=dict)
     # queue offset of the timer record by its key
@@ -194,9 +194,9 @@ def _gone(inspection: Inspection) -> Iterator[Finding]:
         inspection.store, WANTED, lambda *_: None
     ):  # the pass over it said so
         _collect(wanted, record, NOTHING)
-    if has_index and wanted.behind:
-        message = f"the database is gone: {wanted.behind:,} records with keys are not indexed"
-        yield finding(RI_ENTRY, At(MESSAGE_STORE), message, expected=wanted.behind, actual=0)
+    if has_index and wanted.not_reached:
+        message = f"the database is gone: {wanted.not_reached:,} records with keys are not indexed"
+        yield finding(RI_ENTRY, At(MESSAGE_STORE), message, expected=wanted.not_reached, actual=0)
     if has_timers and wanted.timers:
         message = "the database is gone, and with it how far the timer's queue was read"
         yield finding(RT_SCAN, At(MESSAGE_STORE), message, expected=wanted.timer_end)
@@ -245,8 +245,8 @@ class FamilyJudge:
     def _index(self, wanted: ImpliedRows, indexed: int) -> Iterator[Finding]:
         """Compare hashes; where they differ, say which entries are wrong or missing."""
         at = At(MESSAGE_STORE, physical_offset=indexed)
-        if wanted.behind:
-            message = f"{wanted.behind:,} records with keys are not indexed yet"
+        if wanted.not_reached:
+            message = f"{wanted.not_reached:,} records with keys are not indexed yet"
             yield finding(RI_BEHIND, at, message, actual=indexed)
         there, expected = hashes(self._entries()), np.frombuffer(wanted.hashes, np.int64)
         self._inspection.account.entries += len(there)
@@ -271,7 +271,7 @@ class FamilyJudge:
     def _strange(self, hashes: set[int]) -> Iterator[Finding]:
         reported = 0
         for key, value in self._entries():
-            if hash((key, value)) not in hashes or reported >= MOST_TOLD:
+            if hash((key, value)) not in hashes or reported >= MOST_LISTED:
                 continue
             reported += 1
             try:
@@ -327,10 +327,10 @@ class FamilyJudge:
         last = max(marks, default=-1)
         there = {row.values["physical_offset"] for row in rows if row.kind == "half"}
         still_open = {offset for offset in wanted.open_halves() if offset <= last}
-        for offset in sorted(still_open - there)[:MOST_TOLD]:
+        for offset in sorted(still_open - there)[:MOST_LISTED]:
             message = "an open half message has no row: the broker never asks its producer again"
             yield finding(RX_HALF, At(MESSAGE_STORE, physical_offset=offset), message)
-        for offset in sorted(there - still_open)[:MOST_TOLD]:
+        for offset in sorted(there - still_open)[:MOST_LISTED]:
             if offset >= self._oldest:
                 message = "a row has no open half message"
                 yield finding(RX_HALF, At(MESSAGE_STORE, physical_offset=offset), message)
@@ -344,14 +344,16 @@ def _collect(wanted: ImpliedRows, record: Record, indexed: int | None) -> None:
         if offset <= indexed:
             wanted.hashes.extend(map(hash, entries))
         elif entries:
-            wanted.behind += 1
+            wanted.not_reached += 1
     if topic == TIMER_TOPIC:
         _collect_timer(wanted, record, values)
     elif topic in HALF_TOPICS:
         real = values.get(REAL_TOPIC, "")
         wanted.halves[offset] = (record["unique_key"] or "", real, record["size"])
     elif topic in OP_TOPICS and TRANS_OFFSET in values:
-        wanted.ended |= {int(one) for one in values[TRANS_OFFSET].split(",") if one.isdecimal()}
+        wanted.ended |= {
+            int(number) for number in values[TRANS_OFFSET].split(",") if number.isdecimal()
+        }
     elif topic == CHECK_MAX_TIME_TOPIC:
         wanted.given_up.add(record["unique_key"] or "")
 

@@ -124,10 +124,10 @@ def seek(block: UInt8s, end: int, restarts: int, first: UInt8s) -> int:
     low, high = 0, restarts  # all below `low` are before the key, from `high` on none is
     while low < high:
         middle = (low + high) // 2
-        found = is_before(block, little_i4(block, end + RESTART * middle), end, first)
-        if found < 0:
+        order = is_before(block, little_i4(block, end + RESTART * middle), end, first)
+        if order < 0:
             return DOUBT
-        if found:
+        if order:
             low = middle + 1
         else:
             high = middle
@@ -219,7 +219,7 @@ def confirm(
     position = seek(block, end, restarts, first) if end >= 0 else DOUBT
     if position < 0:
         return DOUBT
-    length = found = 0
+    length = count = 0
     where = BEFORE
     while position < end:
         shared, length, value, position = next_key(block, position, end, key, length)
@@ -240,9 +240,9 @@ def confirm(
         is_put = position - value == VALUE and load_u1(key, first.size) == PUT
         if not is_put or not is_wanted(block, value, units, row, times[row]):
             return DOUBT
-        found += 1 - seen[row]
+        count += 1 - seen[row]
         seen[row] = 1
-    return int(found)
+    return int(count)
 
 
 @kernel("UniTuple(int64, 2)(uint8[::1], int64, Tuple((uint8[::1], uint8[::1])))")

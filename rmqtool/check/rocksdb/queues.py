@@ -30,6 +30,8 @@ from rmqtool.formats.rocksdb_queue import (
     unit_key,
     unit_row,
 )
+from rmqtool.ledger.differences import difference_of, point_alike, tags_right
+from rmqtool.queues.kinds import as_units
 from rmqtool.queues.rocks import QueueEnds, RocksQueue
 from rmqtool.store.rocksdb_blocks import BrokenBlock
 from rmqtool.store.rocksdb_manifest import read_manifest
@@ -128,13 +130,13 @@ class RocksComparer:
 
     def take(self, runs: QueueRuns) -> Iterator[Finding]:
         """Take the runs of one part of the log."""
-        for one in self._pool.add(runs):
-            yield from self._compare(one)
+        for queue_runs in self._pool.add(runs):
+            yield from self._compare(queue_runs)
 
     def rest(self) -> Iterator[Finding]:
         """Compare the runs that wait, when all have been taken."""
-        for one in self._pool.rest():
-            yield from self._compare(one)
+        for queue_runs in self._pool.rest():
+            yield from self._compare(queue_runs)
 
     def close(self) -> None:
         """Close the table files."""
@@ -229,16 +231,28 @@ class RocksComparer:
     def _judge(self, seen: QueueSeen, run: QueueRun, due: int) -> Iterator[Finding]:
         """Compare the first units of a run with what the library reads."""
         begin = run.queue_offset
-        found, there = np.zeros((due, VALUE), np.uint8), np.zeros(due, np.bool_)
+        on_disk, there = np.zeros((due, VALUE), np.uint8), np.zeros(due, np.bool_)
         for numbers, values in self._read(seen, begin, begin + due):
-            found[numbers - begin], there[numbers - begin] = values, True
+            on_disk[numbers - begin], there[numbers - begin] = values, True
         yield from self._missing(seen, begin, ~there)
         rows = np.frombuffer(run.units, np.uint8).reshape(-1, CQ_UNIT_SIZE)[:due]
-        wrong = there & (found[:, :CQ_UNIT_SIZE] != rows).any(axis=1)
-        yield from self._wrong(seen, begin, wrong, rows, found)
-        times = ROCKSDB_CQ_UNIT["store_timestamp"].column(found)
+        wrong = there & (on_disk[:, :CQ_UNIT_SIZE] != rows).any(axis=1)
+        self._pass_over_delays(seen, wrong, rows, on_disk)
+        yield from self._wrong(seen, begin, wrong, rows, on_disk)
+        times = ROCKSDB_CQ_UNIT["store_timestamp"].column(on_disk)
         moved = there & ~wrong & (times != run.times[:due])
         yield from self._wrong_times(seen, begin, moved, run, times)
+
+    def _pass_over_delays(
+        self, seen: QueueSeen, wrong: Mask, rows: UInt8s, on_disk: UInt8s
+    ) -> None:
+        """Take units out that differ in nothing but a tags code that is right all the same."""
+        places = np.flatnonzero(wrong)
+        want = as_units(rows[places].tobytes())
+        have = as_units(on_disk[places, :CQ_UNIT_SIZE].tobytes())
+        wanted, codes = (units["tags_code"].astype(np.int64) for units in (want, have))
+        right = tags_right(seen.queue.topic, wanted, codes, None)
+        wrong[places] = ~(point_alike(want, have) & right)
 
     def _read(
         self, seen: QueueSeen, begin: int, end: int | None
@@ -273,21 +287,23 @@ class RocksComparer:
         begin: int,
         wrong: Mask,
         rows: npt.NDArray[np.uint8],
-        found: npt.NDArray[np.uint8],
+        on_disk: npt.NDArray[np.uint8],
     ) -> Iterator[Finding]:
         for first, count in stretches(wrong):
+            want = as_units(rows[first : first + count].tobytes())
+            have = as_units(on_disk[first : first + count, :CQ_UNIT_SIZE].tobytes())
             wanted = CQ_UNIT.parse(rows[first].tobytes())
             message = f"{seen.name}: not as in the commitlog: {units_of(begin + first, count)}"
             yield finding(
-                RQ_UNIT,
+                difference_of(want, have).rocksdb_code,
                 At(seen.queue.path, physical_offset=wanted["physical_offset"]),
                 message,
                 expected=_worded(wanted),
-                actual=_worded(CQ_UNIT.parse(found[first, :CQ_UNIT_SIZE].tobytes())),
+                actual=_worded(CQ_UNIT.parse(on_disk[first, :CQ_UNIT_SIZE].tobytes())),
             )
 
     def _wrong_times(
-        self, seen: QueueSeen, begin: int, wrong: Mask, run: QueueRun, found: Int64s
+        self, seen: QueueSeen, begin: int, wrong: Mask, run: QueueRun, times: Int64s
     ) -> Iterator[Finding]:
         """Say where units have another store time than their records; RocksDB finds them by it."""
         for first, count in stretches(wrong):
@@ -297,7 +313,7 @@ class RocksComparer:
                 At(seen.queue.path, physical_offset=unit["physical_offset"]),
                 f"{seen.name}: another store time: {units_of(begin + first, count)}",
                 expected=int(run.times[first]),
-                actual=int(found[first]),
+                actual=int(times[first]),
             )
 
     def uncovered(self, seen: QueueSeen) -> Iterator[tuple[Int64s, Int64s]]:
@@ -452,10 +468,10 @@ class UnitTables:
         begin, end = run.queue_offset, run.queue_offset + count
         try:
             tables = self._with(run.topic, run.queue_id, begin, end)
-            first, past = (unit_key(run.topic, run.queue_id, one) for one in (begin, end))
+            first, past = (unit_key(run.topic, run.queue_id, number) for number in (begin, end))
             keys = self._keys(first)
             wanted = (np.frombuffer(run.units, np.uint8), run.times, np.zeros(count, np.uint8))
-            found = 0
+            matched = 0
             for number in tables:
                 separators = self._tables[number].blocks.separators
                 for block in range(bisect_left(separators, first), len(separators)):
@@ -463,12 +479,12 @@ class UnitTables:
                     more = confirm(content, len(content), (begin, end), keys, wanted)
                     if more == DOUBT:
                         return False
-                    found += more
+                    matched += more
                     if separators[block] >= past:
                         break
         except DOUBTS:
             return False
-        return found == count
+        return matched == count
 
     def _keys(self, first: bytes) -> tuple[UInt8s, UInt8s]:
         """Give a key, and room for one, as kernels take them."""
@@ -493,7 +509,7 @@ class UnitTables:
     def _span(self, number: int, topic: bytes, queue_id: int) -> tuple[int, int]:
         """Give numbers that no unit of a queue in a table is below, or above."""
         separators = self._tables[number].blocks.separators
-        first, last = (unit_key(topic, queue_id, one) for one in (0, LARGEST_NUMBER))
+        first, last = (unit_key(topic, queue_id, number) for number in (0, LARGEST_NUMBER))
         blocks = [bisect_left(separators, key) for key in (first, last)]
         if blocks[0] == len(separators):
             return NOWHERE

@@ -23,15 +23,12 @@ from rmqtool.errors import DecodeError, UnreadablePath
 from rmqtool.findings.catalogue import Severity
 from rmqtool.findings.finding import At, finding
 from rmqtool.findings.registry_state import CF_GONE, CF_TOPICS, CO_GONE, DO_GONE, TC_GONE
+from rmqtool.formats.config_names import DELAYS_JSON, GROUPS_JSON, OFFSETS_JSON, TOPICS_JSON
 from rmqtool.formats.config_shapes import subscription_groups, topics
 from rmqtool.plural import counted
 from rmqtool.store.artefact import TIMER_CHECK, ArtefactKind
 from rmqtool.store.config_sources import (
     CONFIG,
-    CONSUMER_OFFSETS,
-    DELAY_OFFSETS,
-    GROUPS,
-    TOPICS,
     ConfigPresence,
 )
 
@@ -80,40 +77,40 @@ class MissingConfig:
             costs = "; ".join(_costs(needed))
             yield finding(CF_GONE, At(CONFIG), f"there is no configuration: {costs}")
             return
-        if needed.topics and not needed.presence.has(TOPICS):
-            message = _missing(needed, TOPICS, _no_route(needed))
-            yield finding(CF_TOPICS, At(_path(needed, TOPICS)), message)
+        if needed.topics and not needed.presence.has(TOPICS_JSON):
+            message = _missing(needed, TOPICS_JSON, _no_route(needed))
+            yield finding(CF_TOPICS, At(_path(needed, TOPICS_JSON)), message)
         retried = {name for name in _names(needed.presence) if name.startswith(RETRY_PREFIX)}
-        if retried and not needed.presence.has(GROUPS):
+        if retried and not needed.presence.has(GROUPS_JSON):
             cost = f"{counted(len(retried), 'group')} of consumers get default settings"
-            at, message = At(_path(needed, GROUPS)), _missing(needed, GROUPS, cost)
+            at, message = At(_path(needed, GROUPS_JSON)), _missing(needed, GROUPS_JSON, cost)
             yield finding(CF_GONE, at, message, severity=Severity.WARNING)
 
     def check_offsets(self) -> Iterator[Finding]:
         """Find missing offsets, unless all of the configuration is missing: `check` says that."""
         needed = self._needed
-        if needed is None or self._is_said(needed):
+        if needed is None or self._is_reported(needed):
             return
-        if needed.topics and not needed.presence.has(CONSUMER_OFFSETS):
+        if needed.topics and not needed.presence.has(OFFSETS_JSON):
             # A broker without consumers that is killed within ten seconds has not written it yet.
             is_early = needed.has_crashed and not needed.groups
-            at = At(_path(needed, CONSUMER_OFFSETS))
-            message = _missing(needed, CONSUMER_OFFSETS, _start_over(needed))
+            at = At(_path(needed, OFFSETS_JSON))
+            message = _missing(needed, OFFSETS_JSON, _start_over(needed))
             yield finding(CO_GONE, at, message, severity=Severity.NOTE if is_early else None)
-        if needed.delayed and not needed.presence.has(DELAY_OFFSETS):
-            message = _missing(needed, DELAY_OFFSETS, _again(needed))
-            yield finding(DO_GONE, At(_path(needed, DELAY_OFFSETS)), message)
+        if needed.delayed and not needed.presence.has(DELAYS_JSON):
+            message = _missing(needed, DELAYS_JSON, _again(needed))
+            yield finding(DO_GONE, At(_path(needed, DELAYS_JSON)), message)
 
     def check_timer(self) -> Iterator[Finding]:
         """Find a missing `timercheck`, unless all of the configuration is missing."""
         needed = self._needed
-        if needed is None or self._is_said(needed) or not needed.timers:
+        if needed is None or self._is_reported(needed) or not needed.timers:
             return
         if needed.presence.lacks_timer_check:
             message = f"there is no {TIMER_CHECK}: {_timers_again(needed)}"
             yield finding(TC_GONE, At(f"{CONFIG}/{TIMER_CHECK}"), message)
 
-    def _is_said(self, needed: Needed) -> bool:
+    def _is_reported(self, needed: Needed) -> bool:
         return self._inspection.options.wants("config") and not needed.presence.has_any
 
 
@@ -124,14 +121,14 @@ def groups_of(presence: ConfigPresence, queue_topics: Iterable[str]) -> frozense
         presence: of the configuration.
         queue_topics: topics that have a queue.
     """
-    configured = {group.group for group in subscription_groups(presence.document(GROUPS))}
+    configured = {group.group for group in subscription_groups(presence.document(GROUPS_JSON))}
     names = {*queue_topics, *_names(presence)}
     retried = {name.removeprefix(RETRY_PREFIX) for name in names if name.startswith(RETRY_PREFIX)}
-    return frozenset(one for one in configured | retried if not is_system_group(one))
+    return frozenset(group for group in configured | retried if not is_system_group(group))
 
 
 def _names(presence: ConfigPresence) -> set[str]:
-    return {topic.topic for topic in topics(presence.document(TOPICS))}
+    return {topic.topic for topic in topics(presence.document(TOPICS_JSON))}
 
 
 def _needed(inspection: Inspection, ranges: QueueRanges) -> Needed | None:
@@ -148,7 +145,7 @@ def _needed(inspection: Inspection, ranges: QueueRanges) -> Needed | None:
         presence = ConfigPresence(store, inspection.scope.version)
     except UnreadablePath:  # said elsewhere
         return None
-    is_there = all(map(presence.has, (TOPICS, GROUPS, CONSUMER_OFFSETS, DELAY_OFFSETS)))
+    is_there = all(map(presence.has, (TOPICS_JSON, GROUPS_JSON, OFFSETS_JSON, DELAYS_JSON)))
     has_timers = any((TIMER_TOPIC, 0) in inspection.units(family) for family in UNIT_FAMILIES)
     if is_there and not (has_timers and presence.lacks_timer_check):
         return None
@@ -159,7 +156,11 @@ def _needed(inspection: Inspection, ranges: QueueRanges) -> Needed | None:
     queue_topics = {topic for family in UNIT_FAMILIES for topic in inspection.queue_topics(family)}
     return Needed(
         presence,
-        {one: count for one, count in counts.items() if count and not is_made_by_brokers(one)},
+        {
+            group: count
+            for group, count in counts.items()
+            if count and not is_made_by_brokers(group)
+        },
         counts.get(SCHEDULE_TOPIC, 0),
         counts.get(TIMER_TOPIC, 0),
         groups_of(presence, queue_topics),

@@ -37,7 +37,7 @@ def check(inspection: Inspection) -> Iterator[Finding]:
         actual = f"{slip.key}={slip.value}"
         yield finding(BC_KEY, at, str(slip), actual=actual, severity=severity)
     for wrong in wrong_lengths(store, inspection.scope.version):
-        expected, actual = f"{wrong.key}={wrong.found}", f"{wrong.key}={wrong.configured}"
+        expected, actual = f"{wrong.key}={wrong.on_disk}", f"{wrong.key}={wrong.configured}"
         remedy = f"set {expected}; do not change the files"
         yield finding(BC_LEN, at, str(wrong), expected=expected, actual=actual, remedy=remedy)
     kind = ArtefactKind.DLEDGER if store.is_dledger else ArtefactKind.COMMITLOG

@@ -87,11 +87,11 @@ def read_early(store: Store) -> Early:
     Returns:
         Length and first bytes by path; nothing of a store that no broker runs on.
     """
-    found: Early = {}
+    early: Early = {}
     for branch in store.branches_of(ArtefactKind.CHECKPOINT) if store.lock_held() else ():
         with suppress(UnreadablePath):  # said when it is judged
-            found[branch.path] = _read(branch)
-    return found
+            early[branch.path] = _read(branch)
+    return early
 
 
 def _read(branch: Artefact) -> tuple[int, bytes]:
@@ -125,7 +125,7 @@ def _judge(
         inspection.leave_out("checkpoint against the data", inspection.why_no_log)
         return
     yield from _index_time(inspection, values, path)
-    if facts.lost.reaches_behind(facts.last_record):
+    if facts.lost.reaches_past(facts.last_record):
         inspection.leave_out("checkpoint against the log", "the newest records are lost")
         return
     yield from _times(inspection, values, facts, path)

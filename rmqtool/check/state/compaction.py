@@ -24,6 +24,7 @@ from rmqtool.findings.registry_layout import FS_GAP
 from rmqtool.formats import config, config_shapes
 from rmqtool.formats.batch_queue import BATCH_CQ_UNIT, INVALID_POS
 from rmqtool.formats.checkpoint import CHECKPOINT
+from rmqtool.formats.config_names import TOPICS_JSON
 from rmqtool.queues.kinds import UnitKind, kinds_of
 from rmqtool.scan import columns as row_of
 from rmqtool.scan.batch import Extent
@@ -58,7 +59,7 @@ def check(inspection: Inspection, queue_facts: QueueFacts) -> Iterator[Finding]:
         queue_files = inspection.files_of(queue) if queue else None
         if log_files:
             odd = of_queue(mapped_files(inspection, log_files), *name)
-            yield from (one for one in odd if one.code != FS_GAP)
+            yield from (finding for finding in odd if finding.code != FS_GAP)
         in_log = {file.start: file for file in log_files or ()}
         in_queue = {file.start: file for file in queue_files or ()}
         for start in sorted(in_log.keys() - in_queue.keys()):
@@ -78,7 +79,7 @@ def check(inspection: Inspection, queue_facts: QueueFacts) -> Iterator[Finding]:
         return
     if logs:
         yield from _position(inspection, newest)
-    yield from _behind(inspection, queue_facts, newest)
+    yield from _not_reached(inspection, queue_facts, newest)
 
 
 def _pair(
@@ -105,7 +106,7 @@ def _pair(
         number = int(differs[0])
         at = At(queue.path, number * BATCH_CQ_UNIT.size, BATCH_CQ_UNIT.size, None, topic, queue_id)
         message = f"{len(differs):,} units are not those of the records in the log file"
-        expected, actual = (_worded(one[number]) for one in (wanted, units))
+        expected, actual = (_worded(rows[number]) for rows in (wanted, units))
         yield finding(CC_UNIT, at, message, expected=expected, actual=actual)
     elif len(wanted) != len(units):
         position = both * BATCH_CQ_UNIT.size
@@ -114,7 +115,7 @@ def _pair(
         yield finding(CC_UNIT, at, message, expected=len(wanted), actual=len(units))
 
 
-def _behind(
+def _not_reached(
     inspection: Inspection, queue_facts: QueueFacts, newest: dict[Queue, int]
 ) -> Iterator[Finding]:
     """Find messages of the log that no compaction log has, though their topic is read from there.
@@ -122,7 +123,7 @@ def _behind(
     What a running broker has not dispatched yet is not of them.
     """
     store = inspection.store
-    topics = config_shapes.topics(inspection.document("topics.json") or {})
+    topics = config_shapes.topics(inspection.document(TOPICS_JSON) or {})
     names = {topic.topic for topic in topics if topic.is_compaction}
     late = {
         name: newest.get(name, -1)
@@ -142,10 +143,10 @@ def _behind(
             missing.setdefault(name, []).append(place)
     for (topic, queue_id), places in sorted(missing.items()):
         first, time = places[0]
-        is_told = not _is_handed_over(inspection, first, time)
+        is_damage = not _is_handed_over(inspection, first, time)
         at = At(f"compaction/compactionLog/{topic}/{queue_id}", None, None, first, topic, queue_id)
         message = f"{len(places):,} messages of the commitlog are not there"
-        severity = Severity.DAMAGE if is_told else Severity.WARNING
+        severity = Severity.DAMAGE if is_damage else Severity.WARNING
         yield finding(CC_BEHIND, at, message, severity=severity)
 
 
@@ -183,7 +184,7 @@ def _records(log: Segment, name: Queue) -> tuple[npt.NDArray[np.void], list[tupl
     """
     from rmqtool.tables.messages import MessageOptions, batches_of  # few have any
 
-    found: list[tuple[Any, ...]] = []
+    units: list[tuple[Any, ...]] = []
     odd: list[tuple[int, str]] = []
     for batch in batches_of(SegmentPart(log, 0, log.size), MessageOptions(), start=None):
         if batch.kind is Extent.GAP:
@@ -195,7 +196,7 @@ def _records(log: Segment, name: Queue) -> tuple[npt.NDArray[np.void], list[tupl
             facts[row_of.BODY_LENGTH] > 0
         )
         wrong = facts[row_of.POSITION][differs].tolist()
-        odd += [(one, "a record's body has not the CRC that was stored") for one in wrong]
+        odd += [(record, "a record's body has not the CRC that was stored") for record in wrong]
         for row in records_of(batch, MessageOptions(), WANTED):
             if (row["topic"], row["queue_id"]) != name:
                 at = row["physical_offset"] - log.start
@@ -203,13 +204,13 @@ def _records(log: Segment, name: Queue) -> tuple[npt.NDArray[np.void], list[tupl
             time = row["store_timestamp"]
             tags_code = tags_hash(row["tags"])
             place = (row["physical_offset"], row["size"], tags_code, time, row["queue_offset"])
-            found.append((*place, 1, INVALID_POS, 0))
-    return np.array(found, BATCH_CQ_UNIT.dtype), odd
+            units.append((*place, 1, INVALID_POS, 0))
+    return np.array(units, BATCH_CQ_UNIT.dtype), odd
 
 
 def _units(queue: Segment) -> npt.NDArray[np.void]:
     """Give the real units of a file. Raises UnreadablePath: the file may not be read."""
-    found = [np.zeros(0, BATCH_CQ_UNIT.dtype)]
+    parts = [np.zeros(0, BATCH_CQ_UNIT.dtype)]
     position, chunk = 0, UNITS_READ * BATCH_CQ_UNIT.size
     with queue.open() as file:
         # A hole of zeros holds no real unit.
@@ -220,9 +221,9 @@ def _units(queue: Segment) -> npt.NDArray[np.void]:
             if not raw:
                 break
             units = np.frombuffer(raw, BATCH_CQ_UNIT.dtype)
-            found.append(units[kinds_of(units) == UnitKind.REAL])
+            parts.append(units[kinds_of(units) == UnitKind.REAL])
             position += len(raw)
-    return np.concatenate(found)
+    return np.concatenate(parts)
 
 
 def queue_offsets(queue: Segment) -> npt.NDArray[np.int64]:

@@ -160,7 +160,7 @@ def _of_broken(
         inspection.leave_out(file.path, BEING_WRITTEN)
         message, severity = BEING_WRITTEN, Severity.NOTE
     actual = "an empty file" if file.is_empty else error.reason
-    found = finding(
+    broken = finding(
         CF_JSON,
         At(file.path, error.position),
         message,
@@ -168,7 +168,7 @@ def _of_broken(
         actual=actual,
         severity=severity,
     )
-    return in_passing(found) if passes else found
+    return in_passing(broken) if passes else broken
 
 
 def _is_new(place: Place) -> bool:

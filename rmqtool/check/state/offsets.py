@@ -19,6 +19,7 @@ from rmqtool.findings.catalogue import Severity
 from rmqtool.findings.finding import At, finding
 from rmqtool.findings.registry_state import CO_RANGE, CO_TOPIC, DO_RANGE
 from rmqtool.formats import config_shapes
+from rmqtool.formats.config_names import DELAYS_JSON, GROUPS_JSON, OFFSETS_JSON, TOPICS_JSON
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -41,12 +42,12 @@ def check(inspection: Inspection, facts: LogFacts, ranges: QueueRanges) -> Itera
 
 
 def _consumer_offsets(inspection: Inspection, ranges: QueueRanges) -> Iterator[Finding]:
-    found = inspection.document_with_path("consumerOffset.json")
-    if found is None:
+    offsets_json = inspection.document_with_path(OFFSETS_JSON)
+    if offsets_json is None:
         return
-    document, path = found
-    topics = _known(inspection, "topics.json")
-    groups = _known(inspection, "subscriptionGroup.json")
+    document, path = offsets_json
+    topics = _known(inspection, TOPICS_JSON)
+    groups = _known(inspection, GROUPS_JSON)
     unknown: set[tuple[str, str]] = set()
     for offset in config_shapes.consumer_offsets(document):
         if inspection.options.topic not in {None, offset.topic}:
@@ -66,7 +67,7 @@ def _known(inspection: Inspection, name: str) -> frozenset[str] | None:
     document = inspection.document(name)
     if document is None:
         return None
-    if name == "topics.json":
+    if name == TOPICS_JSON:
         return frozenset(topic.topic for topic in config_shapes.topics(document))
     return frozenset(group.group for group in config_shapes.subscription_groups(document))
 
@@ -90,16 +91,16 @@ def _judge(
 ) -> Iterator[Finding]:
     if offset.queue_offset is None:
         return
-    found = _range_of(inspection, ranges, offset.topic, offset.queue_id)
-    if found is None or found[0] <= offset.queue_offset <= found[1]:
+    span = _range_of(inspection, ranges, offset.topic, offset.queue_id)
+    if span is None or span[0] <= offset.queue_offset <= span[1]:
         return
-    is_ahead = offset.queue_offset > found[1]
+    is_ahead = offset.queue_offset > span[1]
     where = "ahead of the queue's end" if is_ahead else "before the queue's first message"
     yield finding(
         CO_RANGE,
         At(path, None, None, None, offset.topic, offset.queue_id, offset.queue_offset),
         f"{_words(offset)}: the offset lies {where}",
-        expected="{} to {}".format(*found),
+        expected="{} to {}".format(*span),
         actual=offset.queue_offset,
         # A slow consumer is overtaken by expiry every day; only an offset ahead tells of a loss.
         severity=None if is_ahead else Severity.NOTE,
@@ -120,18 +121,18 @@ def _range_of(
 
 
 def _delay_offsets(inspection: Inspection, ranges: QueueRanges) -> Iterator[Finding]:
-    found = inspection.document_with_path("delayOffset.json")
-    if found is None:
+    offsets_json = inspection.document_with_path(DELAYS_JSON)
+    if offsets_json is None:
         return
-    document, path = found
+    document, path = offsets_json
     for level, offset in sorted(config_shapes.delay_offsets(document).items()):
-        found_range = _range_of(inspection, ranges, SCHEDULE_TOPIC, level - 1)
-        if found_range is None or offset is None or offset <= found_range[1]:
+        range_on_disk = _range_of(inspection, ranges, SCHEDULE_TOPIC, level - 1)
+        if range_on_disk is None or offset is None or offset <= range_on_disk[1]:
             continue
         yield finding(
             DO_RANGE,
             At(path, None, None, None, SCHEDULE_TOPIC, level - 1, offset),
             f"the offset of delay level {level} lies ahead of its queue's end",
-            expected="{} to {}".format(*found_range),
+            expected="{} to {}".format(*range_on_disk),
             actual=offset,
         )

@@ -113,8 +113,8 @@ def _wheel(
         precision = _precision(inspection)
         read_until = max((values or {}).get("last_read_time_ms", 0) // precision, 1)
         position = 0
-        while (found := file.next_data(position)) is not None and found < file.size:
-            position = found // SLOT * SLOT
+        while (data_at := file.next_data(position)) is not None and data_at < file.size:
+            position = data_at // SLOT * SLOT
             raw = file.read_at(position, CHUNK_SLOTS * SLOT)
             slots = np.frombuffer(raw, TIMER_SLOT.dtype, len(raw) // SLOT)
             if not slots.size:
@@ -136,9 +136,9 @@ def _lost(inspection: Inspection, log: TimerLog, values: dict[str, int]) -> Iter
     """Find timers of the log that the wheel does not have, and that a start does not put back."""
     precision = _precision(inspection)
     slots = [
-        one
-        for one in waiting(inspection.store, log, values, precision)
-        if one.is_lost and one.timers
+        slot
+        for slot in waiting(inspection.store, log, values, precision)
+        if slot.is_lost and slot.timers
     ]
     if slots:
         count = counted(sum(slot.timers for slot in slots), "waiting timer message")
@@ -152,15 +152,15 @@ def _out_of_reach(
 ) -> Iterator[Finding]:
     """Find timers that wait in the topic alone, before the place from which it is read on."""
     try:
-        found = None if log.starts.size else out_of_reach(inspection.store, values)
+        unreached = None if log.starts.size else out_of_reach(inspection.store, values)
     except UnreadablePath as error:
         yield inspection.unread(inspection.path_of(error.path), error)
         return
-    if found is not None:
+    if unreached is not None:
         at = At(CHECK_PATH, TIMER_CHECK.positions["last_timer_queue_offset"], 8)
-        count = counted(found.timers, "waiting timer message")
+        count = counted(unreached.timers, "waiting timer message")
         message = f"lastTimerQueueOffset is past {count}, and the timer log does not hold them"
-        expected, actual = f"at most {found.queue_offset}", values["last_timer_queue_offset"]
+        expected, actual = f"at most {unreached.queue_offset}", values["last_timer_queue_offset"]
         yield finding(TC_AHEAD, at, message, expected=expected, actual=actual)
 
 
@@ -321,7 +321,9 @@ def out_of_reach(store: Store, values: dict[str, int]) -> OutOfReach | None:
         UnreadablePath: a queue or the log cannot be read.
     """
     end = values.get("last_timer_queue_offset", 0)
-    if end <= 0 or any(one.path == MESSAGE_STORE and not one.is_empty for one in store.rocksdb()):
+    if end <= 0 or any(
+        database.path == MESSAGE_STORE and not database.is_empty for database in store.rocksdb()
+    ):
         return None
     newest: dict[str | int, int] = {}  # a timer that waits long is stored again and again
     with Queues(store) as queues, LogReader(store.old_commitlog, store.commitlog) as reader:
@@ -365,11 +367,11 @@ def _revised_from(log: TimerLog, flushed: int) -> int:
 
 def _held(store: Store, times: np.ndarray[tuple[int], np.dtype[np.int64]]) -> list[bool]:
     """Tell for each time whether the wheel, or a snapshot of it, has its slot."""
-    found = [False] * len(times)
+    is_held = [False] * len(times)
     for branch in store.timer_wheels():
         with branch.place.open() as file:
             for number, time in enumerate(times.tolist()):
                 raw = file.read_at(time % SLOTS_TOTAL * TIMER_SLOT.size, TIMER_SLOT.size)
                 if len(raw) == TIMER_SLOT.size:
-                    found[number] |= TIMER_SLOT["time"].of(raw) == time
-    return found
+                    is_held[number] |= TIMER_SLOT["time"].of(raw) == time
+    return is_held

@@ -174,12 +174,12 @@ def _references(
     offsets = records["physical_offset"].astype(np.int64)
     messages = facts.timer_messages
     numbers = np.searchsorted(messages[0], offsets)
-    found = np.zeros(len(offsets), bool)
+    is_record = np.zeros(len(offsets), bool)
     inside = numbers < messages.shape[1]
-    found[inside] = (messages[0][numbers[inside]] == offsets[inside]) & (
+    is_record[inside] = (messages[0][numbers[inside]] == offsets[inside]) & (
         messages[1][numbers[inside]] == records["record_size"][inside]
     )
-    wrong = ~found & ((offsets >= facts.start) | (offsets < 0)) & ~facts.lost.mask(offsets)
+    wrong = ~is_record & ((offsets >= facts.start) | (offsets < 0)) & ~facts.lost.mask(offsets)
     for row in np.flatnonzero(wrong).tolist():
         at = At(segment.path, row * RECORD, RECORD, int(offsets[row]))
         is_ahead = inspection.scope.has_crashed and offsets[row] >= facts.end
@@ -189,7 +189,7 @@ def _references(
             actual=f"{int(records['record_size'][row]):,} bytes at {int(offsets[row])}",
             severity=Severity.NOTE if is_ahead else None,
         )
-    rows = np.flatnonzero(found)
+    rows = np.flatnonzero(is_record)
     yield from _facts(segment, rows, records[rows], messages[:, numbers[rows]])
 
 

@@ -132,13 +132,17 @@ OTHER_OPTIONS: Final = {
 def load(name: str) -> type[Command]:
     """Give one command out of `NAMES`; no other is imported."""
     module = import_module(f"{__name__}.{name.replace('-', '_')}")
-    found: type[Command] = getattr(module, name.title().replace("-", ""))
-    return found
+    command: type[Command] = getattr(module, name.title().replace("-", ""))
+    return command
 
 
 def paragraphs(text: str) -> list[str]:
     """Give the paragraphs of a docstring, each on one line."""
-    return [" ".join(one.split()) for one in cleandoc(text).split("\n\n") if one.strip()]
+    return [
+        " ".join(paragraph.split())
+        for paragraph in cleandoc(text).split("\n\n")
+        if paragraph.strip()
+    ]
 
 
 def described(name: str) -> list[str]:

@@ -65,7 +65,7 @@ class Diff(Command):
 
             return self.delivery.describe([MERGED], self.first, self.second)
         wanted = sections(self.section, SECTIONS)
-        tables = [one.rows((), label="section") for one in TABLES if one.name in wanted]
+        tables = [table.rows((), label="section") for table in TABLES if table.name in wanted]
         return self.delivery.describe(tables, self.first, self.second)
 
     def run(self) -> int:
@@ -84,12 +84,12 @@ class Diff(Command):
         if self.merge_offsets:
             return self._merge()
         wanted = sections(self.section, SECTIONS)
-        found = looked_again(
+        compared = looked_again(
             lambda: difference(open_store(self.first), open_store(self.second), jobs=self.jobs)
         )
         shown = [
             rows
-            for rows in report(found)
+            for rows in report(compared)
             if rows.name in wanted and (self.section or any(rows.chunks))
         ]
         if len(shown) == 1:
@@ -97,16 +97,16 @@ class Diff(Command):
                 self.delivery.note(f"{shown[0].name}: none")
         else:
             self.delivery.emit_all(shown, empty="none")
-        self.delivery.note(verdict(found))
-        if (number := lender(found)) is not None:
+        self.delivery.note(verdict(compared))
+        if (number := lender(compared)) is not None:
             stores = (self.first, self.second)
             words = ["rmqtool", "repair", stores[1 - number], "--from", stores[number]]
             self.delivery.note(f"next: {shlex.join(words)}")
-        unread = sum(one.is_unread for some in found.troubles for one in some)
+        unread = sum(side_problem.is_unread for some in compared.troubles for side_problem in some)
         if unread:
             self.delivery.note(f"{counted(unread, 'thing')} could not be read: --section problems")
             return IN_PART
-        return DONE if found.is_same else NO
+        return DONE if compared.is_same else NO
 
     def _to_manifest(self, store: str, manifest: str) -> int:
         """Compare with a manifest; 1 when a file differs, 3 when one could not be read."""
@@ -117,12 +117,12 @@ class Diff(Command):
         for option, given in (("--merge-offsets", self.merge_offsets), ("--section", self.section)):
             if given:
                 raise UsageError(option=option, reason="cannot be combined with a manifest")
-        found = compare(open_store(store), Manifest.read(manifest), jobs=self.jobs)
-        self.delivery.emit(CHANGED.rows([[one.row() for one in found.changed]]))
-        self.delivery.note(found.verdict)
-        if found.unread:
+        report = compare(open_store(store), Manifest.read(manifest), jobs=self.jobs)
+        self.delivery.emit(CHANGED.rows([[changed.row() for changed in report.changed]]))
+        self.delivery.note(report.verdict)
+        if report.unread:
             return IN_PART
-        return NO if found.changed else DONE
+        return NO if report.changed else DONE
 
     def _merge(self) -> int:
         """Write the offsets of both; 1 when some are left out."""
@@ -141,16 +141,16 @@ class Diff(Command):
 
         def decided() -> list[MergedOffset]:
             a, b = open_store(self.first), open_store(self.second)
-            found = difference(a, b, jobs=self.jobs)
-            if found.parts != set(Part):
+            report = difference(a, b, jobs=self.jobs)
+            if report.parts != set(Part):
                 raise UsageError(option="--merge-offsets", reason="needs two store roots")
-            return merge(a, b, found)
+            return merge(a, b, report)
 
         merged = looked_again(decided)
         with OutputFile(self.delivery.output) as file:
             file.binary.write(document(merged))
-        replace(self.delivery, output=None).emit(MERGED.rows([[one.row() for one in merged]]))
-        left_out = sum(one.merged is None for one in merged)
+        replace(self.delivery, output=None).emit(MERGED.rows([[offset.row() for offset in merged]]))
+        left_out = sum(offset.merged is None for offset in merged)
         taken = counted(len(merged) - left_out, "offset")
         self.delivery.note(f"{taken} written to {self.delivery.output}, {left_out} left out")
         return NO if left_out else DONE

@@ -107,7 +107,7 @@ class Dump(Command):
 
         options = DumpOptions(self.paths, self.as_, is_hex=self.hex)
         if self.as_ is not None:
-            views = [one for one in VIEWS.values() if self.as_ in {one.word, EVERYTHING}]
+            views = [view for view in VIEWS.values() if self.as_ in {view.word, EVERYTHING}]
         elif any(map(os.path.lexists, self.paths)):
             stores = [store_of(path, self.broker_conf, None) for path in self.paths]
             views = [view for store in stores for view in views_of(store, None)]
@@ -177,13 +177,13 @@ class Dump(Command):
         from rmqtool.tables.dump import dump
 
         delivery = self._delivery
-        found = with_defects(dump(options, outcome), options, outcome)
+        tables = with_defects(dump(options, outcome), options, outcome)
         quiet = delivery.hides_bar(streams=True)
         with progress("dump", outcome.total_bytes or None, quiet=quiet) as outcome.advance:
-            if len(found) == 1:
-                delivery.emit(found[0])
+            if len(tables) == 1:
+                delivery.emit(tables[0])
             else:
-                delivery.emit_all(found)
+                delivery.emit_all(tables)
         return self._tell(outcome)
 
     def _follow(self, options: DumpOptions, outcome: DumpOutcome) -> int:

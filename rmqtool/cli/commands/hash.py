@@ -64,17 +64,17 @@ class Hash(Command):
         if not store.branches_of(ArtefactKind.COMMITLOG, ArtefactKind.DLEDGER):
             raise UsageError(option="STORE", reason=f"{self.store}: there is no commitlog here")
         with progress("hash", None, quiet=self.delivery.quiet) as advance:
-            found = content_hash(store, (begin, end), jobs=self.jobs, advance=advance)
-        self.delivery.emit(HASH.rows([[HASH.row(found)]]))
-        for error in found.unread:
+            hashed = content_hash(store, (begin, end), jobs=self.jobs, advance=advance)
+        self.delivery.emit(HASH.rows([[HASH.row(hashed)]]))
+        for error in hashed.unread:
             say(str(error))
-        if found.unread:
-            return IN_PART if found.records else NOT_DONE
-        if found.gaps:
-            gaps = counted(found.gaps, "gap")
+        if hashed.unread:
+            return IN_PART if hashed.records else NOT_DONE
+        if hashed.gaps:
+            gaps = counted(hashed.gaps, "gap")
             more = shlex.join(["rmqtool", "validate", self.store or "."])
             self.delivery.note(f"{gaps}: the hash of a sound replica is another one; see {more}")
-        if found.begin is not None and begin is None and end is None:
-            same = f"--from {found.begin} --until {found.end}"
+        if hashed.begin is not None and begin is None and end is None:
+            same = f"--from {hashed.begin} --until {hashed.end}"
             self.delivery.note(f"compare a longer log with: rmqtool hash OTHER {same}")
-        return DONE if found.records and not found.gaps else NO
+        return DONE if hashed.records and not hashed.gaps else NO

@@ -56,16 +56,16 @@ class Info(Command):
         is_table = self.delivery.wanted_format is Format.TABLE
         is_seen = is_table and self.delivery.columns is None
         with Survey(open_store(self.store, self.broker_conf)) as survey:
-            found = (section_rows(name, SECTIONS[name](survey)) for name in names)
+            tables = (section_rows(name, SECTIONS[name](survey)) for name in names)
             if is_table and not self.section:  # "problems: none" would read as if it were sound
-                found = (one for one in found if one.name != PROBLEMS or survey.problems)
+                tables = (rows for rows in tables if rows.name != PROBLEMS or survey.problems)
             if is_seen:
-                found = (turned(one) if one.name in SINGLE else one for one in found)
+                tables = (turned(rows) if rows.name in SINGLE else rows for rows in tables)
             if len(names) == 1:
-                if not self.delivery.emit(next(found)):
+                if not self.delivery.emit(next(tables)):
                     self.delivery.note(NOTHING.get(names[0], f"{names[0]}: none"))
             else:
-                self.delivery.emit_all(found, empty="none")
+                self.delivery.emit_all(tables, empty="none")
             count = len(survey.problems)
         if count:
             command = f"rmqtool info {shlex.quote(self.store)} --section problems"

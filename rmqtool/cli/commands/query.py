@@ -182,8 +182,8 @@ class Query(Command):
             yield rows.BATCH
         else:
             is_of_queues = self.time is not None and self.topic
-            found = rows.BYTES if self.hex else rows.FOUND
-            yield rows.TIMES if is_of_queues else found
+            table = rows.BYTES if self.hex else rows.HITS
+            yield rows.TIMES if is_of_queues else table
             if self.trace or self.transaction is not None:
                 yield TRACES
             if self.explain:
@@ -229,9 +229,9 @@ class Query(Command):
 
         def look() -> tuple[str, list[dict[str, object]]]:
             with Sources(open_store(self.store, self.broker_conf)) as sources:
-                found = ConsumerGroup(sources, group)
-                found.require()
-                return found.name, list(found.rows(self.topic))
+                consumer_group = ConsumerGroup(sources, group)
+                consumer_group.require()
+                return consumer_group.name, list(consumer_group.rows(self.topic))
 
         name, rows = looked_again(look)
         self.delivery.emit(GROUP_QUEUES.rows([rows]))
@@ -294,9 +294,9 @@ class Query(Command):
                 raise UsageError(option="--like-broker", reason="needs --time and --topic")
         return [
             request_of(
-                one, topics=self.topic, boundary=self.boundary, like_broker=like, clock=clock
+                key, topics=self.topic, boundary=self.boundary, like_broker=like, clock=clock
             )
-            for one in [{**named, "key": text} for text in self.key] or [named]
+            for key in [{**named, "key": text} for text in self.key] or [named]
         ]
 
     @property
@@ -319,12 +319,12 @@ class Query(Command):
         text = " ".join(self.what).strip()
         if text.startswith(PATHS):
             raise UsageError(option="WHAT", reason=f"{text}: no such file")
-        found = pasted(text, clock)
+        request = pasted(text, clock)
         if not self.topic:
-            return found
-        if not isinstance(found, ByKey):
+            return request
+        if not isinstance(request, ByKey):
             raise UsageError(option="--topic", reason=f"is for a key, and {text} is not a key")
-        return found._replace(topics=self.topic)
+        return request._replace(topics=self.topic)
 
     def _named(self) -> Iterator[tuple[str, str | None]]:
         """Give what was asked for, by the names of `request_of`."""

@@ -97,7 +97,9 @@ class Startup(Command):
         from rmqtool.startup.report import SECTIONS, TABLES
 
         wanted = sections(self.section, SECTIONS)
-        return self.delivery.describe([one for one in TABLES if one.name in wanted], self.store)
+        return self.delivery.describe(
+            [table for table in TABLES if table.name in wanted], self.store
+        )
 
     def run(self) -> int:
         """Predict it; 1 when messages would be lost or the broker would not come up."""
@@ -117,11 +119,11 @@ class Startup(Command):
         if self.rules_of and self.broker_version:
             prediction = replace(prediction, version=self.broker_version, is_proven=False)
         reported = report(prediction, all_queues=self.all_queues)
-        found = [rows for rows in reported if rows.name in wanted]
-        if len(found) == 1:
-            self.delivery.emit(found[0])
+        tables = [rows for rows in reported if rows.name in wanted]
+        if len(tables) == 1:
+            self.delivery.emit(tables[0])
         else:
-            self.delivery.emit_all(found)
+            self.delivery.emit_all(tables)
         self.delivery.note(verdict(prediction))
         if self.broker_version is None:
             wrote = written_by(store)

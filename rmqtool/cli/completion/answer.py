@@ -39,12 +39,12 @@ def answer(words: Sequence[str], shell: str) -> int:
     """
     given, cut = _as_meant(words, shell)
     try:
-        found = list(_offers(given))
+        offered = list(_offers(given))
     except (RmqtoolError, OSError):
-        found = []  # no store there, or one that cannot be listed
+        offered = []  # no store there, or one that cannot be listed
     typed = given[-1] if given else ""
     lines = []
-    for word, meaning in found[:MOST]:
+    for word, meaning in offered[:MOST]:
         if word.startswith(typed) and word.isprintable():
             lines.append(f"{word[cut:]}\t{' '.join(meaning.split())}\n")
     sys.stdout.write("".join(lines))
@@ -110,7 +110,7 @@ class _Asked:
     def __init__(self, command: type[Command], words: list[str]) -> None:
         self._arguments = [parameter for parameter in parameters(command) if parameter.is_argument]
         known = (*parameters(command), HELP)
-        self._options = {spelt: one for one in known for spelt in one.spellings}
+        self._options = {spelt: parameter for parameter in known for spelt in parameter.spellings}
         self.values: dict[str, list[str]] = {}
         self.places: list[str] = []
         self._open: Parameter | None = None

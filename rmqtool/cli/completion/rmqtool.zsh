@@ -3,14 +3,14 @@
 ##   eval "$(rmqtool completion zsh)"
 _rmqtool() {
     local line
-    local -a found shown
+    local -a offers shown
     while IFS= read -r line; do
-        found+=("${line%%$'\t'*}")
+        offers+=("${line%%$'\t'*}")
         shown+=("${line%%$'\t'*}  ${line#*$'\t'}")
     done < <(_RMQTOOL_COMPLETE=zsh "$words[1]" "${(@)words[2,CURRENT]}" 2>/dev/null)
     # compadd quotes what it inserts.
-    if (( $#found )); then
-        compadd -l -d shown -a found
+    if (( $#offers )); then
+        compadd -l -d shown -a offers
     else
         _files
     fi

@@ -8,6 +8,8 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, Final
 
+from rmqtool.formats.config_names import TOPIC_TABLE, TOPICS_JSON
+
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
@@ -20,15 +22,14 @@ BROKER_VERSIONS: Final = ("4.9.3", "5.3.3", "5.5.0")
 
 def topics(line: Line) -> Iterator[Word]:
     """Give the topics that have queues; where none has, those that are configured."""
-    from rmqtool.query.topics import TOPICS_FILE
     from rmqtool.queues.discovery import Queues
 
     for store in _stores(line):
-        found = Queues(store).topics()
-        if not found:
-            table = store.config(TOPICS_FILE).document.get("topicConfigTable")
-            found = [str(name) for name in table] if isinstance(table, dict) else []
-        yield from ((topic, "topic") for topic in found)
+        names = Queues(store).topics()
+        if not names:
+            table = store.config(TOPICS_JSON).document.get(TOPIC_TABLE)
+            names = [str(name) for name in table] if isinstance(table, dict) else []
+        yield from ((topic, "topic") for topic in names)
 
 
 def groups(line: Line) -> Iterator[Word]:
@@ -43,13 +44,13 @@ def queues(line: Line) -> Iterator[Word]:
     """Give the numbers of the queues of the topics on the line, or of all."""
     from rmqtool.queues.discovery import Queues
 
-    found: set[int] = set()
+    numbers: set[int] = set()
     for store in _stores(line):
         with Queues(store) as known:
             for source in known.sources:
                 names = line.values.get("topic") or source.topics()
-                found.update(queue.queue_id for name in names for queue in source.queues_of(name))
-    yield from ((str(number), "queue") for number in sorted(found))
+                numbers.update(queue.queue_id for name in names for queue in source.queues_of(name))
+    yield from ((str(number), "queue") for number in sorted(numbers))
 
 
 def _stores(line: Line) -> Iterator[Store]:

@@ -84,8 +84,8 @@ def entry(topic: str) -> Page:
     """
     from rmqtool.cli.manual.words import nearest, word_page
 
-    if (found := word_page(topic)) is not None:
-        return found
+    if (page := word_page(topic)) is not None:
+        return page
     near, named = nearest(topic, topics()), _naming(topic)
     reason = f"no page {topic!r}"
     if near:
@@ -109,8 +109,8 @@ def _naming(word: str) -> list[str]:
         return plain(replace(whole, blocks=(*blocks,)), WIDE)
 
     alone = re.compile(rf"(?<![\w-]){re.escape(word)}(?![\w-])", re.IGNORECASE)
-    found = [topic for topic in topics() if alone.search(text_of(topic))]
-    return found if len(found) <= FEW else []
+    naming = [topic for topic in topics() if alone.search(text_of(topic))]
+    return naming if len(naming) <= FEW else []
 
 
 def write(directory: str) -> None:
@@ -118,6 +118,6 @@ def write(directory: str) -> None:
     from rmqtool.cli.manual.roff import roff
     from rmqtool.writing.output import OutputFile
 
-    for one in pages():
-        with OutputFile(PurePath(directory, one.file_name), overwrite=True) as file:
-            file.text.write(roff(one))
+    for page in pages():
+        with OutputFile(PurePath(directory, page.file_name), overwrite=True) as file:
+            file.text.write(roff(page))

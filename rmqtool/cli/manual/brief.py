@@ -54,14 +54,20 @@ def brief(name: str) -> str:
 def usage(name: str) -> str:
     """Give what follows the name of a command: options that must be there, then the arguments."""
     known = parameters(load(name))
-    needed = [one.term for one in known if one.is_required and not one.is_argument]
-    return " ".join(["[OPTIONS]", *needed, *(one.term for one in known if one.is_argument)])
+    needed = [
+        parameter.term for parameter in known if parameter.is_required and not parameter.is_argument
+    ]
+    return " ".join(
+        ["[OPTIONS]", *needed, *(parameter.term for parameter in known if parameter.is_argument)]
+    )
 
 
 def _program(width: int) -> Iterator[str]:
     yield f"Usage: {PROGRAM} [OPTIONS] COMMAND [ARGS]..."
     yield from _prose(paragraphs(DESCRIPTION), width)
-    yield from _terms("Options", [(one.term, one.text) for one in (VERSION, HELP)], width)
+    yield from _terms(
+        "Options", [(parameter.term, parameter.text) for parameter in (VERSION, HELP)], width
+    )
     for task, names in CONTENTS.items():
         yield from _terms(task, [*names.items()], width)
     yield from _example(PROGRAM, width)
@@ -73,26 +79,29 @@ def _of(name: str, width: int) -> Iterator[str]:
     yield from _prose(described(name), width)
     known = parameters(load(name))
     titles: dict[str, list[Parameter]] = {title: [] for title in TITLES}
-    for one in (*known, HELP):
-        titles[_title(one)].append(one)
-    for title, found in titles.items():
-        if found:
-            yield from _terms(title, _rows(found), width)
+    for parameter in (*known, HELP):
+        titles[_title(parameter)].append(parameter)
+    for title, group in titles.items():
+        if group:
+            yield from _terms(title, _rows(group), width)
     yield from _example(name, width)
     yield from ("", f"More: {PROGRAM} help {name}")
 
 
-def _title(one: Parameter) -> str:
+def _title(parameter: Parameter) -> str:
     """Give the heading of an option: what is a command's own comes first."""
-    if one.is_argument:
+    if parameter.is_argument:
         return "Arguments"
-    if one.name in COMMON:
+    if parameter.name in COMMON:
         return "Common"
-    return GROUPS.get(one.group, "Options")
+    return GROUPS.get(parameter.group, "Options")
 
 
-def _rows(found: Iterable[Parameter]) -> list[tuple[str, str]]:
-    return [(one.declaration.metavar if one.is_argument else one.term, one.text) for one in found]
+def _rows(parameters: Iterable[Parameter]) -> list[tuple[str, str]]:
+    return [
+        (parameter.declaration.metavar if parameter.is_argument else parameter.term, parameter.text)
+        for parameter in parameters
+    ]
 
 
 def _prose(texts: Iterable[str], width: int) -> Iterator[str]:
@@ -119,10 +128,10 @@ def _terms(title: str, rows: list[tuple[str, str]], width: int) -> Iterator[str]
 
 def _example(name: str, width: int) -> Iterator[str]:
     """Write the first example of the page in the manual."""
-    found = first_example(name)
-    if found is None:
+    example_lines = first_example(name)
+    if example_lines is None:
         return
-    caption, typed = found
+    caption, typed = example_lines
     yield from ("", "Example:")
     yield from _filled(f"{' ' * INDENT}{caption}", width, " " * INDENT)
     # As one line: a terminal joins what it breaks itself, and it can be copied.

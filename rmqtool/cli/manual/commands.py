@@ -93,9 +93,9 @@ def command_page(name: str) -> Page:
         summary,
         *more,
         Section("ARGUMENTS"),
-        *_items(one for one in known if one.is_argument),
+        *_items(parameter for parameter in known if parameter.is_argument),
         Section("OPTIONS"),
-        *_items([*(one for one in known if not one.is_argument), HELP]),
+        *_items([*(parameter for parameter in known if not parameter.is_argument), HELP]),
     ]
     lists = {"views": _views(), "functions": _functions()} if name == "sql" else {}
     blocks += prose(name, **lists)

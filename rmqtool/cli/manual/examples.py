@@ -31,12 +31,12 @@ def examples(name: str) -> list[Block]:
     """Give the section EXAMPLES of a page; nothing where it has none."""
     from rmqtool.cli.manual.blocks import Section, Text
 
-    found = files("rmqtool.cli").joinpath("examples", f"{name}.txt")
-    if not found.is_file():
+    file = files("rmqtool.cli").joinpath("examples", f"{name}.txt")
+    if not file.is_file():
         return []
     blocks: list[Block] = []
     shown: list[str] = []
-    for line in found.read_text(encoding="utf-8").splitlines():
+    for line in file.read_text(encoding="utf-8").splitlines():
         if line.startswith(CAPTION):
             blocks += _verbatim(shown)
             blocks.append(Text(line.removeprefix(CAPTION)))
@@ -51,11 +51,11 @@ def first_example(name: str) -> tuple[str, str] | None:
 
     What other commands made ready for it is not the example.
     """
-    found = files("rmqtool.cli").joinpath("examples", f"{name}.txt")
-    if not found.is_file():
+    file = files("rmqtool.cli").joinpath("examples", f"{name}.txt")
+    if not file.is_file():
         return None
     caption = ""
-    for line in found.read_text(encoding="utf-8").splitlines():
+    for line in file.read_text(encoding="utf-8").splitlines():
         if line.startswith(PROMPT) and name in line.split():
             return caption, line.removeprefix(PROMPT)
         if line.startswith(CAPTION):
@@ -73,7 +73,7 @@ def _as_seen(line: str) -> Iterator[str]:
     """Give a line of a transcript as a person sees it on a terminal."""
     if line.startswith(PROMPT):
         *first, last = _folded(_OPTION_VALUE.sub(rf"\1{GLUE}", line), WIDTH - len(GOES_ON))
-        yield from (f"{one}{GOES_ON}" for one in first)
+        yield from (f"{line}{GOES_ON}" for line in first)
         yield last
     elif line.startswith(ON_STDERR):
         yield from _folded(line.removeprefix(ON_STDERR), WIDTH)

@@ -24,7 +24,7 @@ WORDS: Final = {Type.RAW: "text"}
 def tables_page() -> Page:
     """Give the whole page."""
     blocks = [*prose("tables", judged=_judged()), Section("ROWS")]
-    blocks += [_table_item(*one) for one in _by_table()]
+    blocks += [_table_item(*table) for table in _by_table()]
     blocks.append(Section("COLUMNS"))
     known = {column.name for _, table in public_tables() for column in table.columns}
     for name in sorted(known.intersection(names())):
@@ -45,11 +45,11 @@ def _judged() -> Iterator[Term]:
 
 def column_page(word: str) -> Page | None:
     """Give every column that has a name, or that others call so; None without one."""
-    found = entries(word)
-    if not found:
+    columns = entries(word)
+    if not columns:
         return None
-    blocks: list[Block] = [Section("COLUMNS"), *map(column_item, found)]
-    return Page(found[0].column.name, NUMBER, "a column", tuple(blocks))
+    blocks: list[Block] = [Section("COLUMNS"), *map(column_item, columns)]
+    return Page(columns[0].column.name, NUMBER, "a column", tuple(blocks))
 
 
 def column_item(entry: DictionaryEntry) -> Term:
@@ -68,10 +68,10 @@ def _kind(column: Column) -> str:
 
 def _by_table() -> list[PublicTable]:
     """Give each table once, with all commands that show it."""
-    found: dict[tuple[Column, ...], tuple[list[str], Table]] = {}
+    by_columns: dict[tuple[Column, ...], tuple[list[str], Table]] = {}
     for command, table in public_tables():
-        found.setdefault(table.columns, ([], table))[0].append(command)
-    return [PublicTable("; ".join(commands), table) for commands, table in found.values()]
+        by_columns.setdefault(table.columns, ([], table))[0].append(command)
+    return [PublicTable("; ".join(commands), table) for commands, table in by_columns.values()]
 
 
 def _table_item(command: str, table: Table) -> Term:

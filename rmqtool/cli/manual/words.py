@@ -50,9 +50,9 @@ def _option(asked: str) -> Page | None:
 
     texts: dict[tuple[str, str], list[str]] = {}
     for name in NAMES:
-        for one in parameters(load(name)):
-            if asked in one.spellings:
-                texts.setdefault((one.term, one.text), []).append(name)
+        for parameter in parameters(load(name)):
+            if asked in parameter.spellings:
+                texts.setdefault((parameter.term, parameter.text), []).append(name)
     if not texts:
         return None
     blocks: list[Block] = [
@@ -135,18 +135,18 @@ def _text_file(asked: str) -> Page | None:
 
 def _field(asked: str) -> Page | None:
     """Give every structure that has a field of that name."""
-    found = [
+    fields = [
         (layout, field)
         for layout in LAYOUTS.values()
         for field in layout.fields
         if key(field.name) == asked
     ]
-    if not found:
+    if not fields:
         return None
     blocks: list[Block] = []
-    for layout, field in found:
+    for layout, field in fields:
         blocks += [Section(f"{layout.name}, {layout.size} bytes"), field_item(field)]
-    name = found[0][1].name
+    name = fields[0][1].name
     return Page(name, FORMATS_NUMBER, "a field", (*blocks, *_see(FORMATS, FORMATS_NUMBER)))
 
 

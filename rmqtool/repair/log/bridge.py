@@ -57,9 +57,9 @@ class BridgeMaker:
         count = -(-length // largest)
         edges = [start + length * number // count for number in range(count + 1)]
         for begin, end in pairwise(edges):
-            yield begin, self._one(begin, end - begin, time_ms)
+            yield begin, self._bridge(begin, end - begin, time_ms)
 
-    def _one(self, physical_offset: int, size: int, time_ms: int) -> Content:
+    def _bridge(self, physical_offset: int, size: int, time_ms: int) -> Content:
         if size < self.smallest:
             reason = f"a bridge needs {self.smallest:,} bytes, there are {size:,}"
             raise ValueError(reason)

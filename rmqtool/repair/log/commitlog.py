@@ -84,13 +84,13 @@ class LogRepair:
     def edit(self) -> None:
         """Decide all edits of the log, in the order of its segments."""
         used = [segment for segment in self.survey.segments.values() if segment.is_used]
-        last_used = max((one.segment.start for one in used), default=-1)
+        last_used = max((facts.segment.start for facts in used), default=-1)
         segments = list({segment.start: segment for segment in self.files.segments}.values())
         for before, segment in pairwise([None, *segments]):
             assert segment is not None  # noqa: S101 - only the first of all is None
             if before is not None and segment.start > before.start + self.length:
                 if self.bridge_missing and segment.start > last_used:
-                    self._past_gap([one for one in segments if one.start >= segment.start])
+                    self._past_gap([own for own in segments if own.start >= segment.start])
                     break
                 self._missing(before, segment)
             facts = self.survey.segments.get(segment.start) or SegmentFacts(segment)
@@ -239,17 +239,17 @@ class LogRepair:
         with segment.open() as file:
             end = min(file.size, self.length)
             while position < end:
-                found = file.next_data(position)
-                if found is None or found >= end:
+                data_at = file.next_data(position)
+                if data_at is None or data_at >= end:
                     return
-                raw = file.read_at(found, min(CHUNK, end - found))
+                raw = file.read_at(data_at, min(CHUNK, end - data_at))
                 used = len(raw.rstrip(b"\0"))
                 if used:
-                    first = found + used - len(raw[:used].lstrip(b"\0"))
-                    content = Content(found + used - first)
+                    first = data_at + used - len(raw[:used].lstrip(b"\0"))
+                    content = Content(data_at + used - first)
                     self.writer.write(segment, first, content, code, reason, lost)
                     lost = ""
-                position = found + max(len(raw), 1)
+                position = data_at + max(len(raw), 1)
 
     # ---- what both have -------------------------------------------------------------------------
 
@@ -257,14 +257,16 @@ class LogRepair:
         """Give the damaged stretches of a segment in front of its end, neighbours joined."""
         limit = segment.start + (self.length if end is None else end)
         joined: Damaged | None = None
-        for one in self.survey.damaged.between(segment.start, limit):
-            if joined is not None and joined.end == one.start and joined.code == one.code:
-                lost = joined.lost if joined.lost == one.lost else f"{joined.lost}; {one.lost}"
-                joined = Damaged(joined.start, one.end, joined.code, lost)
+        for damaged in self.survey.damaged.between(segment.start, limit):
+            if joined is not None and joined.end == damaged.start and joined.code == damaged.code:
+                lost = (
+                    joined.lost if joined.lost == damaged.lost else f"{joined.lost}; {damaged.lost}"
+                )
+                joined = Damaged(joined.start, damaged.end, joined.code, lost)
                 continue
             if joined is not None:
                 yield joined
-            joined = one
+            joined = damaged
         if joined is not None:
             yield joined
 
@@ -280,7 +282,7 @@ class LogRepair:
 
     def _places(self, segment: Segment) -> None:
         """Rewrite the fields of records that name another place than theirs."""
-        for moved in sorted(self.survey.moved, key=lambda one: one.physical_offset):
+        for moved in sorted(self.survey.moved, key=lambda record: record.physical_offset):
             if segment.start <= moved.physical_offset < segment.end:
                 raw = MESSAGE_PREFIX["physical_offset"].build(moved.physical_offset)
                 position = moved.physical_offset - segment.start + FIELD
@@ -290,7 +292,7 @@ class LogRepair:
 
     def _put_back(self, segment: Segment) -> None:
         """Move records that lie at each other's place to their own."""
-        for moved in sorted(self.survey.swapped, key=lambda one: one.field):
+        for moved in sorted(self.survey.swapped, key=lambda record: record.field):
             if segment.start <= moved.field < segment.end:
                 raw = self.log.read_at(moved.physical_offset, moved.size)
                 reason = f"the record of this place, which lay at {moved.physical_offset}"
@@ -344,7 +346,7 @@ class LogRepair:
         time_ms = self._times.around(before, before.size, start + self.length)
         over = self.maker.over(start, self.length - LEAST, time_ms)
         blank = BLANK.build({"total_size": LEAST, "magic_code": BLANK_MAGIC_CODE})
-        content = Content.joined([*(one for _, one in over), Content.of(blank)])
+        content = Content.joined([*(content for _, content in over), Content.of(blank)])
         location = before.place.parent.child(name).location
         lost = f"all {self.length:,} bytes of the segment"
         reason = f"a file of bridges for the missing segment: {BRIDGED}"
@@ -357,7 +359,7 @@ def tail_of(survey: LogSurvey) -> Damaged | None:
     used = [facts for facts in survey.segments.values() if facts.is_used]
     if not used:
         return None
-    facts = max(used, key=lambda one: one.segment.start)
+    facts = max(used, key=lambda facts: facts.segment.start)
     segment, length = facts.segment, survey.inspection.store.commitlog.file_length
     gaps = [
         stretch
@@ -437,13 +439,13 @@ class BridgeTimes:
     def _after(self, end: int) -> int:
         """Give the time of the first record at or after an offset that has one; 0: none."""
         segments, length = self._files.segments, self._files.file_length
-        number = bisect_right(segments, end - length, key=lambda one: one.start)
+        number = bisect_right(segments, end - length, key=lambda segment: segment.start)
         if number == len(segments):
             return 0
         first = segments[number]
-        found = self._log.first_from(first, max(end - first.start, 0))
-        if found is not None and found.store_timestamp > 0:
-            return found.store_timestamp
+        head = self._log.first_from(first, max(end - first.start, 0))
+        if head is not None and head.store_timestamp > 0:
+            return head.store_timestamp
         return self._from_file_on[number + 1]
 
     @cached_property
@@ -454,7 +456,7 @@ class BridgeTimes:
         """
         times = [0]
         for segment in reversed(self._files.segments):
-            found = self._log.first_from(segment)
-            has_time = found is not None and found.store_timestamp > 0
-            times.append(found.store_timestamp if found is not None and has_time else times[-1])
+            head = self._log.first_from(segment)
+            has_time = head is not None and head.store_timestamp > 0
+            times.append(head.store_timestamp if head is not None and has_time else times[-1])
         return times[::-1]

@@ -47,8 +47,8 @@ ALL_KEYS: Final = Rules(RELEASES[-1])  # it indexes tags, too; earlier ones have
 
 def differing(log: MappedFiles, own: LogReader, other: LogReader) -> Iterator[RecordHead]:
     """Yield the records of a log that the other log has at their place in as many other bytes."""
-    found = (head for segment in log for head in _of_file(segment, own, other))
-    yield from islice(found, MOST)
+    heads = (head for segment in log for head in _of_file(segment, own, other))
+    yield from islice(heads, MOST)
 
 
 def _of_file(segment: Segment, own: LogReader, other: LogReader) -> Iterator[RecordHead]:
@@ -151,7 +151,9 @@ class DisputeJudge:
         except UnreadablePath:
             return GAP
         # Of those beside it, what is damaged in one log alone says nothing of this record.
-        places = {one.physical_offset for one in beside if not _is_other(one, self.own, self.other)}
+        places = {
+            head.physical_offset for head in beside if not _is_other(head, self.own, self.other)
+        }
         places.add(head.physical_offset)
         marks = [
             1 + SEVERITY * finding.severity.rank

@@ -31,40 +31,40 @@ def copies(files: MappedFiles) -> dict[Segment, str] | None:
         UnreadablePath: one of them cannot be read.
     """
     read = {segment.start: segment for segment in files.segments}
-    found = {}
-    for one in files.segments:
-        if one is read[one.start]:
+    copies = {}
+    for segment in files.segments:
+        if segment is read[segment.start]:
             continue
-        if _are_same(one, read[one.start]):
-            found[one] = SAME
-        elif _is_zero(one):
-            found[one] = ZEROS
+        if _are_same(segment, read[segment.start]):
+            copies[segment] = SAME
+        elif _is_zero(segment):
+            copies[segment] = ZEROS
         else:
             return None
-    return found
+    return copies
 
 
-def _is_zero(one: Segment) -> bool:
-    with one.open() as file:
+def _is_zero(segment: Segment) -> bool:
+    with segment.open() as file:
         position = file.next_data(0)
-        while position is not None and position < one.size:
+        while position is not None and position < segment.size:
             if file.read_at(position, CHUNK).strip(b"\0"):
                 return False
             position = file.next_data(position + CHUNK)
     return True
 
 
-def _are_same(one: Segment, other: Segment) -> bool:
-    if one.size != other.size:
+def _are_same(segment: Segment, other: Segment) -> bool:
+    if segment.size != other.size:
         return False
-    with one.open() as first, other.open() as second:
+    with segment.open() as first, other.open() as second:
         return all(
             first.read_at(position, CHUNK) == second.read_at(position, CHUNK)
-            for position in range(0, one.size, CHUNK)
+            for position in range(0, segment.size, CHUNK)
         )
 
 
 def edit(writer: EditWriter, spare: Mapping[Segment, str]) -> None:
     """Take copies out."""
-    for one, reason in spare.items():
-        writer.remove(one.place.location, FS_DUP, reason)
+    for segment, reason in spare.items():
+        writer.remove(segment.place.location, FS_DUP, reason)

@@ -72,26 +72,30 @@ class LenderFile:
     def of(cls, segment: Segment, closed: list[OpenStretch]) -> LenderFile:
         """Take a file, and what of it is no sound record."""
         edges = [segment.start]
-        for one in _joined(closed):
-            edges += [one.start, one.end]
+        for stretch in _joined(closed):
+            edges += [stretch.start, stretch.end]
         edges.append(segment.end)
-        runs = [one for one in zip(edges[::2], edges[1::2], strict=True) if one[0] < one[1]]
-        ends = {one[1] for one in runs}  # a blank names no place: the record before it does
-        blanks = [(one.start, one.end) for one in closed if one.is_blank and one.start in ends]
+        runs = [run for run in zip(edges[::2], edges[1::2], strict=True) if run[0] < run[1]]
+        ends = {run[1] for run in runs}  # a blank names no place: the record before it does
+        blanks = [
+            (stretch.start, stretch.end)
+            for stretch in closed
+            if stretch.is_blank and stretch.start in ends
+        ]
         return cls(segment, runs, blanks)
 
     def lent(self, stretch: OpenStretch, other: LogReader) -> Iterator[Loan]:
         """Give the runs of sound records, and the blank, that lie in a stretch."""
         begin, end = max(stretch.start, self.segment.start), min(stretch.end, self.segment.end)
-        found = [blank for blank in self.blanks if begin <= blank[0] and blank[1] <= end]
+        closed = [blank for blank in self.blanks if begin <= blank[0] and blank[1] <= end]
         first = max(bisect_right(self.runs, (begin,)) - 1, 0)
         last = bisect_right(self.runs, (end,))
         for low, high in self.runs[first:last]:
             if max(low, begin) < min(high, end):
-                found.append(_bordered(max(low, begin), min(high, end), self.segment, other))
-        joined = _joined(OpenStretch(low, high, None) for low, high in found if low < high)
+                closed.append(_bordered(max(low, begin), min(high, end), self.segment, other))
+        joined = _joined(OpenStretch(low, high, None) for low, high in closed if low < high)
         code = stretch.code or CL_TAIL
-        yield from (Loan(one.start, one.end, code, self.segment) for one in joined)
+        yield from (Loan(stretch.start, stretch.end, code, self.segment) for stretch in joined)
 
 
 class Vouch(enum.Enum):
@@ -132,31 +136,31 @@ class Borrower:
         Raises:
             UnreadablePath: the log that is repaired cannot be read.
         """
-        found: list[Loan] = []
+        loans: list[Loan] = []
         with LogReader(self.own) as own, LogReader(self.other) as other:
             stretches = self._open()
             for stretch in stretches:
-                found += self._of(stretch, own, other)
-            found += self._disputed(stretches, own, other)
+                loans += self._of(stretch, own, other)
+            loans += self._disputed(stretches, own, other)
             self.is_replica = self.is_replica or self._has_common(own, other)
-        return sorted(found, key=lambda one: one.start)
+        return sorted(loans, key=lambda loan: loan.start)
 
     def _open(self) -> list[OpenStretch]:
         """Give all that is no sound record of the own log, neighbours joined."""
         own, other, length = self.own, self.other, self.length
-        found: list[OpenStretch] = []
+        stretches: list[OpenStretch] = []
         for segment, closed in zip(own, self._judged(own, list(own)), strict=True):
             if isinstance(closed, UnreadablePath):
                 raise closed
-            found += closed
+            stretches += closed
             if segment.size < length:
-                found.append(OpenStretch(segment.end, segment.start + length, FS_LEN))
+                stretches.append(OpenStretch(segment.end, segment.start + length, FS_LEN))
         for before, after in pairwise(own):
-            found.append(OpenStretch(before.start + length, after.start, FS_GAP))
+            stretches.append(OpenStretch(before.start + length, after.start, FS_GAP))
         end = own.segments[-1].start + length if own else other.start
-        found.append(OpenStretch(other.start, own.start, FS_GAP))
-        found.append(OpenStretch(end, other.end, CL_TAIL))
-        return list(_joined(one for one in found if one.start < one.end))
+        stretches.append(OpenStretch(other.start, own.start, FS_GAP))
+        stretches.append(OpenStretch(end, other.end, CL_TAIL))
+        return list(_joined(stretch for stretch in stretches if stretch.start < stretch.end))
 
     def _judged(
         self, log: MappedFiles, segments: list[Segment]
@@ -172,8 +176,8 @@ class Borrower:
     def _of(self, stretch: OpenStretch, own: LogReader, other: LogReader) -> list[Loan]:
         """Give what may be taken for a stretch; say why not, where something is damaged."""
         lent = (loan for file in self._lenders(stretch) for loan in file.lent(stretch, other))
-        found = [one for one in lent if not _is_there(one, own, other)]
-        if not found:
+        loans = [loan for loan in lent if not _is_there(loan, own, other)]
+        if not loans:
             if stretch.code not in NO_DAMAGE:
                 self._refuse(stretch, "it has no sound record there that is missing here")
             return []
@@ -185,18 +189,20 @@ class Borrower:
             self._refuse(stretch, "no record beside them is in both logs")
             return []
         self.is_replica = True
-        return found
+        return loans
 
     def _lenders(self, stretch: OpenStretch) -> Iterator[LenderFile]:
         """Give the files of the lender that reach into a stretch; the last one is kept at hand."""
         begin, end = stretch.start, stretch.end
-        segments = [one for one in self.other if one.start < end and begin < one.end]
+        segments = [
+            segment for segment in self.other if segment.start < end and begin < segment.end
+        ]
         if self._last is not None and segments[:1] == [self._last.segment]:
             yield self._last
             del segments[0]
-        for segment, found in zip(segments, self._judged(self.other, segments), strict=True):
+        for segment, judged in zip(segments, self._judged(self.other, segments), strict=True):
             whole = [OpenStretch(segment.start, segment.end, None)]
-            closed = whole if isinstance(found, UnreadablePath) else found
+            closed = whole if isinstance(judged, UnreadablePath) else judged
             self._last = LenderFile.of(segment, closed)
             yield self._last
 
@@ -273,27 +279,27 @@ def _without_record(part: SegmentPart, options: PartOptions) -> list[OpenStretch
     if report.unread is not None:
         return report.unread
     start = part.segment.start
-    found = []
+    closed = []
     for stretch in report.stretches:
         is_blank = stretch.kind is Extent.FILLER and stretch.code is None
         begin = start + stretch.position
-        found.append(OpenStretch(begin, begin + stretch.length, stretch.code, is_blank))
+        closed.append(OpenStretch(begin, begin + stretch.length, stretch.code, is_blank))
     judge = report.judge
     for defect in (*judge.damaged, *judge.bridges) if judge is not None else ():
         begin = defect.physical_offset or 0
-        found.append(OpenStretch(begin, begin + (defect.length or 0), defect.code))
-    return sorted(found, key=lambda one: one[:2])
+        closed.append(OpenStretch(begin, begin + (defect.length or 0), defect.code))
+    return sorted(closed, key=lambda stretch: stretch[:2])
 
 
 def _joined(stretches: Iterable[OpenStretch]) -> Iterator[OpenStretch]:
     last: OpenStretch | None = None
-    for one in sorted(stretches, key=lambda stretch: stretch[:2]):
-        if last is not None and one.start <= last.end:
-            last = OpenStretch(last.start, max(last.end, one.end), last.code or one.code)
+    for stretch in sorted(stretches, key=lambda stretch: stretch[:2]):
+        if last is not None and stretch.start <= last.end:
+            last = OpenStretch(last.start, max(last.end, stretch.end), last.code or stretch.code)
             continue
         if last is not None:
             yield last
-        last = one
+        last = stretch
     if last is not None:
         yield last
 

@@ -36,17 +36,17 @@ class Stretches(StretchSet[Damaged]):
     def __iter__(self) -> Iterator[Damaged]:
         return iter(self._stretches)
 
-    def add(self, one: Damaged) -> None:
+    def add(self, damaged: Damaged) -> None:
         """Add a stretch; what it shares with those that are there is theirs no more."""
-        number = bisect_right(self._starts, one.start)
-        if number and self._stretches[number - 1].end > one.start:
+        number = bisect_right(self._starts, damaged.start)
+        if number and self._stretches[number - 1].end > damaged.start:
             before = self._stretches[number - 1]
-            if before.end >= one.end:
+            if before.end >= damaged.end:
                 return
-            one = Damaged(before.end, one.end, one.code, one.lost, one.given_up)
-        while number < len(self._stretches) and self._stretches[number].start < one.end:
+            damaged = Damaged(before.end, damaged.end, damaged.code, damaged.lost, damaged.given_up)
+        while number < len(self._stretches) and self._stretches[number].start < damaged.end:
             del self._stretches[number], self._starts[number]
-        self.insert(one.start, one)
+        self.insert(damaged.start, damaged)
 
     def cut(self, end: int) -> None:
         """Drop the stretches that begin at an offset or after it."""

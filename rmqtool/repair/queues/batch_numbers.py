@@ -40,23 +40,23 @@ REASON: Final = "the record's INNER_BASE, as its queueOffset has it"
 AS_QUEUED: Final = "the record's {}, as its batch queue has it"
 
 
-def edits(inspection: Inspection, found: Iterable[Finding], log: LogReader) -> list[Edit]:
+def edits(inspection: Inspection, findings: Iterable[Finding], log: LogReader) -> list[Edit]:
     """Give the edits that put INNER_BASE or queueOffset back.
 
     Args:
         inspection: of the store.
-        found: what a validation says of it.
+        findings: what a validation says of it.
         log: of the store.
     """
     writer = EditWriter(inspection.store.root)
-    for one in found:
-        if one.code != CL_BATCH or one.physical_offset is None or one.length is None:
+    for finding in findings:
+        if finding.code != CL_BATCH or finding.physical_offset is None or finding.length is None:
             continue
-        segment = inspection.segment_at(one.physical_offset)
-        raw = log.read_at(one.physical_offset, one.length)
-        mended = _mended(raw) or _as_queued(inspection, one.physical_offset, raw)
+        segment = inspection.segment_at(finding.physical_offset)
+        raw = log.read_at(finding.physical_offset, finding.length)
+        mended = _mended(raw) or _as_queued(inspection, finding.physical_offset, raw)
         if segment is not None and mended is not None:
-            position = mended.position + one.physical_offset - segment.start
+            position = mended.position + finding.physical_offset - segment.start
             writer.write(segment, position, Content.of(mended.raw), CL_BATCH, mended.reason)
     return writer.edits
 
@@ -100,10 +100,10 @@ def _as_queued(inspection: Inspection, physical_offset: int, raw: bytes) -> _Men
 
 def _unit(queue: QueueUnits, queue_offset: int) -> Unit | None:
     try:
-        found = queue.find(queue_offset) if queue_offset >= 0 else None
+        stored = queue.find(queue_offset) if queue_offset >= 0 else None
     except UnreadablePath:  # said elsewhere
         return None
-    return found.unit if found is not None else None
+    return stored.unit if stored is not None else None
 
 
 def _mended(raw: bytes) -> _Mended | None:

@@ -202,11 +202,11 @@ class BatchRepair:
         """Give the number of the first unit that has not expired."""
         log_start = self._inspection.store.commitlog.start
         first = units.files.start // UNIT
-        for number, found in units.used(first):
-            alive = np.flatnonzero((found["size"] <= 0) | (found["physical_offset"] >= log_start))
+        for number, used in units.used(first):
+            alive = np.flatnonzero((used["size"] <= 0) | (used["physical_offset"] >= log_start))
             if number != first or alive.size:
                 return first + int(alive[0]) if number == first else first
-            first += len(found)
+            first += len(used)
         return first
 
 

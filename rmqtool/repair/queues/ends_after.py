@@ -63,19 +63,19 @@ class EndsAfter:
         inspection = self._survey.inspection
         name = (topic, queue_id)
         if name in inspection.units("rocksdb"):
-            found = self._survey.ranges.of(*name)
-            return range(*found) if found else None
+            bounds = self._survey.ranges.of(*name)
+            return range(*bounds) if bounds else None
         if not inspection.scope.compares_queues:
             return None
         wanted = self._survey.queues.wanted_of(topic, queue_id)
         found_in = (source.queue(*name) for source in self._sources)
-        queue = next((one for one in found_in if one is not None), None)
+        queue = next((units for units in found_in if units is not None), None)
         if queue is None:
             if wanted is not None:  # in a directory that is yet to be made
                 return wanted
             was_there = any(name in inspection.units(family) for family in FAMILIES)
-            found = (0, 0) if was_there else self._survey.ranges.of(*name)
-            return range(*found) if found else None
+            bounds = (0, 0) if was_there else self._survey.ranges.of(*name)
+            return range(*bounds) if bounds else None
         span = queue.span(self._log_start)
         if any(queue.unread()) or span.last is None:
             return None  # without a unit of its own it begins past its fillers

@@ -30,7 +30,7 @@ def edit(
     writer: EditWriter,
     inspection: Inspection,
     extensions: Iterable[MappedFiles],
-    found: Iterable[Finding],
+    findings: Iterable[Finding],
 ) -> None:
     """Take extensions out, which the undo directory keeps; give others the length of their files.
 
@@ -38,10 +38,14 @@ def edit(
         writer: takes the edits.
         inspection: of the store.
         extensions: those that units name, and no broker can follow.
-        found: all findings.
+        findings: all findings.
     """
     bad = {files.path: files for files in extensions}
-    harmed = {(one.topic, one.queue_id) for one in found if one.code in {CX_SIZE, FS_LEN}}
+    harmed = {
+        (finding.topic, finding.queue_id)
+        for finding in findings
+        if finding.code in {CX_SIZE, FS_LEN}
+    }
     length = inspection.store.geometry.consume_queue_ext.value
     for name, queue in inspection.family("ext_queues").items():
         files = inspection.files_of(queue) if name in harmed else None

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from rmqtool.broker.names import further_queue_id, topic_text
+from rmqtool.broker.names import light_queue_id, topic_text
 from rmqtool.derive.settings import rules_of
 from rmqtool.errors import DecodeError, UnreadablePath
 from rmqtool.findings.registry_commitlog import CL_LMQ, CL_QOFF_GAP
@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     Queue = tuple[bytes, int]
 
 CODE: Final = CL_LMQ
-FURTHER: Final = INNER_MULTI_QUEUE_OFFSET.encode()
+NUMBERS: Final = INNER_MULTI_QUEUE_OFFSET.encode()
 PUT_BACK: Final = "the record's numbers in its light queues, as their units and neighbours tell"
 BLANKED: Final = (
     "spaces: the numbers cannot be recovered, so brokers skip the light queues, and the message "
@@ -64,7 +64,7 @@ class WrongLightNumber:
     position: int  # of the numbers in the record
     texts: list[bytes]  # the numbers as they are
     queues: list[Queue]  # topic and queue id of each
-    found: list[int | None]  # what the numbers are, as far as that is known
+    numbers: list[int | None]  # what the numbers are, as far as that is known
     unit: bytes  # its unit in each of its queues
 
     @property
@@ -73,10 +73,10 @@ class WrongLightNumber:
         length = len(b",".join(self.texts))
         parts = [
             str(number).encode() if parse_long(text.decode("latin-1")) is None else text
-            for number, text in zip(self.found, self.texts, strict=True)
+            for number, text in zip(self.numbers, self.texts, strict=True)
         ]
         put_back = b",".join(parts)
-        is_known = None not in self.found and len(put_back) == length
+        is_known = None not in self.numbers and len(put_back) == length
         return put_back if is_known else b" " * length
 
     @property
@@ -97,17 +97,17 @@ def read(log: LogReader, place: tuple[int, int], rules: DispatchRules) -> WrongL
         message = decode(log.read_at(*place))
     except DecodeError:
         return None
-    found = {item.name: item for item in items(message.properties_bytes) if item.is_kept}
-    names, numbers = found.get(INNER_MULTI_DISPATCH.encode()), found.get(FURTHER)
+    properties = {item.name: item for item in items(message.properties_bytes) if item.is_kept}
+    names, numbers = properties.get(INNER_MULTI_DISPATCH.encode()), properties.get(NUMBERS)
     if names is None or numbers is None:
         return None
     # Java drops empty texts at the end of both; the bytes of those stay as they are.
     topics, texts = (item.value.rstrip(b",").split(b",") for item in (names, numbers))
     if len(topics) != len(texts):
         return None
-    start = place[1] - len(message.properties_bytes) + numbers.position + len(FURTHER) + 1
+    start = place[1] - len(message.properties_bytes) + numbers.position + len(NUMBERS) + 1
     queues = [
-        (topic, further_queue_id(topic.decode("latin-1"), message.queue_id, has_lmq=rules.lmq))
+        (topic, light_queue_id(topic.decode("latin-1"), message.queue_id, has_lmq=rules.lmq))
         for topic in topics
     ]
     known = [parse_long(text.decode("latin-1")) for text in texts]
@@ -115,7 +115,7 @@ def read(log: LogReader, place: tuple[int, int], rules: DispatchRules) -> WrongL
     return WrongLightNumber(place[0], message, start, texts, queues, known, unit)
 
 
-class FurtherNumbers:
+class LightNumbers:
     """Finds the numbers of all such records of a store.
 
     Attributes:
@@ -148,28 +148,30 @@ class FurtherNumbers:
         rules = rules_of(self._inspection.store, self._inspection.scope.version)
         read_ones = (read(log, place, rules) for place in sorted(self.places))
         self.records = [
-            one for one in read_ones if one and not judge.damaged_at(one.physical_offset, 0)
+            record
+            for record in read_ones
+            if record and not judge.damaged_at(record.physical_offset, 0)
         ]
         missing: dict[Queue, list[tuple[WrongLightNumber, int]]] = {}
-        for one in self.records:
-            for number, queue in enumerate(one.queues):
-                if one.found[number] is None:
-                    missing.setdefault(queue, []).append((one, number))
+        for record in self.records:
+            for number, queue in enumerate(record.queues):
+                if record.numbers[number] is None:
+                    missing.setdefault(queue, []).append((record, number))
         for queue, places in missing.items():
-            numbers = self._told(queue, queues.get(queue), places)
-            for (one, number), offset in zip(places, numbers, strict=True):
-                one.found[number] = offset
-        for one in self.records:
-            for queue, offset in zip(one.queues, one.found, strict=True):
-                if one.is_known and offset is not None:
-                    yield queue, offset, one
+            numbers = self._numbers_of(queue, queues.get(queue), places)
+            for (record, number), offset in zip(places, numbers, strict=True):
+                record.numbers[number] = offset
+        for record in self.records:
+            for queue, offset in zip(record.queues, record.numbers, strict=True):
+                if record.is_known and offset is not None:
+                    yield queue, offset, record
 
-    def _told(
+    def _numbers_of(
         self, queue: Queue, known: RepairedQueue | None, places: list[tuple[WrongLightNumber, int]]
     ) -> list[int | None]:
         """Give the number of each record in one queue: by its unit, else by its neighbours."""
-        offsets = [one.physical_offset for one, _ in places]
-        numbers = [self._by_unit(queue, one) for one, _ in places]
+        offsets = [record.physical_offset for record, _ in places]
+        numbers = [self._by_unit(queue, record) for record, _ in places]
         if known is None or None not in numbers:
             return numbers
         for hole in known.placement.holes:
@@ -177,24 +179,24 @@ class FurtherNumbers:
             if len(rows) == hole.length:
                 for step, row in enumerate(rows):
                     numbers[row] = hole.start + step
-        behind = [row for row, at in enumerate(offsets) if at > known.placement.newest]
-        if behind and known.placement.next >= 0:
-            for step, row in enumerate(behind):
+        later = [row for row, at in enumerate(offsets) if at > known.placement.newest]
+        if later and known.placement.next >= 0:
+            for step, row in enumerate(later):
                 numbers[row] = known.placement.next + step
         return numbers
 
-    def _by_unit(self, queue: Queue, one: WrongLightNumber) -> int | None:
+    def _by_unit(self, queue: Queue, record: WrongLightNumber) -> int | None:
         """Give the number of the only unit that names a record; None without, or with several."""
         topic = topic_text(queue[0])
-        found: list[int] = []
+        matches: list[int] = []
         try:
             for number, units in self._inspection.queue("queues", (topic, queue[1])).used():
-                is_its = units["physical_offset"] == one.physical_offset
-                is_its &= units["size"] == one.message.size
-                found += (number + np.flatnonzero(is_its)).tolist()
+                is_its = units["physical_offset"] == record.physical_offset
+                is_its &= units["size"] == record.message.size
+                matches += (number + np.flatnonzero(is_its)).tolist()
         except UnreadablePath:
             return None
-        return found[0] if len(found) == 1 else None
+        return matches[0] if len(matches) == 1 else None
 
     def edit(self, writer: EditWriter, segment_at: Callable[[int], Segment | None]) -> None:
         """Write the numbers.

@@ -13,6 +13,7 @@ from rmqtool.check.queues.queue_tails import is_reached_by_name
 from rmqtool.findings.registry_consume_queue import BQ_UNIT, CQ_GAP, CQ_RANGE
 from rmqtool.findings.registry_layout import FS_LEN, FS_ORPHAN
 from rmqtool.formats.batch_queue import BATCH_CQ_UNIT_SIZE as BATCH_UNIT
+from rmqtool.formats.config_names import TOPICS_JSON
 from rmqtool.formats.consume_queue import PRE_BLANK
 from rmqtool.repair.log.content import Content
 from rmqtool.repair.patches import Patch, RepairedQueue
@@ -39,7 +40,9 @@ def edit_queues(
 ) -> None:
     """Write what differs of the consume queues; topics that are put back count as configured."""
     counts = _counts(inspection)
-    for queue in sorted(repair.queues.values(), key=lambda one: (one.topic, one.queue_id)):
+    for queue in sorted(
+        repair.queues.values(), key=lambda repaired: (repaired.topic, repaired.queue_id)
+    ):
         if queue.is_unread:
             continue
         if not _is_wanted(queue, inspection, "queues", put_back):
@@ -61,7 +64,7 @@ def edit_queues(
 
 
 def _counts(inspection: Inspection) -> dict[str, int]:
-    document = inspection.document("topics.json")
+    document = inspection.document(TOPICS_JSON)
     return queue_counts(document) if document else {}
 
 
@@ -85,7 +88,7 @@ def _is_wanted(
     if queue.files.places or queue.topic in put_back:
         return True
     if queue.topic.startswith(LMQ_PREFIX):
-        return not is_deleted_when_idle(queue.topic, inspection.document("topics.json"))
+        return not is_deleted_when_idle(queue.topic, inspection.document(TOPICS_JSON))
     if not is_deleted(queue.topic, inspection.topics, inspection.queue_topics(family)):
         return True
     return isinstance(queue, RepairedQueue) and _is_reached_by_name(queue, inspection)
@@ -120,14 +123,14 @@ def _without_units(writer: EditWriter, queue: RepairedQueue, *, is_crashed: bool
     cuts += queue.starts_without_units(is_crashed=is_crashed)
     if not cuts:
         return set()
-    behind = [segment for segment in queue.files.segments if segment.start >= min(cuts)]
-    if len(behind) == len(queue.files.segments) and queue.files.places:
+    later = [segment for segment in queue.files.segments if segment.start >= min(cuts)]
+    if len(later) == len(queue.files.segments) and queue.files.places:
         writer.remove(queue.files.places[0].location, CQ_RANGE, f"{NO_UNIT}: the whole queue")
     else:
-        for segment in behind:
+        for segment in later:
             code = CQ_RANGE if segment.size else FS_LEN
             writer.remove(segment.place.location, code, NO_UNIT)
-    return {segment.start for segment in behind}
+    return {segment.start for segment in later}
 
 
 def _lengths(
@@ -194,7 +197,7 @@ def _segment(files: MappedFiles, start: int) -> Segment | None:
 
 def by_file(patches: Iterable[Patch], file_length: int) -> Iterator[tuple[int, int, Patch]]:
     """Cut patches where files end: (file start, position, patch), in order."""
-    for patch in sorted(patches, key=lambda one: one.number):
+    for patch in sorted(patches, key=lambda patch: patch.number):
         start, raw = patch.number * UNIT, patch.raw
         while raw:
             file_start = start - start % file_length
@@ -206,23 +209,23 @@ def by_file(patches: Iterable[Patch], file_length: int) -> Iterator[tuple[int, i
 
 def joined(patches: list[tuple[int, Patch]]) -> list[tuple[int, Patch]]:
     """Join what follows each other and says the same; the later of two for one place counts."""
-    found: list[tuple[int, Patch]] = []
+    merged: list[tuple[int, Patch]] = []
     for position, patch in patches:
-        if found and found[-1][0] + len(found[-1][1].raw) > position:
-            before_at, before = found.pop()
+        if merged and merged[-1][0] + len(merged[-1][1].raw) > position:
+            before_at, before = merged.pop()
             kept = before.raw[: position - before_at]
             if kept:
-                found.append((before_at, replace(before, raw=kept)))
-        same = found and (found[-1][1].code, found[-1][1].lost) == (patch.code, "") == (
+                merged.append((before_at, replace(before, raw=kept)))
+        same = merged and (merged[-1][1].code, merged[-1][1].lost) == (patch.code, "") == (
             patch.code,
             patch.lost,
         )
-        if same and found[-1][0] + len(found[-1][1].raw) == position:
-            before_at, before = found.pop()
-            found.append((before_at, replace(before, raw=before.raw + patch.raw)))
+        if same and merged[-1][0] + len(merged[-1][1].raw) == position:
+            before_at, before = merged.pop()
+            merged.append((before_at, replace(before, raw=before.raw + patch.raw)))
         else:
-            found.append((position, patch))
-    return found
+            merged.append((position, patch))
+    return merged
 
 
 def edit_batch_queues(
@@ -234,7 +237,9 @@ def edit_batch_queues(
             units = inspection.queue("batch_queues", (topic, queue_id))
             _lengths(writer, units.files, repair.file_length)
     counts = _counts(inspection)
-    for queue in sorted(repair.queues.values(), key=lambda one: (one.topic, one.queue_id)):
+    for queue in sorted(
+        repair.queues.values(), key=lambda repaired: (repaired.topic, repaired.queue_id)
+    ):
         is_wanted = _is_wanted(queue, inspection, "batch_queues", put_back)
         if name_problem(queue.topic) or not is_wanted:
             continue

@@ -16,10 +16,8 @@ import numpy as np
 
 from rmqtool.broker.names import topic_raw, topic_text
 from rmqtool.check.queues.consume_queue import sound_queues
-from rmqtool.check.queues.consume_queue_ext import ExtUnits
 from rmqtool.check.queues.consume_queue_ext import is_whole as ext_file_is_whole
 from rmqtool.check.queues.queue_state import UNIT
-from rmqtool.derive.delays import tags_fit
 from rmqtool.derive.run_pool import RunPool
 from rmqtool.errors import DecodeError, UnreadablePath
 from rmqtool.findings.registry_consume_queue import CQ_TAG
@@ -27,12 +25,14 @@ from rmqtool.formats.consume_queue import CQ_UNIT
 from rmqtool.formats.consume_queue_ext import LARGEST_ADDRESS
 from rmqtool.formats.message import SMALLEST_RECORD, decode
 from rmqtool.formats.properties import are_torn
+from rmqtool.ledger.differences import point_alike, tags_right
+from rmqtool.ledger.extensions import ExtUnits
 from rmqtool.ledger.sound import pass_over
 from rmqtool.queues.kinds import as_units
 from rmqtool.queues.reach import is_record_of, messages_out_of_reach, places_in, places_of
-from rmqtool.repair.patches import Patch, RepairedQueue, kind_of
+from rmqtool.repair.patches import Patch, RepairedQueue
 from rmqtool.repair.queues.batch_queues import BatchRepair
-from rmqtool.repair.queues.multi_dispatch import FurtherNumbers
+from rmqtool.repair.queues.multi_dispatch import LightNumbers
 from rmqtool.repair.queues.queue_place import BridgedPlacement
 from rmqtool.repair.queues.unit_judge import LostUnits
 from rmqtool.repair.queues.unwanted_units import UnwantedUnits
@@ -67,7 +67,7 @@ class QueueRepair:
         bad_ext: extensions that no broker can follow; no unit names a place in them any more.
         dropped: queues that begin anew, as nothing can stand for their lost messages.
         unread: paths of files and directories that cannot be read; their queues stay as they are.
-        further: records that say of further queues what is no number.
+        light_numbers: records that say of light queues what is no number.
         torn: records whose units know better than they do.
     """
 
@@ -79,7 +79,7 @@ class QueueRepair:
         self.judge.queue_of = self.queue_of
         self.batches = BatchRepair(inspection, facts, self.judge)
         self.unread: set[str] = set()
-        self.further = FurtherNumbers(inspection)
+        self.light_numbers = LightNumbers(inspection)
         self.torn = TornProperties(inspection)
         self.last_start = 0
         self.dropped: set[tuple[str, int]] = set()
@@ -170,7 +170,7 @@ class QueueRepair:
                 self._inspection, self._facts, self.judge, log, self.last_start
             )
             self._finish_placements()
-            for name, number, record in self.further.find(log, self.judge, self.queues):
+            for name, number, record in self.light_numbers.find(log, self.judge, self.queues):
                 self._put_back(name, number, record)
             for queue in self.queues.values():
                 try:
@@ -194,15 +194,15 @@ class QueueRepair:
         log_start, length = self._log
 
         def is_other(units: Units) -> npt.NDArray[np.bool_]:
-            found = pass_over(units, log_start, length) | self.judge.are_lost(units)
-            found |= units["physical_offset"] + units["size"].astype(np.int64) > self._facts.end
-            return found
+            mask = pass_over(units, log_start, length) | self.judge.are_lost(units)
+            mask |= units["physical_offset"] + units["size"].astype(np.int64) > self._facts.end
+            return mask
 
         remains = self._sound.rest(log_start, is_other)
         self._whole = remains.whole
         for name in remains.others:
             self._open(*name)
-        if self.further.places:
+        if self.light_numbers.places:
             for topic, queue_id in self._whole:
                 self._open(topic_raw(topic), queue_id)
             self._whole = {}
@@ -336,23 +336,11 @@ class QueueRepair:
         if self._file_length:
             last = (units.queue_offset + count) * UNIT - 1
             queue.times[last // self._file_length] = units.store_timestamp
-        found = queue.units.packed(units.queue_offset, count)
-        if found == wanted:
+        on_disk = queue.units.packed(units.queue_offset, count)
+        if on_disk == wanted:
             return True
-        want, have = as_units(wanted), as_units(found)
-        differs = want != have
-        is_same = (want["physical_offset"] == have["physical_offset"]) & (
-            want["size"] == have["size"]
-        )
-        codes = want["tags_code"].astype(np.int64), have["tags_code"].astype(np.int64)
-        is_address = differs & is_same & (codes[1] <= LARGEST_ADDRESS)
-        differs &= ~(is_same & tags_fit(queue.topic, *codes))
-        if is_address.any():
-            differs[is_address] = ~self._are_sound(
-                queue, codes[0][is_address], codes[1][is_address]
-            )
-        for row in np.flatnonzero(differs & is_same & ~is_address).tolist():
-            differs[row] = not self.torn.keeps(queue, units.queue_offset + row, want[row])
+        want, have = as_units(wanted), as_units(on_disk)
+        differs = self._differ(queue, units.queue_offset, want, have)
         rows = np.flatnonzero(differs)
         is_filler = queue.placement.is_filled(units.queue_offset)
         for group in np.split(rows, np.flatnonzero(np.diff(rows) != 1) + 1) if rows.size else ():
@@ -362,29 +350,37 @@ class QueueRepair:
             queue.patches.append(
                 self.judge.filler(queue, number, raw, have[first:end])
                 if is_filler
-                else Patch(number, raw, *kind_of(want[first:end], have[first:end]))
+                else Patch.of(number, want[first:end], have[first:end])
             )
         return False
 
-    def _are_sound(
-        self,
-        queue: RepairedQueue,
-        wanted: npt.NDArray[np.int64],
-        addresses: npt.NDArray[np.int64],
+    def _differ(
+        self, queue: RepairedQueue, first: int, want: Units, have: Units
     ) -> npt.NDArray[np.bool_]:
-        """Tell which addresses name a unit of the extension with the wanted tags code."""
+        """Tell which units of a queue, from the first one's number on, are to be written anew."""
+        differs: npt.NDArray[np.bool_] = want != have
+        tags = np.flatnonzero(differs & point_alike(want, have))
+        if not tags.size:
+            return differs
+        wanted, codes = (units["tags_code"][tags].astype(np.int64) for units in (want, have))
+        is_address = codes <= LARGEST_ADDRESS
+        extension = self._extension(queue) if is_address.any() else None
+        differs[tags] = ~tags_right(queue.topic, wanted, codes, extension)
+        for row in tags[differs[tags] & ~is_address].tolist():
+            differs[row] = not self.torn.keeps(queue, first + row, want[row])
+        return differs
+
+    def _extension(self, queue: RepairedQueue) -> ExtUnits | None:
+        """Give the extension of a queue; None where there is none, or it is damaged."""
         name = (queue.topic, queue.queue_id)
         if name not in self._ext:
-            found = self._inspection.family("ext_queues").get(name)
-            files = self._inspection.files_of(found) if found else None
+            family = self._inspection.family("ext_queues").get(name)
+            files = self._inspection.files_of(family) if family else None
             is_whole = files is not None and all(map(ext_file_is_whole, files.segments))
             if files and not is_whole:
                 self.bad_ext.append(files)
             self._ext[name] = ExtUnits.of(files) if files and is_whole else None
-        ext = self._ext[name]
-        if ext is None:
-            return np.zeros(len(wanted), bool)
-        return ext.match(queue.topic, addresses, wanted)
+        return self._ext[name]
 
 
 # Records whose properties are torn: what they say of tags is no reason to change a unit.
@@ -442,9 +438,9 @@ class TornProperties:
         except (DecodeError, UnreadablePath):
             return False
 
-    def is_said(self, one: Finding) -> bool:
+    def is_reported(self, finding: Finding) -> bool:
         """Tell whether a finding is about such a unit."""
-        return one.code == CQ_TAG and (one.path, one.position) in self._left
+        return finding.code == CQ_TAG and (finding.path, finding.position) in self._left
 
     def edit(self, writer: EditWriter) -> None:
         """Take note of them in a plan."""

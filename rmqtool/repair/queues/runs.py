@@ -36,7 +36,7 @@ class WrongOffset:
     field: int  # what it says
     unit: tuple[bytes, int, int]  # topic, queue id and queue offset
     size: int  # bytes of the record
-    further: tuple[bytes, ...] = ()  # topics of the further queues that it names
+    multi_dispatch: tuple[bytes, ...] = ()  # topics of the further queues that it names
     # whether it is moved to where it says, as the one there is to its place
     is_put_back: bool = False
 
@@ -50,10 +50,10 @@ def mended(
     runs: QueueRuns | Iterable[QueueRun], damaged: Stretches, moved: Sequence[WrongOffset]
 ) -> Iterator[QueueRun]:
     """Yield runs without what is lost, and with true places."""
-    fields = {one.field for one in moved}
+    fields = {record.field for record in moved}
     for run in runs:
         units = np.frombuffer(run.units, DTYPES[run.kind]).copy()
-        own = _true_places(run, units, [one for one in moved if one.field in fields])
+        own = _true_places(run, units, [record for record in moved if record.field in fields])
         offsets = units["physical_offset"].astype(np.int64)
         kept = ~damaged.mask(offsets) | own
         if kept.all() and not own.any():
@@ -78,13 +78,15 @@ def _true_places(
 ) -> npt.NDArray[np.bool_]:
     """Put the true places of moved records in; tell which units these are."""
     own = np.zeros(len(units), bool)
-    for one in moved:
-        rows = np.flatnonzero((units["physical_offset"] == one.field) & (units["size"] == one.size))
+    for record in moved:
+        rows = np.flatnonzero(
+            (units["physical_offset"] == record.field) & (units["size"] == record.size)
+        )
         for row in rows.tolist():
-            is_its = (run.topic, run.queue_id, run.queue_offset + row) == one.unit
-            may_be = run.topic in one.further or run.kind is QueueKind.BATCH_QUEUE
-            if is_its or (may_be and _lies_at(units, row, one.physical_offset)):
-                units["physical_offset"][row] = one.place
+            is_its = (run.topic, run.queue_id, run.queue_offset + row) == record.unit
+            may_be = run.topic in record.multi_dispatch or run.kind is QueueKind.BATCH_QUEUE
+            if is_its or (may_be and _lies_at(units, row, record.physical_offset)):
+                units["physical_offset"][row] = record.place
                 own[row] = True
     return own
 
@@ -92,7 +94,7 @@ def _true_places(
 def _lies_at(units: npt.NDArray[np.void], row: int, physical_offset: int) -> bool:
     """Tell whether a record may lie there: between those of the units beside its own."""
     before = [int(unit) for unit in units["physical_offset"][max(row - 1, 0) : row]]
-    behind = [int(unit) for unit in units["physical_offset"][row + 1 : row + 2]]
-    return all(one < physical_offset for one in before) and all(
-        one > physical_offset for one in behind
+    after = [int(unit) for unit in units["physical_offset"][row + 1 : row + 2]]
+    return all(offset < physical_offset for offset in before) and all(
+        offset > physical_offset for offset in after
     )

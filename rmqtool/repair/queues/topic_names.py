@@ -54,22 +54,24 @@ AS_QUEUED: Final = "the record's topic, as its queue has it: {}"
 AS_INDEXED: Final = "the record's topic, as the index has it with the record's keys: {}"
 
 
-def edits(inspection: Inspection, found: Iterable[Finding], log: LogReader) -> list[Edit]:
+def edits(inspection: Inspection, findings: Iterable[Finding], log: LogReader) -> list[Edit]:
     """Give the edits that put topics back.
 
     Args:
         inspection: of the store.
-        found: what a validation says of it.
+        findings: what a validation says of it.
         log: of the store.
     """
     defects_at: dict[int, set[Finding]] = defaultdict(set)
-    for one in found:
-        if one.physical_offset is not None and one.code in OF_TOPICS | UNUSABLE:
-            defects_at[one.physical_offset].add(one)
+    for finding in findings:
+        if finding.physical_offset is not None and finding.code in OF_TOPICS | UNUSABLE:
+            defects_at[finding.physical_offset].add(finding)
     doubtful = {
         place: message
         for place, about in defects_at.items()
-        if not any(one.code in UNUSABLE and one.severity is Severity.DAMAGE for one in about)
+        if not any(
+            finding.code in UNUSABLE and finding.severity is Severity.DAMAGE for finding in about
+        )
         and (message := _message_at(place, log)) is not None
     }
     writer = EditWriter(inspection.store.root)
@@ -116,7 +118,7 @@ class _Names:
     def of(self, place: int, message: Message) -> _Proven | None:
         """Give the one name that is proven and is not the record's own text; else None."""
         own = message.topic_bytes
-        fits = [one for one in self._near(own) if self._agrees(message, one)]
+        fits = [name for name in self._near(own) if self._agrees(message, name)]
         if self._has_unit(place, message, own) or self._is_indexed(place, message, own):
             return None
         queued = [fit for fit in fits if self._has_unit(place, message, fit)]
@@ -144,14 +146,14 @@ class _Names:
         """Give the legal names of all queues and configured topics, those of a length together."""
         names = {topic for kind in UNIT_FAMILIES for topic, _ in self.inspection.units(kind)}
         names |= self.inspection.topics or set()
-        found: dict[int, list[bytes]] = defaultdict(list)
+        by_length: dict[int, list[bytes]] = defaultdict(list)
         for name in sorted(names):
             raw = topic_raw(name)
             if LEGAL_TOPIC.fullmatch(raw):
-                found[len(raw)].append(raw)
+                by_length[len(raw)].append(raw)
         return {
             length: np.frombuffer(b"".join(some), np.uint8).reshape(-1, length)
-            for length, some in found.items()
+            for length, some in by_length.items()
         }
 
     @staticmethod
@@ -202,23 +204,23 @@ class _Names:
 
     def _read_index(self) -> dict[int, set[int]]:
         """Give the hashes of the index by physical offset."""
-        found: dict[int, set[int]] = defaultdict(set)
-        for one in self.inspection.store.index_files():
+        hashes_at: dict[int, set[int]] = defaultdict(set)
+        for index_file in self.inspection.store.index_files():
             try:
-                with one.place.open() as file:
+                with index_file.place.open() as file:
                     header = read_header(file)
-                    for batch in scan(file, one, end=header["index_count"] if header else 0):
+                    for batch in scan(file, index_file, end=header["index_count"] if header else 0):
                         offsets, hashes = batch.column("physical_offset"), batch.column("key_hash")
                         for row in np.flatnonzero(np.isin(offsets, self.places)).tolist():
-                            found[int(offsets[row])].add(int(hashes[row]))
+                            hashes_at[int(offsets[row])].add(int(hashes[row]))
             except UnreadablePath:  # said elsewhere
                 continue
-        return found
+        return hashes_at
 
 
 def _unit(queue: QueueUnits, queue_offset: int) -> Unit | None:
     try:
-        found = queue.find(queue_offset) if queue_offset >= 0 else None
+        stored = queue.find(queue_offset) if queue_offset >= 0 else None
     except UnreadablePath:  # said elsewhere
         return None
-    return found.unit if found is not None else None
+    return stored.unit if stored is not None else None

@@ -92,15 +92,15 @@ class LostUnits:
 
     def has_lost(self, start: int, end: int) -> bool:
         """Tell whether messages may be lost in a stretch of the log."""
-        return any(found.between(start, end) for found in (self._damaged, self._early))
+        return any(stretches.between(start, end) for stretches in (self._damaged, self._early))
 
     def are_lost(self, units: npt.NDArray[np.void]) -> npt.NDArray[np.bool_]:
         """Tell of each unit whether it points into a damaged stretch: bool, shape (n,)."""
         offsets, is_used = units["physical_offset"].astype(np.int64), units["size"] > 0
-        found: npt.NDArray[np.bool_] = self._damaged.mask(offsets) & is_used
-        for row in np.flatnonzero(self._early.mask(offsets) & is_used & ~found).tolist():
-            found[row] = self.damaged_at(int(offsets[row]), int(units["size"][row])) is not None
-        return found
+        lost: npt.NDArray[np.bool_] = self._damaged.mask(offsets) & is_used
+        for row in np.flatnonzero(self._early.mask(offsets) & is_used & ~lost).tolist():
+            lost[row] = self.damaged_at(int(offsets[row]), int(units["size"][row])) is not None
+        return lost
 
     def is_own(
         self, queue: RepairedQueue, number: int, physical_offset: int, size: int, log: LogReader
@@ -171,7 +171,7 @@ class LostUnits:
             how: what consumers then get for it.
         """
         pairs = zip(have["physical_offset"].tolist(), have["size"].tolist(), strict=True)
-        known = [one for pair in pairs if (one := self.damaged_at(*pair))]
+        known = [damaged for pair in pairs if (damaged := self.damaged_at(*pair))]
         count = len(raw) // UNIT
         what = (
             "this lost message's queue offset now points to"

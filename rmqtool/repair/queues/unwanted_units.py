@@ -78,12 +78,12 @@ class UnwantedUnits:
             known = [patch for patch in queue.patches if patch.number == placement.first]
             first = known[0].raw[:UNIT] if known else first
             self._in_front(queue, placement.first, first)
-        self._behind(queue, placement.next, placement.last_unit)
+        self._after_the_last(queue, placement.next, placement.last_unit)
 
     def note_tail(self, units: QueueUnits) -> None:
         """Find out how far the records at the log's end went that a queue knows."""
-        for _, found in units.used(0):
-            pairs = zip(found["physical_offset"].tolist(), found["size"].tolist(), strict=True)
+        for _, used in units.used(0):
+            pairs = zip(used["physical_offset"].tolist(), used["size"].tolist(), strict=True)
             for offset, size in pairs:
                 self._judge.lost(offset, size)
 
@@ -107,21 +107,21 @@ class UnwantedUnits:
                 foreign & had_expired,
             )
             self._restore(queue, number, wild)
-            found: list[_ReplacedUnit] = []
+            replaced: list[_ReplacedUnit] = []
             for row in range(len(units)):
                 unit = units[row]
                 offset, size = int(unit["physical_offset"]), int(unit["size"])
                 if row in wild or not any(unit.tobytes()):
                     continue
                 if size <= 0 or offset < 0 or foreign[row]:
-                    found.append(_ReplacedUnit(row))
+                    replaced.append(_ReplacedUnit(row))
                     continue
                 is_blank = kind_of(offset, size, int(unit["tags_code"])) == UnitKind.PRE_BLANK
                 if is_blank or offset < self._place[0]:
                     last = unit.tobytes()
                     continue
-                found += self._without_record(queue, number + row, last, (row, offset, size))
-            self._patch(queue, number, units, found)
+                replaced += self._without_record(queue, number + row, last, (row, offset, size))
+            self._patch(queue, number, units, replaced)
 
     def _end_of_known(self, queue: RepairedQueue) -> int:
         """Give the number after the last unit that stands for a message, whatever it was made.
@@ -132,13 +132,13 @@ class UnwantedUnits:
         end, is_open = 0, False
         for number, units in queue.units.used(0):
             is_empty = (units["physical_offset"] == 0) & (units["size"] == 0)
-            is_behind = (units["size"] > 0) & (units["physical_offset"] >= self._judge.log_end)
-            is_place = (units["physical_offset"] >= 0) & ~is_behind
+            is_past_log = (units["size"] > 0) & (units["physical_offset"] >= self._judge.log_end)
+            is_place = (units["physical_offset"] >= 0) & ~is_past_log
             sound = np.flatnonzero((units["size"] > 0) & is_place)
             if not sound.size and not (is_open and number == end):
                 continue
             rest = int(sound[-1]) + 1 if sound.size else 0
-            stops = np.flatnonzero((is_empty | is_behind)[rest:])
+            stops = np.flatnonzero((is_empty | is_past_log)[rest:])
             is_open = not stops.size
             end = number + (rest + int(stops[0]) if stops.size else len(units))
         return end
@@ -212,12 +212,12 @@ class UnwantedUnits:
         length = queue.files.file_length // UNIT
         if not self._place[0] or not queue.files or first > end:
             return 0
-        found = (
+        starts = (
             number + int(rows[0])
             for number, units in queue.units.used(first, end)
             if (rows := np.flatnonzero(kinds_of(units) != UnitKind.EMPTY)).size
         )
-        count = min(next(found, end), first + length) - first
+        count = min(next(starts, end), first + length) - first
         if count > 0:
             raw = PRE_BLANK * count
             patch = self._judge.filler(queue, first, raw, as_units(bytes(len(raw))), BLANKED)
@@ -236,23 +236,23 @@ class UnwantedUnits:
             first: physical offset of the queue's first record there; what repeats it is no other's.
         """
         offsets, sizes = units["physical_offset"].astype(np.int64), units["size"].astype(np.int64)
-        found = (offsets >= self._place[0]) & (offsets < self._judge.log_end) & (sizes > 0)
-        found &= (offsets != first) & (kinds_of(units) != UnitKind.PRE_BLANK)
-        found &= ~self._judge.are_lost(units)
-        for row in np.flatnonzero(found).tolist():
+        foreign = (offsets >= self._place[0]) & (offsets < self._judge.log_end) & (sizes > 0)
+        foreign &= (offsets != first) & (kinds_of(units) != UnitKind.PRE_BLANK)
+        foreign &= ~self._judge.are_lost(units)
+        for row in np.flatnonzero(foreign).tolist():
             place = int(offsets[row]), int(sizes[row])
-            found[row] = not self._judge.is_own(queue, number + row, *place, self._log)
-        return found
+            foreign[row] = not self._judge.is_own(queue, number + row, *place, self._log)
+        return foreign
 
     def _end_of_expired(self, queue: RepairedQueue, end: int) -> int:
         """Give the number after the last unit of an expired message, pre-blank among them."""
-        found = 0
+        after = 0
         for number, units in queue.units.used(0, end):
             rows = np.flatnonzero(
                 are_recovered(units) & (units["physical_offset"] < self._place[0])
             )
-            found = number + int(rows[-1]) + 1 if rows.size else found
-        return found
+            after = number + int(rows[-1]) + 1 if rows.size else after
+        return after
 
     def _all(
         self, queue: RepairedQueue, begin: int, end: int
@@ -276,11 +276,11 @@ class UnwantedUnits:
         for row, raw in wild.items():
             queue.patches.append(Patch(number + row, raw, CQ_ORDER, reason))
 
-    def _behind(self, queue: RepairedQueue, begin: int, last: bytes) -> None:
+    def _after_the_last(self, queue: RepairedQueue, begin: int, last: bytes) -> None:
         """Keep the numbers of lost messages taken; cut what the log knows nothing of."""
         is_cut = False
         for number, units in queue.units.used(begin):
-            found: list[_ReplacedUnit] = []
+            replaced: list[_ReplacedUnit] = []
             for row in range(len(units)):
                 unit = units[row]
                 offset, size = int(unit["physical_offset"]), int(unit["size"])
@@ -289,13 +289,13 @@ class UnwantedUnits:
                     continue
                 is_lost = self._judge.lost(offset, size) is not None
                 if is_lost and not is_cut:
-                    found.append(_ReplacedUnit(row, last, REPEATED))
+                    replaced.append(_ReplacedUnit(row, last, REPEATED))
                 elif not self._judge.is_own(queue, number + row, offset, size, self._log):
                     is_cut = True
-                    found.append(_ReplacedUnit(row))
+                    replaced.append(_ReplacedUnit(row))
                 else:
                     last = unit.tobytes()
-            self._patch(queue, number, units, found)
+            self._patch(queue, number, units, replaced)
 
     def _without_record(
         self, queue: RepairedQueue, number: int, last: bytes, unit: tuple[int, int, int]
@@ -311,8 +311,8 @@ class UnwantedUnits:
             else:
                 yield _ReplacedUnit(row, filler, REPEATED if last else ALONE)
             return
-        is_behind = offset >= self._judge.log_end
-        if is_behind and not self._judge.is_own(queue, number, offset, size, self._log):
+        is_past_log = offset >= self._judge.log_end
+        if is_past_log and not self._judge.is_own(queue, number, offset, size, self._log):
             yield _ReplacedUnit(row)
 
     def _patch(
@@ -320,10 +320,12 @@ class UnwantedUnits:
         queue: RepairedQueue,
         number: int,
         units: npt.NDArray[np.void],
-        found: list[_ReplacedUnit],
+        replaced: list[_ReplacedUnit],
     ) -> None:
         """Add patches for units of a chunk, one for neighbours that get the same."""
-        for _, group in groupby(enumerate(found), lambda one: (one[1].row - one[0], one[1].how)):
+        for _, group in groupby(
+            enumerate(replaced), lambda numbered: (numbered[1].row - numbered[0], numbered[1].how)
+        ):
             run = [unit for _, unit in group]
             first, end = run[0].row, run[-1].row + 1
             raw = b"".join(unit.raw for unit in run)
@@ -403,12 +405,12 @@ class ExpiredOrder:
         possible: npt.NDArray[np.bool_],
         blank_end: int,
     ) -> list[tuple[int, bytes]]:
-        found = []
+        edits = []
         candidates = [number for number in numbers if possible[number]]
         following = dict(zip(candidates, pairwise(candidates[1:]), strict=False))
         for number in numbers:
             offset, at = offsets[number], bisect_right(candidates, number)
-            then = [offsets[one] for one in following.get(number, ())]
+            then = [offsets[follower] for follower in following.get(number, ())]
             is_too_late = bool(then) and self._before <= min(then) and max(then) < offset
             if possible[number] and offset >= self._before and not is_too_late:
                 self._before = offset
@@ -417,13 +419,15 @@ class ExpiredOrder:
                 and number < blank_end
                 and (at < len(candidates) or not self._is_over)
             ):
-                found.append((number, PRE_BLANK))
+                edits.append((number, PRE_BLANK))
             else:
-                behind = candidates[at : at + 1]
-                limits = [offsets[one] for one in behind if offsets[one] >= self._before]
+                later = candidates[at : at + 1]
+                limits = [
+                    offsets[follower] for follower in later if offsets[follower] >= self._before
+                ]
                 if self._before < self._last:
                     limits.append(self._last)
                 # Not 0: brokers take that for the begin of the oldest file, and hand it out.
                 self._before = min([max(self._before, 0) + 1, *limits])
-                found.append((number, CQ_UNIT.packer.pack(self._before, SMALLEST_RECORD, 0)))
-        return found
+                edits.append((number, CQ_UNIT.packer.pack(self._before, SMALLEST_RECORD, 0)))
+        return edits

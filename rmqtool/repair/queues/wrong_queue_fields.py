@@ -64,22 +64,22 @@ class WrongQueue:
     position: int  # of the field, in the record
     raw: bytes  # the field's bytes as they were
     # topics of other queues whose queue id is that of the record
-    further: frozenset[bytes] = frozenset()
+    multi_dispatch: frozenset[bytes] = frozenset()
 
     @property
     def field(self) -> str:
         """Name of the field that differs."""
         return FIELDS[
-            [one != two for one, two in zip(self.claimed, self.own, strict=True)].index(True)
+            [claim != own for claim, own in zip(self.claimed, self.own, strict=True)].index(True)
         ]
 
     @property
     def queues(self) -> set[tuple[bytes, int]]:
         """Topics and queue ids whose queue offsets do not follow because of it."""
-        further = {
-            (topic, place[1]) for topic in self.further for place in (self.claimed, self.own)
+        multi_dispatch = {
+            (topic, place[1]) for topic in self.multi_dispatch for place in (self.claimed, self.own)
         }
-        return {self.claimed[:2], self.own[:2], *further}
+        return {self.claimed[:2], self.own[:2], *multi_dispatch}
 
     def is_answered(self, defect: Finding) -> bool:
         """Tell whether a finding is only a consequence."""
@@ -90,21 +90,21 @@ class WrongQueue:
 
 
 def find(
-    inspection: Inspection, repair: QueueRepair, found: Iterable[Finding], log: LogReader
+    inspection: Inspection, repair: QueueRepair, findings: Iterable[Finding], log: LogReader
 ) -> list[WrongQueue]:
     """Find the misplaced records that findings are about.
 
     Args:
         inspection: of the store.
         repair: what the queues should hold, all runs taken and finished.
-        found: all findings.
+        findings: all findings.
         log: as it is.
     """
     misplaced: dict[int, WrongQueue] = {}
     try:
-        for claimed in found:
-            for one in _at(inspection, repair, claimed, log):
-                misplaced[one.physical_offset] = one
+        for claimed in findings:
+            for record in _at(inspection, repair, claimed, log):
+                misplaced[record.physical_offset] = record
     except UnreadablePath:
         return []  # said elsewhere
     return [misplaced[place] for place in sorted(misplaced)]
@@ -125,14 +125,14 @@ def _at(
     pointed = _pointed(unit, log)
     if pointed is None or repair.judge.damaged_at(pointed.offset, pointed.message.size):
         return
-    one = _one(pointed, own, unit)
-    if one is not None and one.field == "queue_id":
+    record = _judged(pointed, own, unit)
+    if record is not None and record.field == "queue_id":
         rules = rules_of(inspection.store, inspection.scope.version)
-        one = replace(one, further=_further(pointed.message, has_lmq=rules.lmq))
-    if one is None or not _is_alone(units, own, log):
+        record = replace(record, multi_dispatch=_multi_dispatch(pointed.message, has_lmq=rules.lmq))
+    if record is None or not _is_alone(units, own, log):
         return
-    if not _is_claimed(repair, one) and not _has_unit(inspection, one):
-        yield one
+    if not _is_claimed(repair, record) and not _has_unit(inspection, record):
+        yield record
 
 
 def _missing_unit(repair: QueueRepair, own: Place) -> bytes:
@@ -186,10 +186,10 @@ def _is_alone(units: QueueUnits, own: Place, log: LogReader) -> bool:
     return True
 
 
-def _one(pointed: _Pointed, own: Place, unit: bytes) -> WrongQueue | None:
+def _judged(pointed: _Pointed, own: Place, unit: bytes) -> WrongQueue | None:
     """Give what is to be put back, if exactly one field differs, in as many bytes."""
     offset, message, claimed = pointed.offset, pointed.message, pointed.claim
-    differs = [one != two for one, two in zip(claimed, own, strict=True)]
+    differs = [claim != own for claim, own in zip(claimed, own, strict=True)]
     if sum(differs) != 1 or len(claimed[0]) != len(own[0]):
         return None
     name = FIELDS[differs.index(True)]
@@ -201,7 +201,7 @@ def _one(pointed: _Pointed, own: Place, unit: bytes) -> WrongQueue | None:
     return WrongQueue(offset, claimed, own, unit, field.position, raw)
 
 
-def _further(message: Message, *, has_lmq: bool) -> frozenset[bytes]:
+def _multi_dispatch(message: Message, *, has_lmq: bool) -> frozenset[bytes]:
     """Give the topics of further queues that are not light: these have one queue each."""
     topics, _ = light_queues(message.properties)
     return frozenset(
@@ -209,30 +209,30 @@ def _further(message: Message, *, has_lmq: bool) -> frozenset[bytes]:
     )
 
 
-def _is_claimed(repair: QueueRepair, one: WrongQueue) -> bool:
+def _is_claimed(repair: QueueRepair, record: WrongQueue) -> bool:
     """Tell whether another record of the log wants the unit's place."""
-    number = one.own[2]
-    queue = repair.queues.get(one.own[:2])
+    number = record.own[2]
+    queue = repair.queues.get(record.own[:2])
     if queue is None or not queue.placement.wants(number):
         return False  # what is wanted and there is the unit of this record itself
-    if _missing_unit(repair, one.own) == one.unit:
+    if _missing_unit(repair, record.own) == record.unit:
         return False
     return any(patch.number <= number < patch.end for patch in queue.patches)
 
 
-def _has_unit(inspection: Inspection, one: WrongQueue) -> bool:
+def _has_unit(inspection: Inspection, record: WrongQueue) -> bool:
     """Tell whether a unit of the record stands where the record says, too."""
-    topic = topic_text(one.claimed[0])
-    if one.claimed[2] < 0:
+    topic = topic_text(record.claimed[0])
+    if record.claimed[2] < 0:
         return False
-    units = inspection.queue("queues", (topic, one.claimed[1]))
-    offset, size, _ = CQ_UNIT.packer.unpack(units.packed(one.claimed[2], 1))
-    return bool(size > 0 and offset == one.physical_offset)
+    units = inspection.queue("queues", (topic, record.claimed[1]))
+    offset, size, _ = CQ_UNIT.packer.unpack(units.packed(record.claimed[2], 1))
+    return bool(size > 0 and offset == record.physical_offset)
 
 
 def put_back(runs: Iterable[QueueRun], misplaced: Sequence[WrongQueue]) -> Iterator[QueueRun]:
     """Yield runs with the units of misplaced records in their own queues."""
-    known = {one.physical_offset: one for one in misplaced}
+    known = {record.physical_offset: record for record in misplaced}
     places = np.array(sorted(known), np.int64)
     for run in runs:
         if run.kind is not QueueKind.CONSUME_QUEUE:
@@ -252,14 +252,14 @@ def put_back(runs: Iterable[QueueRun], misplaced: Sequence[WrongQueue]) -> Itera
             yield _slice(run, done, run.count)
 
 
-def _moved(run: QueueRun, one: WrongQueue) -> QueueRun | None:
+def _moved(run: QueueRun, record: WrongQueue) -> QueueRun | None:
     """Give the run of a record's unit in the queue that it belongs in; None where it stays."""
-    if run.topic in one.further and run.queue_id == one.claimed[1]:
-        return replace(run, queue_id=one.own[1])
-    if (run.topic, run.queue_id, run.queue_offset) != one.claimed:
+    if run.topic in record.multi_dispatch and run.queue_id == record.claimed[1]:
+        return replace(run, queue_id=record.own[1])
+    if (run.topic, run.queue_id, run.queue_offset) != record.claimed:
         return None
-    topic, queue_id, number = one.own
-    units = memoryview(one.unit)
+    topic, queue_id, number = record.own
+    units = memoryview(record.unit)
     return replace(run, topic=topic, queue_id=queue_id, queue_offset=number, units=units)
 
 
@@ -280,14 +280,14 @@ def edit(
         misplaced: records.
         segment_at: gives the file of a physical offset.
     """
-    for one in misplaced:
-        segment = segment_at(one.physical_offset)
+    for record in misplaced:
+        segment = segment_at(record.physical_offset)
         if segment is not None:
-            name = one.field.replace("_", " ")
-            topic = topic_text(one.own[0])
+            name = record.field.replace("_", " ")
+            topic = topic_text(record.own[0])
             reason = (
-                f"the record's {name}, as its queue has it: {topic} queue {one.own[1]}, "
-                f"queue offset {one.own[2]}"
+                f"the record's {name}, as its queue has it: {topic} queue {record.own[1]}, "
+                f"queue offset {record.own[2]}"
             )
-            position = one.physical_offset - segment.start + one.position
-            writer.write(segment, position, Content.of(one.raw), CQ_MISMATCH, reason)
+            position = record.physical_offset - segment.start + record.position
+            writer.write(segment, position, Content.of(record.raw), CQ_MISMATCH, reason)

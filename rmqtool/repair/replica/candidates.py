@@ -16,6 +16,16 @@ from rmqtool.errors import NotAStore, UnreadablePath, UnsupportedStore, UsageErr
 from rmqtool.findings.registry_consume_queue import CQ_GAP
 from rmqtool.findings.registry_layout import FS_LEN
 from rmqtool.findings.registry_state import CF_JSON
+from rmqtool.formats.config_names import (
+    DELAYS_JSON,
+    FILTERS_JSON,
+    GROUPS_JSON,
+    MAPPINGS_JSON,
+    MODES_JSON,
+    OFFSETS_JSON,
+    ORDERS_JSON,
+    TOPICS_JSON,
+)
 from rmqtool.formats.config_shapes import topics
 from rmqtool.formats.message import LONGEST_PROPERTIES
 from rmqtool.judge.message import RecordOptions
@@ -48,7 +58,7 @@ if TYPE_CHECKING:
 
 OPTION: Final = "--from"
 COMMITLOG: Final = "commitlog"
-MOST_SAID: Final = 10  # stretches that the replica was not used for; the others are counted
+MOST_NOTED: Final = 10  # stretches that the replica was not used for; the others are counted
 
 
 def borrow(options: RepairOptions, replica: str) -> Lent:
@@ -87,7 +97,7 @@ def borrow(options: RepairOptions, replica: str) -> Lent:
             step = f"rmqtool diff {store.root} {other.root}"
             raise UsageError(option=OPTION, reason=reason, step=step)
         writer = EditWriter(store.root)
-        for segment, some in groupby(loans, key=lambda one: one.segment):
+        for segment, some in groupby(loans, key=lambda loan: loan.segment):
             _edit(writer, store, other, segment, list(some))
         lend_queues(writer, store, other, queues)
     lend_files(writer, store, other)
@@ -97,13 +107,13 @@ def borrow(options: RepairOptions, replica: str) -> Lent:
 def _refuse(store: Store, other: Store) -> None:
     if store.root == other.root:
         raise UsageError(option=OPTION, reason="is the store that is repaired; name its replica")
-    for one in (store, other):
-        if one.asked.kind is not ArtefactKind.STORE:
-            raise NotAStore(path=str(one.root), reason="is not a whole store")
-        if one.is_dledger:
+    for side in (store, other):
+        if side.asked.kind is not ArtefactKind.STORE:
+            raise NotAStore(path=str(side.root), reason="is not a whole store")
+        if side.is_dledger:
             reason = "is a node of DLedger: start it without this log, and its group brings it"
-            raise UnsupportedStore(path=str(one.root), reason=reason)
-    lengths = [one.commitlog.file_length for one in (store, other)]
+            raise UnsupportedStore(path=str(side.root), reason=reason)
+    lengths = [store.commitlog.file_length for store in (store, other)]
     if not other.commitlog:
         reason, step = f"{other.root} has no commitlog to lend", f"rmqtool repair {store.root}"
         raise UsageError(option=OPTION, reason=reason, step=f"{step} --dry-run")
@@ -120,7 +130,7 @@ def _edit(
     """Bring what one file of the replica lends."""
     own = store.commitlog.well_named()
     length = own.file_length or other.commitlog.file_length
-    target = next((one for one in reversed(own.segments) if one.start == segment.start), None)
+    target = next((other for other in reversed(own.segments) if other.start == segment.start), None)
     contents = [
         (
             loan.start - segment.start,
@@ -139,8 +149,8 @@ def _edit(
         return
     if target.size < max(position + content.size for position, content in contents):
         writer.length(target, length, FS_LEN, "the length that brokers load")
-    for one, (position, content) in zip(loans, contents, strict=True):
-        writer.write(target, position, content, one.code, source(other, one))
+    for loan, (position, content) in zip(loans, contents, strict=True):
+        writer.write(target, position, content, loan.code, source(other, loan))
 
 
 def _bytes(other: Store, loan: Loan) -> LentBytes:
@@ -158,11 +168,11 @@ def source(other: Store, loan: Loan) -> str:
 
 def _notes(other: Store, borrower: Borrower) -> list[str]:
     refused = borrower.refused
-    notes = [f"{other.root}: {one}" for one in refused[:MOST_SAID]]
+    notes = [f"{other.root}: {reason}" for reason in refused[:MOST_NOTED]]
     if more := len(refused) - len(notes):
         notes.append(f"{other.root}: not used for {more:,} further stretches")
     if places := borrower.undecided:
-        shown = ", ".join(map(str, places[:MOST_SAID])) + (", …" if places[MOST_SAID:] else "")
+        shown = ", ".join(map(str, places[:MOST_NOTED])) + (", …" if places[MOST_NOTED:] else "")
         verb = "differs" if len(places) == 1 else "differ"
         kept = f"{counted(len(places), 'record')} of the log {verb} in {other.root}"
         notes.append(f"{kept}, and nothing tells which is damaged: kept as they are, at {shown}")
@@ -235,12 +245,11 @@ def _units(queues: Queues) -> Iterator[tuple[str, int, int, int, int]]:
 
 
 DIRECTORY: Final = "config"
-TOPICS: Final = "topics.json"
 # What a slave fetches from its master, or a broker cannot make anew.
 NAMES: Final = (
-    TOPICS, "consumerOffset.json", "delayOffset.json", "subscriptionGroup.json",
-    "consumerFilter.json", "consumerOrderInfo.json", "topicQueueMapping.json",
-    "timermetrics", "messageRequestMode.json",
+    TOPICS_JSON, OFFSETS_JSON, DELAYS_JSON, GROUPS_JSON,
+    FILTERS_JSON, ORDERS_JSON, MAPPINGS_JSON,
+    "timermetrics", MODES_JSON,
 )  # fmt: skip
 
 
@@ -263,10 +272,10 @@ def lend_files(writer: EditWriter, store: Store, other: Store) -> None:
         is_missing = there is None and target.child(name + BACKUP).stat() is None
         if is_missing and store.config_in_rocksdb:
             continue
-        found = _sound(theirs, name)
-        if found is None:
+        sound = _sound(theirs, name)
+        if sound is None:
             continue
-        path, raw = found
+        path, raw = sound
         reason = f"from {other.root}: {DIRECTORY}/{path}, bytes 0 to {len(raw)}"
         place = target.child(name)
         if there is None:
@@ -287,7 +296,7 @@ def _sound(directory: Place, name: str) -> tuple[str, bytes] | None:
     for path in (name, name + BACKUP):
         with suppress(UnreadablePath):
             raw = directory.child(path).read_whole(LARGEST_CONFIG)
-            if is_json(raw) and (name != TOPICS or has_topics(raw)):
+            if is_json(raw) and (name != TOPICS_JSON or has_topics(raw)):
                 return path, raw
     return None
 
@@ -316,12 +325,12 @@ def lend_queues(
         queues: of both, in this order.
     """
     own, theirs = queues
-    logs = [one.commitlog for one in (store, other) if one.commitlog]
+    logs = [store.commitlog for store in (store, other) if store.commitlog]
     start, end = (
         min((log.start for log in logs), default=0),
         max((log.end for log in logs), default=0),
     )
-    known = {topic.topic for topic in topics(store.config(TOPICS).document)}
+    known = {topic.topic for topic in topics(store.config(TOPICS_JSON).document)}
     try:
         for queue in theirs.files.queues():
             if is_deleted(queue.topic, known, ()):

@@ -54,11 +54,11 @@ def folded(lent: Iterable[Edit], later: Iterable[Edit], root: Place) -> list[Edi
     """
     edits = list(lent)
     for edit in later:
-        before = [one for one in edits if one.path == edit.path]
+        before = [kept for kept in edits if kept.path == edit.path]
         if not before:
             edits.append(edit)
             continue
-        edits = [one for one in edits if one.path != edit.path]
+        edits = [kept for kept in edits if kept.path != edit.path]
         edits += _both(before, edit, root)
     return edits
 
@@ -79,8 +79,8 @@ def _both(before: list[Edit], edit: Edit, root: Place) -> Iterator[Edit]:
     if edit.action is Action.WRITE and before[0].action in WHOLE:
         yield _overlaid(before[0], edit)
         return
-    for one in before:
-        yield from _without(one, edit, root) if edit.action is Action.WRITE else (one,)
+    for earlier in before:
+        yield from _without(earlier, edit, root) if edit.action is Action.WRITE else (earlier,)
     yield _against(edit, root, size)
 
 
@@ -95,22 +95,22 @@ def _overlaid(whole: Edit, edit: Edit) -> Edit:
     return replace(whole, content=content, new=content.sha256, reason=reason, lost=lost)
 
 
-def _without(one: Edit, edit: Edit, root: Place) -> Iterator[Edit]:
+def _without(candidate: Edit, edit: Edit, root: Place) -> Iterator[Edit]:
     """Give what is left of bytes that are written, without those that a later edit writes."""
-    if one.content is None or one.action is not Action.WRITE:
-        yield one
+    if candidate.content is None or candidate.action is not Action.WRITE:
+        yield candidate
         return
-    begin, end = edit.position - one.position, edit.position + edit.size - one.position
-    if end <= 0 or one.size <= begin:
-        yield one
+    begin, end = edit.position - candidate.position, edit.position + edit.size - candidate.position
+    if end <= 0 or candidate.size <= begin:
+        yield candidate
         return
-    there = place_of(root, one.path).stat()
-    for low, high in ((0, begin), (end, one.size)):
+    there = place_of(root, candidate.path).stat()
+    for low, high in ((0, begin), (end, candidate.size)):
         if low < high:
-            content = one.content.part(low, high)
-            position = one.position + low
+            content = candidate.content.part(low, high)
+            position = candidate.position + low
             kept = replace(
-                one, position=position, size=content.size, content=content, new=content.sha256
+                candidate, position=position, size=content.size, content=content, new=content.sha256
             )
             yield _against(kept, root, there.size if there is not None else 0)
 

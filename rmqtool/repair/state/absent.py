@@ -14,6 +14,7 @@ from rmqtool.errors import UnreadablePath
 from rmqtool.findings.catalogue import Severity
 from rmqtool.findings.registry_rocksdb import RD_BLOCK, RD_OPEN, RD_ORPHAN, RD_VERSION
 from rmqtool.findings.registry_state import CF_GONE, CF_TOPICS, CO_GONE, DO_GONE, TC_GONE
+from rmqtool.formats.config_names import DELAYS_JSON, GROUPS_JSON, OFFSETS_JSON, TOPICS_JSON
 from rmqtool.formats.rocksdb_databases import MANAGERS, VERSION_2, managers_in
 from rmqtool.repair.log.content import Content
 from rmqtool.repair.state.config import neutral
@@ -22,11 +23,7 @@ from rmqtool.repair.state.timer import timer_check
 from rmqtool.store.artefact import TIMER_CHECK
 from rmqtool.store.config_sources import (
     CONFIG,
-    CONSUMER_OFFSETS,
     DATABASES,
-    DELAY_OFFSETS,
-    GROUPS,
-    TOPICS,
     ConfigPresence,
 )
 
@@ -38,12 +35,12 @@ if TYPE_CHECKING:
     from rmqtool.repair.survey import LogSurvey
     from rmqtool.repair.writer import EditWriter
 
-ALL: Final = (TOPICS, GROUPS, CONSUMER_OFFSETS, DELAY_OFFSETS, TIMER_CHECK)
+ALL: Final = (TOPICS_JSON, GROUPS_JSON, OFFSETS_JSON, DELAYS_JSON, TIMER_CHECK)
 MISSING: Final = {
     CF_GONE: ALL,
-    CF_TOPICS: (TOPICS,),
-    CO_GONE: (CONSUMER_OFFSETS,),
-    DO_GONE: (DELAY_OFFSETS,),
+    CF_TOPICS: (TOPICS_JSON,),
+    CO_GONE: (OFFSETS_JSON,),
+    DO_GONE: (DELAYS_JSON,),
     TC_GONE: (TIMER_CHECK,),
 }
 UNREADABLE: Final = frozenset({RD_OPEN, RD_BLOCK, RD_VERSION, RD_ORPHAN})
@@ -59,7 +56,6 @@ NO_TIMER_LOG: Final = (
     "bring it back from a backup: without records in the timer log nothing tells how far the timer "
     "had come in its topic"
 )
-ROWS_LOST: Final = "its content, except what the log proves"
 SECOND_VERSION: Final = (
     f"by hand: {VERSION_2} (configManagerVersion=v2) is the only place that brokers read this "
     "from, and repair does not write it. Bring it back from a backup. Without one, start the "
@@ -70,18 +66,18 @@ MOST_NAMED: Final = 20  # topics in a remedy
 
 
 def edit(
-    writer: EditWriter, survey: LogSurvey, found: list[Finding], obstacle: str, *, resets: bool
+    writer: EditWriter, survey: LogSurvey, findings: list[Finding], obstacle: str, *, resets: bool
 ) -> None:
     """Write configuration that is missing if that is asked for; else say what helps.
 
     Args:
         writer: takes the edits.
         survey: of the store.
-        found: what is wrong.
+        findings: what is wrong.
         obstacle: why nothing can be judged by the log; empty when it can.
         resets: what is missing is written.
     """
-    defects = [one for one in found if one.severity is not Severity.NOTE]
+    defects = [finding for finding in findings if finding.severity is not Severity.NOTE]
     missing = [defect for defect in defects if defect.code in MISSING]
     databases = {path: defect for defect in defects if (path := _unreadable(defect))}
     if not missing and not databases:
@@ -91,24 +87,24 @@ def edit(
     except UnreadablePath:  # the validation says so
         return
     rewrite = _Rewrite(writer, survey, presence)
-    for one in missing:
-        names = ALL if one.path == CONFIG else MISSING[one.code]
-        if one.code == CF_GONE and one.path != CONFIG:
-            names = (GROUPS,)
+    for finding in missing:
+        names = ALL if finding.path == CONFIG else MISSING[finding.code]
+        if finding.code == CF_GONE and finding.path != CONFIG:
+            names = (GROUPS_JSON,)
         if why := rewrite.obstacle(names, obstacle, resets=resets):
-            writer.leave(one.code, one.path, one.message, why)
+            writer.leave(finding.code, finding.path, finding.message, why)
         else:
-            rewrite.create(names, one.code)
-    for path, one in sorted(databases.items()):
+            rewrite.create(names, finding.code)
+    for path, finding in sorted(databases.items()):
         names = managers_in(path)
         if why := rewrite.obstacle(names, obstacle, resets=resets):
-            writer.leave(one.code, one.path, one.message, why)
+            writer.leave(finding.code, finding.path, finding.message, why)
             continue
         place = survey.inspection.child(path)
         writer.remove(
-            place.location, one.code, NEW_DATABASE, lost="rows that the log does not tell"
+            place.location, finding.code, NEW_DATABASE, lost="rows that the log does not tell"
         )
-        rewrite.create([name for name in names if not presence.has_file(name)], one.code)
+        rewrite.create([name for name in names if not presence.has_file(name)], finding.code)
 
 
 class _Rewrite:
@@ -154,14 +150,14 @@ class _Rewrite:
             raw = timer_check(self._survey) if is_needed else None
             return None if raw is None else (raw, TIMERS_LOST)
         written = neutral(self._survey, self._presence.file_of(name))
-        if name == TOPICS:
+        if name == TOPICS_JSON:
             written = topics_text(self._survey), TOPICS_LOST
         return written and (written[0].encode("utf-8", "surrogateescape"), written[1])
 
 
-def _unreadable(one: Finding) -> str:
+def _unreadable(finding: Finding) -> str:
     """Give the database of metadata that a finding says no broker reads whole; empty for others."""
-    if one.code not in UNREADABLE or one.severity is not Severity.DAMAGE:
+    if finding.code not in UNREADABLE or finding.severity is not Severity.DAMAGE:
         return ""
-    found = (path for path in DATABASES if f"{one.path}/".startswith(f"{path}/"))
-    return next(found, "")
+    databases = (path for path in DATABASES if f"{finding.path}/".startswith(f"{path}/"))
+    return next(databases, "")

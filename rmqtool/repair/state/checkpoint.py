@@ -30,10 +30,10 @@ INDEX_TIME_END: Final = CHECKPOINT["index_msg_timestamp"].end
 CODES: Final = (CP_AHEAD, CP_LOGICOFF, CP_CONFIRM, CP_LEN)
 
 
-def edit(writer: EditWriter, survey: LogSurvey, found: list[Finding], log: LogReader) -> None:
+def edit(writer: EditWriter, survey: LogSurvey, findings: list[Finding], log: LogReader) -> None:
     """Lower what is later than the data; give the file its length."""
     store = survey.inspection.store
-    codes = {one.code for one in found if one.severity is not Severity.NOTE}
+    codes = {finding.code for finding in findings if finding.severity is not Severity.NOTE}
     for branch in store.branches_of(ArtefactKind.CHECKPOINT):
         entry = branch.place.stat()
         if entry is None:

@@ -15,6 +15,17 @@ from rmqtool.findings.registry_layout import FS_ORPHAN
 from rmqtool.findings.registry_state import CF_JSON, EP_CRC
 from rmqtool.formats import epoch
 from rmqtool.formats.config import parse_object
+from rmqtool.formats.config_names import (
+    DELAYS_JSON,
+    FILTERS_JSON,
+    GROUPS_JSON,
+    LIGHT_OFFSETS_JSON,
+    MAPPINGS_JSON,
+    OFFSETS_JSON,
+    ORDERS_JSON,
+    TOPIC_TABLE,
+    TOPICS_JSON,
+)
 from rmqtool.formats.config_shapes import TABLES
 from rmqtool.repair.log.content import Content
 from rmqtool.repair.state import offsets
@@ -26,7 +37,7 @@ from rmqtool.repair.state.offsets import (
     topics_text,
 )
 from rmqtool.repair.state.set_offsets import OffsetChange
-from rmqtool.store.config_files import BACKUP, LARGEST_CONFIG, LIGHT_OFFSETS
+from rmqtool.store.config_files import BACKUP, LARGEST_CONFIG
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -53,7 +64,7 @@ TO_BACKUP: Final = "a copy of the file that it is the backup of"
 def edit(
     writer: EditWriter,
     survey: LogSurvey,
-    found: list[Finding],
+    findings: list[Finding],
     *,
     clamp: bool,
     options: RepairOptions,
@@ -63,7 +74,7 @@ def edit(
     Args:
         writer: takes the edits.
         survey: of the store.
-        found: what is wrong.
+        findings: what is wrong.
         clamp: offsets outside of their queue are set into it.
         options: files of which no copy is sound may be written anew, and topics put back.
 
@@ -71,7 +82,7 @@ def edit(
         UsageError: offsets cannot be set as asked.
     """
     resets = options.reset_config
-    defects = [one for one in found if one.severity is not Severity.NOTE]
+    defects = [finding for finding in findings if finding.severity is not Severity.NOTE]
     broken = sorted({defect.path for defect in defects if defect.code == CF_JSON})
     for path in broken:
         _restore(writer, survey, path, CF_JSON, is_json, resets=resets)
@@ -134,7 +145,7 @@ def has_topics(raw: bytes) -> bool:
 
     Source: DefaultMessageStore#cleanUnusedTopic, 4.9.3 to 5.5.0.
     """
-    return bool(parse_object(raw, path="").get("topicConfigTable"))
+    return bool(parse_object(raw, path="").get(TOPIC_TABLE))
 
 
 def _is_epoch(raw: bytes) -> bool:
@@ -158,13 +169,13 @@ CONSUMED: Final = (
     "how far groups have consumed: each begins at the first or the last message, as its clients say"
 )
 LOST: Final = {
-    "consumerOffset.json": CONSUMED,
-    LIGHT_OFFSETS: CONSUMED,
-    "subscriptionGroup.json": "settings of groups: brokers create them again with defaults",
-    "consumerFilter.json": "SQL92 subscriptions, until consumers register again",
-    "consumerOrderInfo.json": "which messages ordered pop consumers hold",
-    "topicQueueMapping.json": "static topics",
-    "delayOffset.json": "nothing: delivery goes on at the first message without a delivered copy",
+    OFFSETS_JSON: CONSUMED,
+    LIGHT_OFFSETS_JSON: CONSUMED,
+    GROUPS_JSON: "settings of groups: brokers create them again with defaults",
+    FILTERS_JSON: "SQL92 subscriptions, until consumers register again",
+    ORDERS_JSON: "which messages ordered pop consumers hold",
+    MAPPINGS_JSON: "static topics",
+    DELAYS_JSON: "nothing: delivery goes on at the first message without a delivered copy",
 }
 
 
@@ -181,7 +192,7 @@ def neutral(survey: LogSurvey, name: str) -> tuple[str, str] | None:
     if name not in LOST:
         return None
     table: dict[str, int] = {}
-    if name == "delayOffset.json":
+    if name == DELAYS_JSON:
         try:
             from rmqtool.query.delay_offsets import delay_offsets  # it looks up messages
 
@@ -190,18 +201,18 @@ def neutral(survey: LogSurvey, name: str) -> tuple[str, str] | None:
             return None
         table = {str(level): offset for level, offset in offsets.items()}
     document = {TABLES[name]: table}
-    if name == LIGHT_OFFSETS:
+    if name == LIGHT_OFFSETS_JSON:
         document["lmqOffsetTable"] = {}
     return text_of(document), LOST[name]
 
 
 def _delay_queues(survey: LogSurvey) -> list[tuple[int, int, int]]:
-    found = []
+    queues = []
     for topic, queue_id in survey.ranges.names():
         if topic == SCHEDULE_TOPIC:
             first, end = survey.ranges.of(topic, queue_id) or (0, 0)
-            found.append((queue_id, first, end))
-    return found
+            queues.append((queue_id, first, end))
+    return queues
 
 
 def missing_topics(survey: LogSurvey) -> dict[str, int]:
@@ -211,10 +222,10 @@ def missing_topics(survey: LogSurvey) -> dict[str, int]:
         How many queues each should have; empty without a `topics.json` that can be parsed.
     """
     inspection = survey.inspection
-    found = inspection.document_with_path("topics.json")
-    if found is None or not found[1].startswith(TOPICS):
+    document = inspection.document_with_path(TOPICS_JSON)
+    if document is None or not document[1].startswith(TOPICS):
         return {}
-    table = found[0].get("topicConfigTable")
+    table = document[0].get(TOPIC_TABLE)
     known = table if isinstance(table, dict) else {}
     return {
         topic: count
@@ -230,11 +241,11 @@ def _configured(entry: object) -> int:
 
 def restore_topics(writer: EditWriter, survey: LogSurvey, wanted: dict[str, int]) -> None:
     """Write topics that the log has, and numbers of queues, into a valid `topics.json`."""
-    found = survey.inspection.document_with_path("topics.json")
-    if not wanted or found is None:
+    topics_json = survey.inspection.document_with_path(TOPICS_JSON)
+    if not wanted or topics_json is None:
         return
-    document, path = found
-    table = document.setdefault("topicConfigTable", {})
+    document, path = topics_json
+    table = document.setdefault(TOPIC_TABLE, {})
     batches, release = batch_topics(survey), survey.inspection.scope.release
     for topic, count in wanted.items():
         entry = topic_entry(release, topic, count, is_batch=topic in batches)

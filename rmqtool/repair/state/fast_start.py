@@ -30,12 +30,12 @@ ABORT: Final = "the next start recovers as after a clean stop; undo brings it ba
 NO_LOG: Final = "the log could not be compared with queues of files"
 
 
-def edit(writer: EditWriter, survey: LogSurvey, found: list[Finding], *, is_asked: bool) -> None:
+def edit(writer: EditWriter, survey: LogSurvey, findings: list[Finding], *, is_asked: bool) -> None:
     """Raise the times of the checkpoint to what is proven, and take `abort` out; or say why not."""
     abort = survey.inspection.store.abort
     if abort is None or not is_asked:
         return  # without it the next start is a fast one
-    if reason := _in_the_way(writer, survey, found):
+    if reason := _in_the_way(writer, survey, findings):
         message = "abort stays: without it a start could lose messages"
         writer.leave(AB_PRESENT, abort.path, message, reason)
         return
@@ -52,7 +52,7 @@ def edit(writer: EditWriter, survey: LogSurvey, found: list[Finding], *, is_aske
     writer.remove(abort.place.location, AB_PRESENT, ABORT)
 
 
-def _in_the_way(writer: EditWriter, survey: LogSurvey, found: list[Finding]) -> str:
+def _in_the_way(writer: EditWriter, survey: LogSurvey, findings: list[Finding]) -> str:
     """Say why recovery must not be spared; empty where nothing speaks against it."""
     inspection = survey.inspection
     is_compared = survey.facts.is_known and inspection.scope.compares_queues
@@ -65,9 +65,9 @@ def _in_the_way(writer: EditWriter, survey: LogSurvey, found: list[Finding]) -> 
         for branch in inspection.store.branches_of(ArtefactKind.CHECKPOINT)
     )
     harmless = HARMLESS | {CP_ZERO} if has_checkpoint else HARMLESS  # its times are written below
-    for one in found:
-        if one.severity is not Severity.NOTE or (
-            one.code.prefix in CHECKED and one.code not in harmless
+    for finding in findings:
+        if finding.severity is not Severity.NOTE or (
+            finding.code.prefix in CHECKED and finding.code not in harmless
         ):
-            return f"recovery is needed for {one.code}: {one.message}"
+            return f"recovery is needed for {finding.code}: {finding.message}"
     return ""

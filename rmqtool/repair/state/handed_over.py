@@ -28,14 +28,14 @@ OF_DATABASE: Final = (RI_ENTRY, RX_HALF)  # timers come again: their queue is re
 CHECKPOINT: Final = "without it the next start begins with the first file of the log"
 
 
-def edit(writer: EditWriter, survey: LogSurvey, found: list[Finding]) -> None:
+def edit(writer: EditWriter, survey: LogSurvey, findings: list[Finding]) -> None:
     """Make the next start one after a crash that begins with the first file, if it is needed.
 
     Nothing is done where such a start would not come to all files, or goes by a database.
     """
     inspection = survey.inspection
     store = inspection.store
-    codes = [one.code for one in found if is_handed_over(one, survey)]
+    codes = [finding.code for finding in findings if is_handed_over(finding, survey)]
     if not codes or inspection.scope.has_rocksdb_queues:
         return
     count = len(store.commitlog.segments)
@@ -45,23 +45,23 @@ def edit(writer: EditWriter, survey: LogSurvey, found: list[Finding]) -> None:
     for branch in store.branches_of(ArtefactKind.CHECKPOINT):
         if branch.place.stat() is not None:
             path = writer.path(branch.place.location)
-            writer.edits = [one for one in writer.edits if one.path != path]
+            writer.edits = [edit for edit in writer.edits if edit.path != path]
             writer.remove(branch.place.location, codes[0], CHECKPOINT)
     if store.abort is None:
         location = store.root.child("abort").location
         writer.create(location, Content.of(b""), codes[0], ABORT)
 
 
-def is_handed_over(one: Finding, survey: LogSurvey) -> bool:
+def is_handed_over(finding: Finding, survey: LogSurvey) -> bool:
     """Tell whether a start that hands all of the log over answers a finding."""
-    if one.code == CC_BEHIND:
-        return one.severity is Severity.DAMAGE
+    if finding.code == CC_BEHIND:
+        return finding.severity is Severity.DAMAGE
     is_gone = survey.inspection.child(MESSAGE_STORE).stat() is None
-    return one.code in OF_DATABASE and is_gone and not survey.inspection.scope.has_crashed
+    return finding.code in OF_DATABASE and is_gone and not survey.inspection.scope.has_crashed
 
 
-def is_answered(one: Finding, survey: LogSurvey, writer: EditWriter) -> bool:
+def is_answered(finding: Finding, survey: LogSurvey, writer: EditWriter) -> bool:
     """Tell whether the edits make such a start, and a finding is answered by it."""
-    if not is_handed_over(one, survey):  # first: a plan may have a great many edits
+    if not is_handed_over(finding, survey):  # first: a plan may have a great many edits
         return False
     return any(edit.path == ArtefactKind.ABORT for edit in writer.edits)

@@ -54,11 +54,13 @@ PART_BYTES: Final = 64 << 20
 MOST_WILD: Final = 8  # damaged entries before those of expired records that do not hide them
 
 
-def edit(writer: EditWriter, survey: LogSurvey, found: list[Finding], jobs: int | None) -> None:
+def edit(writer: EditWriter, survey: LogSurvey, findings: list[Finding], jobs: int | None) -> None:
     """Rewrite what differs from the index that the log gives, where findings ask for it."""
     store = survey.inspection.store
     defects = [
-        one for one in found if one.code.owner is Owner.INDEX and one.severity is not Severity.NOTE
+        finding
+        for finding in findings
+        if finding.code.owner is Owner.INDEX and finding.severity is not Severity.NOTE
     ]
     places = store.branches_of(ArtefactKind.INDEX)
     if not places or not survey.facts.is_known:
@@ -127,33 +129,33 @@ def _with_true_places(run: IndexRun, survey: LogSurvey) -> IndexRun:
     if not moved or not len(run):
         return run
     offsets = run.physical_offsets.copy()
-    fields = np.array([one.field for one in moved], np.int64)
+    fields = np.array([record.field for record in moved], np.int64)
     sound = np.sort(run.physical_offsets[~np.isin(run.physical_offsets, fields)])
-    for one in moved:
-        rows = np.flatnonzero(run.physical_offsets == one.field)
+    for record in moved:
+        rows = np.flatnonzero(run.physical_offsets == record.field)
         if not rows.size:
             continue
         blocks = np.split(rows, np.flatnonzero(np.diff(rows) != 1) + 1)
-        wanted = int(np.searchsorted(sound, one.physical_offset))
-        block = min(blocks, key=lambda found: abs(int(found[0]) - wanted))
-        offsets[block] = one.place
+        wanted = int(np.searchsorted(sound, record.physical_offset))
+        block = min(blocks, key=lambda row: abs(int(row[0]) - wanted))
+        offsets[block] = record.place
     return IndexRun(run.hashes, offsets, run.store_timestamps)
 
 
 def _with_true_topics(run: IndexRun, survey: LogSurvey, rules: Rules) -> IndexRun:
     """Hash the keys of records whose topic is put back with the topic that they will have."""
-    wrong = [one for one in survey.misplaced if one.field == "topic"]
+    wrong = [record for record in survey.misplaced if record.field == "topic"]
     if not wrong:
         return run
     hashes, store = run.hashes.copy(), survey.inspection.store
     with LogReader(store.commitlog) as log:
-        for one in wrong:
-            rows = run.physical_offsets == one.physical_offset
-            head = log.head_at(one.physical_offset)
+        for record in wrong:
+            rows = run.physical_offsets == record.physical_offset
+            head = log.head_at(record.physical_offset)
             if head is None or not rows.any():
                 continue
-            message = decode(log.read_at(one.physical_offset, head.size))
-            topic = java.text(one.own[0])
+            message = decode(log.read_at(record.physical_offset, head.size))
+            topic = java.text(record.own[0])
             hashes[rows] = [java.key_hash(topic, key) for key in index_keys(rules, message)]
     return IndexRun(hashes, run.physical_offsets, run.store_timestamps)
 
@@ -170,12 +172,12 @@ class _Kept:
     @classmethod
     def of(cls, store: Store, survey: LogSurvey) -> _Kept:
         """Read them off the files."""
-        found = [_entries(file) for file in store.index_files()]
-        joined = np.concatenate([np.empty((3, 0), np.int64), *found], axis=1)
+        entries = [_entries(file) for file in store.index_files()]
+        joined = np.concatenate([np.empty((3, 0), np.int64), *entries], axis=1)
         gaps = np.zeros(joined.shape[1], bool)
-        for one in survey.damaged:
-            if one.code not in {CL_CRC, CL_PROPCRC, CL_TOPIC, CL_PHYOFF}:
-                gaps |= (joined[1] >= one.start) & (joined[1] < one.end)
+        for damaged in survey.damaged:
+            if damaged.code not in {CL_CRC, CL_PROPCRC, CL_TOPIC, CL_PHYOFF}:
+                gaps |= (joined[1] >= damaged.start) & (joined[1] < damaged.end)
         gaps |= _are_expired(joined, store.commitlog.start)
         gaps &= (joined[0] >= 0) & (joined[1] >= 0) & (joined[1] < survey.end)
         gaps &= (joined[0] != 0) | (joined[1] != 0)  # zeros in place of an entry
@@ -225,9 +227,9 @@ def _entries(file: IndexFile) -> npt.NDArray[np.int64]:
     return np.stack([rows["key_hash"], rows["physical_offset"], times]).astype(np.int64)
 
 
-def _are_expired(found: npt.NDArray[np.int64], log_start: int) -> npt.NDArray[np.bool_]:
+def _are_expired(entries: npt.NDArray[np.int64], log_start: int) -> npt.NDArray[np.bool_]:
     """Tell which entries are of expired records: these come before all others, or are damaged."""
-    expired: npt.NDArray[np.bool_] = found[1] < log_start
+    expired: npt.NDArray[np.bool_] = entries[1] < log_start
     expired &= np.cumsum(~expired) <= MOST_WILD
     return expired
 
@@ -270,7 +272,7 @@ class IndexEdits:
     _name: str = ""
     _last: str = ""
     _size: int = 0
-    _found: IndexFile | None = None
+    _current: IndexFile | None = None
     _seen: set[str] = field(default_factory=set)
     _pieces: list[tuple[int, bytes]] = field(default_factory=list)
 
@@ -289,12 +291,12 @@ class IndexEdits:
         """Take header and slots, and write down what differs of the file."""
         self._open(built.name, built.size)
         if built.header["end_timestamp"] < built.header["begin_timestamp"] < NO_TIME:
-            location = self._found.path if self._found is not None else f"index/{built.name}"
+            location = self._current.path if self._current is not None else f"index/{built.name}"
             self.writer.leave(IX_HEAD, location, BACKWARDS, STORE_TIME)
-        if self._found is not None and self._found.size == built.size:
+        if self._current is not None and self._current.size == built.size:
             self._take(0, built.head)
-            self._zero_behind(self._found, max(built.used, unwritten(built.slots)[1]))
-            self._write(self._found)
+            self._zero_after(self._current, max(built.used, unwritten(built.slots)[1]))
+            self._write(self._current)
         else:
             self._pieces += [(start, bytes(part)) for start, part in stretches(built.head)]
             self.amount += len(built.head)
@@ -331,22 +333,22 @@ class IndexEdits:
             self._first = len(self.writer.edits)
         self._name, self._size, self._pieces = name, size, []
         files = [file for file in self.store.index_files() if file.place.name not in self._seen]
-        found = next((file for file in files if file.place.name == name), None)
-        if found is None and first:  # its header is what is damaged
+        file = next((file for file in files if file.place.name == name), None)
+        if file is None and first:  # its header is what is damaged
             later = [file for file in files if file.place.name > self._last]  # as brokers load them
-            found = next((file for file in later if _first_entry(file, len(first)) == first), None)
-        self._found = found
-        self._last = found.place.name if found is not None else name
-        if found is not None:
-            self._seen.add(found.place.name)
+            file = next((file for file in later if _first_entry(file, len(first)) == first), None)
+        self._current = file
+        self._last = file.place.name if file is not None else name
+        if file is not None:
+            self._seen.add(file.place.name)
 
     def _take(self, position: int, wanted: Bytes) -> None:
         """Keep what differs; all of it where there is no file to compare with."""
-        found = self._found
-        if found is None or found.size != self._size:
+        current = self._current
+        if current is None or current.size != self._size:
             self._keep(position, wanted)
             return
-        with found.place.open() as file:
+        with current.place.open() as file:
             for begin in range(0, wanted.size, COMPARED):
                 part = wanted[begin : begin + COMPARED]
                 there = np.frombuffer(file.read_at(position + begin, part.size), np.uint8)
@@ -358,9 +360,9 @@ class IndexEdits:
         if self.amount <= MOST_BYTES:
             self._pieces.append((position, wanted.tobytes()))
 
-    def _zero_behind(self, found: IndexFile, position: int) -> None:
+    def _zero_after(self, index_file: IndexFile, position: int) -> None:
         """Zero what stands after the last entry."""
-        with found.place.open() as file:
+        with index_file.place.open() as file:
             while (start := file.next_data(position)) is not None and start < file.size:
                 raw = file.read_at(start, COMPARED)
                 used = len(raw.rstrip(b"\0"))
@@ -368,20 +370,20 @@ class IndexEdits:
                     self._keep(start, np.zeros(used, np.uint8))
                 position = start + max(len(raw), 1)
 
-    def _write(self, found: IndexFile) -> None:
+    def _write(self, index_file: IndexFile) -> None:
         """Write down the ranges of a file that differ."""
         in_header = all(at + len(raw) <= INDEX_HEADER.size for at, raw in self._pieces)
-        if in_header and found.path not in self.harmed:
+        if in_header and index_file.path not in self.harmed:
             return  # times of expired entries are known to the second only
         for position, raw in sorted(self._pieces):
-            place = (found.place.location, found.size, position)
+            place = (index_file.place.location, index_file.size, position)
             self.writer.write_at(place, Content.of(raw), self.code, REASON)
 
     def _whole(self, built: BuiltIndexFile) -> None:
         """Write a file down that is missing, or has another length."""
         content = Content(built.size, tuple(sorted(self._pieces)))
-        if self._found is not None:
-            self.writer.replace(self._found.place.location, content, self.code, REASON)
+        if self._current is not None:
+            self.writer.replace(self._current.place.location, content, self.code, REASON)
             return
         location = f"{self.directory}/{built.name}"
         mtime_ms = built.header["end_timestamp"] or None

@@ -21,6 +21,7 @@ from rmqtool.broker.rules import Rules
 from rmqtool.check.inspection import UNIT_FAMILIES
 from rmqtool.errors import UnreadablePath, UsageError
 from rmqtool.findings.registry_state import CO_RANGE, DO_RANGE
+from rmqtool.formats.config_names import DELAYS_JSON, OFFSET_TABLE, OFFSETS_JSON, TOPIC_TABLE
 from rmqtool.query.delay_offsets import delay_offsets
 from rmqtool.repair.log.content import Content
 from rmqtool.repair.queues.ends_after import EndsAfter, with_repaired_queues
@@ -74,17 +75,21 @@ def edit(
     )
     ahead = _Offsets(ends, None, lifts=False)
     for name, code, change, tell, remedy in (
-        ("consumerOffset.json", CO_RANGE, meant.consumers, ahead.consumers, CLAMPED),
-        ("delayOffset.json", DO_RANGE, meant.delays, ahead.delays, WAITING),
+        (OFFSETS_JSON, CO_RANGE, meant.consumers, ahead.consumers, CLAMPED),
+        (DELAYS_JSON, DO_RANGE, meant.delays, ahead.delays, WAITING),
     ):
-        found = survey.inspection.document_with_path(name)
-        if found is None or not found[1].removesuffix(BACKUP).endswith(".json"):
+        offsets_json = survey.inspection.document_with_path(name)
+        if offsets_json is None or not offsets_json[1].removesuffix(BACKUP).endswith(".json"):
             if changes and code is CO_RANGE:
-                reason = f"{found[1]} is not a JSON file" if found else f"there is no {name}"
+                reason = (
+                    f"{offsets_json[1]} is not a JSON file"
+                    if offsets_json
+                    else f"there is no {name}"
+                )
                 raise UsageError(option=OPTION, reason=reason)
             continue  # not there, or in RocksDB
-        document, main = deepcopy(found[0]), f"config/{name}"
-        path = main if main in restored else found[1]
+        document, main = deepcopy(offsets_json[0]), f"config/{name}"
+        path = main if main in restored else offsets_json[1]
         changed, asked = change(document), list[str]()
         if changes and code is CO_RANGE:
             asked = set_offsets(document, changes, ends, with_repaired_queues(survey, writer))
@@ -128,7 +133,7 @@ class _Offsets:
 
     def delays(self, document: dict[str, Any]) -> list[str]:
         """Clamp the offsets of delay levels; say what was changed."""
-        offsets = document.get("offsetTable")
+        offsets = document.get(OFFSET_TABLE)
         changed: list[str] = []
         if not isinstance(offsets, dict):
             return changed
@@ -144,11 +149,11 @@ class _Offsets:
     def _first_waiting(self, level: int, nearest: object) -> object:
         """Give the queue offset of the first message of a level that has no delivered copy."""
         queue_id = level - 1
-        found = self.ends.of(SCHEDULE_TOPIC, queue_id)
-        if self.store is None or found is None:
+        waiting = self.ends.of(SCHEDULE_TOPIC, queue_id)
+        if self.store is None or waiting is None:
             return nearest
         with suppress(UnreadablePath):  # then the nearest offset is as good as any
-            places = [(queue_id, found.start, found.stop)]
+            places = [(queue_id, waiting.start, waiting.stop)]
             return delay_offsets(self.store, places)[level]
         return nearest
 
@@ -159,15 +164,15 @@ class _Offsets:
         name = (topic, int(queue))
         if self.only is not None and name not in self.only:
             return offset
-        found = self.ends.of(*name)
-        if found is None:
+        waiting = self.ends.of(*name)
+        if waiting is None:
             return offset
-        first = found.start if self.lifts else offset
-        return min(max(offset, first), found.stop)
+        first = waiting.start if self.lifts else offset
+        return min(max(offset, first), waiting.stop)
 
 
 def _tables(document: dict[str, Any]) -> Iterator[tuple[str, Any]]:
-    table = document.get("offsetTable")
+    table = document.get(OFFSET_TABLE)
     yield from table.items() if isinstance(table, dict) else ()
 
 
@@ -178,7 +183,6 @@ def _tables(document: dict[str, Any]) -> Iterator[tuple[str, Any]]:
 
 FIRST: Final = min(LINES.values())
 PERMISSION: Final = 6  # read and write
-DELAY_QUEUES: Final = 18
 
 
 def queue_counts(survey: LogSurvey) -> dict[str, int]:
@@ -219,12 +223,12 @@ def topics_text(survey: LogSurvey) -> str:
         for topic, count in sorted(queue_counts(survey).items())
     }
     if not scope.is_release_known:
-        return text_of({"topicConfigTable": table})
+        return text_of({TOPIC_TABLE: table})
     version: dict[str, Any] = {"counter": 1}
     if release.has_state_version:
         version["stateVersion"] = 0
     version["timestamp"] = survey.facts.newest_time
-    return text_of({"dataVersion": version, "topicConfigTable": table})
+    return text_of({"dataVersion": version, TOPIC_TABLE: table})
 
 
 def topic_entry(release: Rules, topic: str, count: int, *, is_batch: bool) -> dict[str, Any]:
@@ -250,8 +254,8 @@ def text_of(value: object, depth: int = 0) -> str:
     is_numbered = all(key.lstrip("-").isdecimal() for key in value)
     pad, end = "\t" * (depth + 1), "\n" + "\t" * depth
     lines = [
-        f"{key if is_numbered else json.dumps(key, ensure_ascii=False)}:{text_of(one, depth + 1)}"
-        for key, one in value.items()
+        f"{key if is_numbered else json.dumps(key, ensure_ascii=False)}:{text_of(item, depth + 1)}"
+        for key, item in value.items()
     ]
     if is_numbered:
         return "{" + ",".join(lines) + end + "}"

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from rmqtool.clock import Clock
 from rmqtool.errors import UsageError
+from rmqtool.formats.config_names import OFFSET_TABLE
 from rmqtool.query.explain import Trail
 from rmqtool.query.sources import Sources
 from rmqtool.query.time import search_queue
@@ -71,10 +72,10 @@ def set_offsets(
     Raises:
         UsageError: a group, topic or queue is not there, or an offset is outside of its queue.
     """
-    table = document.setdefault("offsetTable", {})
+    table = document.setdefault(OFFSET_TABLE, {})
     if not isinstance(table, dict):
         raise UsageError(option=OPTION, reason="offsetTable of consumerOffset.json is not a table")
-    said: list[str] = []
+    notes: list[str] = []
     with Sources(store) as sources:
         for change in changes:
             places = [*_places(change, table, sources)]
@@ -82,8 +83,8 @@ def set_offsets(
                 reason = f"{change.text!r}: no queue of {change.topic or change.group} is here"
                 raise UsageError(option=OPTION, reason=reason)
             for topic, queue_id in places:
-                said += _set_one(change, table, (topic, queue_id), ends, sources)
-    return said
+                notes += _set_one(change, table, (topic, queue_id), ends, sources)
+    return notes
 
 
 def _places(
@@ -94,8 +95,8 @@ def _places(
     for key, offsets in sorted(table.items()):
         topic, at, whose = key.partition("@")
         if at and whose == group and change.topic in {None, topic} and isinstance(offsets, dict):
-            numbers = {int(one) for one in offsets if one.isdecimal()}
-            yield from ((topic, one) for one in sorted(numbers) if _is_asked(change, one))
+            numbers = {int(offset) for offset in offsets if offset.isdecimal()}
+            yield from ((topic, offset) for offset in sorted(numbers) if _is_asked(change, offset))
     if change.topic is None or change.to == NONE or change.to.startswith(LIKE):
         return
     known = table.get(f"{change.topic}@{group}")
@@ -133,7 +134,7 @@ def _set_one(
         own[str(queue_id)] = now
     if now == before:
         return []
-    words = [("none" if one is None else str(one)) for one in (before, now)]
+    words = [("none" if offset is None else str(offset)) for offset in (before, now)]
     return [f"group {change.group} on {topic} queue {queue_id}: {words[0]}, now {words[1]}"]
 
 
@@ -172,6 +173,6 @@ def _wanted(
 def _at_time(change: OffsetChange, place: tuple[str, int], sources: Sources) -> int:
     """Give the queue offset of the first message that was stored at a time or after it."""
     topic, queue_id = place
-    queue = next(one for one in sources.queues_of(topic) if one.units.queue_id == queue_id)
+    queue = next(queue for queue in sources.queues_of(topic) if queue.units.queue_id == queue_id)
     timestamp = int(change.to.removeprefix("@"))
     return search_queue(sources.log, queue, timestamp, Boundary.LOWER, Trail())

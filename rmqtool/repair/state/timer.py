@@ -36,9 +36,9 @@ AGAIN: Final = "are in no timer log; the broker reads their topic again, and may
 WHEEL: Final = "the broker rebuilds the wheel from the timer log"
 
 
-def edit(writer: EditWriter, survey: LogSurvey, found: list[Finding]) -> None:
+def edit(writer: EditWriter, survey: LogSurvey, findings: list[Finding]) -> None:
     """Cut a damaged timer log, take a wrong wheel out, lower `timercheck`."""
-    defects = [one for one in found if one.severity is not Severity.NOTE]
+    defects = [finding for finding in findings if finding.severity is not Severity.NOTE]
     store = survey.inspection.store
     short = _lengths(writer, store, {defect.path for defect in defects if defect.code == FS_LEN})
     end = _cut_log(writer, survey, [defect for defect in defects if defect.code == TL_REC], short)
@@ -113,8 +113,16 @@ def _lengths(writer: EditWriter, store: Store, paths: set[str]) -> list[Segment]
     for segment in wrong:
         writer.length(segment, length, FS_LEN, "the length that brokers load")
     size = TIMER_LOG_RECORD.size
-    torn = [one for one in wrong if one.size % size and one.size // size < length // size]
-    return [one for one in wrong if one.size < length and (one is not segments[-1] or one in torn)]
+    torn = [
+        segment
+        for segment in wrong
+        if segment.size % size and segment.size // size < length // size
+    ]
+    return [
+        segment
+        for segment in wrong
+        if segment.size < length and (segment is not segments[-1] or segment in torn)
+    ]
 
 
 def _cut_log(
@@ -122,7 +130,7 @@ def _cut_log(
 ) -> int | None:
     """Zero the timer log from its first bad record on; give that place, None for none."""
     store = survey.inspection.store
-    places = [(one.end - one.size % TIMER_LOG_RECORD.size, one) for one in short]
+    places = [(segment.end - segment.size % TIMER_LOG_RECORD.size, segment) for segment in short]
     for defect in defects:
         own = [segment for segment in store.timer_log.segments if segment.path == defect.path]
         places += [(segment.start + (defect.position or 0), segment) for segment in own]
@@ -181,9 +189,9 @@ def _end_of_queue(survey: LogSurvey, writer: EditWriter) -> int | None:
     if survey.queues.queue_of(TIMER_TOPIC.raw, 0) is None:
         return None
     ends = EndsAfter(survey, writer)
-    found = ends.of(TIMER_TOPIC, 0)
+    waiting = ends.of(TIMER_TOPIC, 0)
     ends.close()
-    return found.stop if found is not None else None
+    return waiting.stop if waiting is not None else None
 
 
 def _used_end(survey: LogSurvey, limit: int) -> int:

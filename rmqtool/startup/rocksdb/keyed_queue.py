@@ -56,11 +56,11 @@ class KeyedQueue:
         """Sort in what was written; the last unit of a number counts."""
         if not self._waiting:
             return
-        numbers = np.concatenate([self.numbers, *(one[0] for one in self._waiting)])
-        units = np.concatenate([self.units, *(one[1] for one in self._waiting)])
+        numbers = np.concatenate([self.numbers, *(waiting[0] for waiting in self._waiting)])
+        units = np.concatenate([self.units, *(waiting[1] for waiting in self._waiting)])
         self._waiting = []
-        found, places = np.unique(numbers[::-1], return_index=True)
-        self.numbers, self.units = found, units[::-1][places]
+        distinct, places = np.unique(numbers[::-1], return_index=True)
+        self.numbers, self.units = distinct, units[::-1][places]
 
     def minimum(self, log_minimum: int) -> int:
         """Give the smallest queue offset; the row is corrected on the way, as a broker does.
@@ -76,12 +76,12 @@ class KeyedQueue:
             self.minimum_row = (log_minimum, self.next_offset)
         else:
             last = self.maximum_row[1]
-            found = self._search(number, last, log_minimum, is_minimum=True)
-            if found is None:
+            row = self._search(number, last, log_minimum, is_minimum=True)
+            if row is None:
                 if last != number:
                     self.minimum_row = self.maximum_row
                 return number
-            self.minimum_row = found
+            self.minimum_row = row
         return self.minimum_row[1]
 
     def truncate(self, end: int, log_minimum: int) -> None:
@@ -96,9 +96,9 @@ class KeyedQueue:
         first, last = self.minimum_row, self.maximum_row[1]
         if first is None or first[1] != number or first[0] > end:
             return  # Java throws, and logs it
-        found = self._search(number, last, end, is_minimum=False)
-        if found is not None:
-            self.maximum_row = found
+        row = self._search(number, last, end, is_minimum=False)
+        if row is not None:
+            self.maximum_row = row
         elif last != number:
             self.maximum_row = first
 
@@ -110,21 +110,21 @@ class KeyedQueue:
         Source: RocksDBConsumeQueueTable#binarySearchInCQ.
         """
         self.settle()
-        found = None
+        newest = None
         while high >= low:
             middle = low + (high - low) // 2
             offset = self.offset_of(middle)
             if offset is None:
                 low = middle + 1
             elif offset == target:
-                return (offset, middle) if is_minimum else found
+                return (offset, middle) if is_minimum else newest
             elif offset > target:
                 high = middle - 1
-                found = (offset, middle) if is_minimum else found
+                newest = (offset, middle) if is_minimum else newest
             else:
                 low = middle + 1
-                found = found if is_minimum else (offset, middle)
-        return found
+                newest = newest if is_minimum else (offset, middle)
+        return newest
 
     def offset_of(self, number: int) -> int | None:
         """Give the physical offset in a unit; None without one."""

@@ -91,6 +91,6 @@ def _is_newest_damaged(database: Database, family: str) -> bool:
     tables = [table for table in manifest.tables.values() if table.family == numbers.get(family)]
     if not tables:
         return True
-    newest = max(tables, key=lambda one: one.number)
+    newest = max(tables, key=lambda table: table.number)
     content = check_table(database.place.child(newest.name))
     return any(problem.is_data for problem in content.problems)

@@ -46,7 +46,7 @@ class RocksModel(Model):
     placement: QueuePlacement = ALL_IN_BOTH  # which queues are in files, and which in RocksDB
     # `lastOffsetPy` of the index and of transactions, where these are in RocksDB and dispatched to;
     # 0 without the row
-    further_offsets: tuple[int, ...] = ()
+    other_offsets: tuple[int, ...] = ()
 
     @property
     def queue_maximum(self) -> int:
@@ -140,7 +140,7 @@ class RocksModel(Model):
     def _put(self, key: QueueKey, numbers: object, offsets: object, sizes: object) -> None:
         if key not in self.keyed:
             self.keyed[key] = KeyedQueue(*key)
-        arrays = (np.asarray(one, np.int64) for one in (numbers, offsets, sizes))
+        arrays = (np.asarray(column, np.int64) for column in (numbers, offsets, sizes))
         self.keyed[key].put(*arrays)
 
     def second_maximums(self) -> Iterator[tuple[QueueKey, int, int]]:
@@ -174,9 +174,9 @@ class RocksModel(Model):
         queue.maximum_row, queue.minimum_row = (0, next_offset - 1), (0, next_offset)
 
 
-def _differing(key: QueueKey, wanted: int, found: int) -> Iterator[tuple[QueueKey, int, int]]:
-    if wanted != found and max(wanted, found) > 0:
-        yield key, wanted, found
+def _differing(key: QueueKey, wanted: int, maximum: int) -> Iterator[tuple[QueueKey, int, int]]:
+    if wanted != maximum and max(wanted, maximum) > 0:
+        yield key, wanted, maximum
 
 
 # The keys of a broker.conf that say what is in RocksDB; without one, the store's files tell.
@@ -194,7 +194,7 @@ class RocksSettings:
     rocksdb_is_read: bool = True  # consumers get what is in RocksDB
     has_light_alone: bool = False  # light queues are in RocksDB alone
     # files of the log that are gone back for a second store that lags
-    further_files: int = conf.FURTHER_FILES.default
+    more_files: int = conf.MORE_FILES.default
     has_index: bool = False  # the key index is in `rocksdbstore`
     has_timers: bool = False  # timer messages are
     has_halves: bool = False  # open half messages are
@@ -220,7 +220,7 @@ def rocks_settings(store: Store, rules: Rules) -> RocksSettings | None:
         rocksdb_is_read=is_alone
         or (is_double and conf.READ_FROM.of(broker_conf, version) == conf.ROCKSDB_STORE),
         has_light_alone=is_double and conf.LIGHT_QUEUES_IN_ROCKSDB.of(broker_conf, version),
-        further_files=conf.FURTHER_FILES.of(broker_conf, version),
+        more_files=conf.MORE_FILES.of(broker_conf, version),
         has_index=has_index,
         has_timers=has_timers,
         has_halves=has_halves,
@@ -229,7 +229,7 @@ def rocks_settings(store: Store, rules: Rules) -> RocksSettings | None:
 
 def _shown_by_files(store: Store, rules: Rules) -> RocksSettings | None:
     """Take what lies there for what is configured."""
-    there = [one.path for one in store.rocksdb() if is_queue_database(one.path)]
+    there = [database.path for database in store.rocksdb() if is_queue_database(database.path)]
     if not there:
         return None
     topics = {topic for topic, *_ in queue_directories(store.root.child(QUEUES))}

@@ -29,7 +29,7 @@ from rmqtool.startup.coverage import join
 from rmqtool.startup.live import freeze
 from rmqtool.startup.load import StartFails
 from rmqtool.startup.outcomes import Before, queue_outcomes
-from rmqtool.startup.prediction import FurtherStep, QueueOutcome
+from rmqtool.startup.prediction import LaterStep, QueueOutcome
 from rmqtool.startup.pull import LogExtent, Pull
 from rmqtool.startup.records import RecordCheck
 from rmqtool.startup.rocksdb.model import rocks_settings
@@ -63,23 +63,25 @@ class RocksStages:
 
     model: RocksModel  # the store
     before: RocksBefore  # what there was
-    rows: FurtherRows  # of `rocksdbstore`
+    rows: OtherRows  # of `rocksdbstore`
     dispatched: int = 0  # physical offset up to which records are not dispatched after a clean stop
 
     def start_file(self, model: Model, check: RecordCheck) -> RocksStartFile:
         """Make what finds the file that recovery begins with; it knows what is dispatched."""
         del model  # it is ours
-        found = RocksStartFile(self.model, check)
-        self.dispatched = found.dispatch_from
-        return found
+        start_file = RocksStartFile(self.model, check)
+        self.dispatched = start_file.dispatch_from
+        return start_file
 
     def differ(self) -> None:
         """Compare the two stores of a combined one, when both have been recovered."""
         rocksdb_settings = self.model.rocksdb_settings
-        for key, wanted, found in list(self.model.second_maximums()):
-            if found > 0 and rocksdb_settings.rocksdb_is_read != rocksdb_settings.rocksdb_leads:
+        for key, wanted, maximum in list(self.model.second_maximums()):
+            if maximum > 0 and rocksdb_settings.rocksdb_is_read != rocksdb_settings.rocksdb_leads:
                 name = f"topic {key[0]}, queue {key[1]}"
-                reason = f"{name} ends at {found} and not at {wanted}, and consumers read it there"
+                reason = (
+                    f"{name} ends at {maximum} and not at {wanted}, and consumers read it there"
+                )
                 self.model.loader.refuse(rocksdb_settings.path, reason)
                 return
             if not rocksdb_settings.rocksdb_leads:
@@ -89,21 +91,21 @@ class RocksStages:
         """Give what becomes of each queue. Raises UnreadablePath: a file may not be read."""
         return rocks_fates(self.model, self.before)
 
-    def further(
+    def later_steps(
         self, recovered: Recovered | None, fates: tuple[QueueOutcome, ...]
-    ) -> list[FurtherStep]:
+    ) -> list[LaterStep]:
         """Give what happens besides. Raises UnreadablePath: a file of the log may not be read."""
-        model, found = self.model, []
+        model, steps = self.model, []
         if model.rocksdb_settings.has_files and not model.rocksdb_settings.rocksdb_is_read:
             cut = sum(fate.units_cut for fate in fates if fate.in_rocksdb)
             if cut:
                 message = f"{cut:,} units of queues in RocksDB go out of sight"
-                found.append(FurtherStep("empty", model.rocksdb_settings.path, message, cut))
+                steps.append(LaterStep("empty", model.rocksdb_settings.path, message, cut))
         if recovered is not None:
             starts = {file.path: file.start for file in self.before.log}
             first = starts.get(recovered.first_path, 0)
-            found += further_steps(model, self.rows, self.dispatched, first)
-        return found
+            steps += other_steps(model, self.rows, self.dispatched, first)
+        return steps
 
 
 def rocks_stages(store: Store, plain: Model) -> RocksStages | None:
@@ -123,7 +125,7 @@ def rocks_stages(store: Store, plain: Model) -> RocksStages | None:
     model = with_database(store, plain, rocksdb_settings)
     if model.is_live:
         freeze(model)
-    rows = read_further(store, model)
+    rows = read_others(store, model)
     return RocksStages(model, RocksBefore.with_keyed(model), rows)
 
 
@@ -140,7 +142,7 @@ class RocksStartFile(StartFile):
     model: RocksModel
 
     def __init__(self, model: RocksModel, check: RecordCheck) -> None:
-        self._further = model.rocksdb_settings.further_files
+        self._files_left = model.rocksdb_settings.more_files
         self._queued = model.dispatched_end
         super().__init__(model, check)
 
@@ -155,12 +157,12 @@ class RocksStartFile(StartFile):
             )
             if not model.rules.combines_queue_stores:
                 return self._leading
-            found = super().dispatched()
+            end = super().dispatched()
             if model.rocksdb_settings.path:
-                found = min(found, model.dispatched_end)
+                end = min(end, model.dispatched_end)
         else:
-            self._leading = found = model.dispatched_end
-        return min([found, *(offset for offset in model.further_offsets if offset > 0)])
+            self._leading = end = model.dispatched_end
+        return min([end, *(offset for offset in model.other_offsets if offset > 0)])
 
     def queues_agree(self, record: DispatchRequest) -> bool:
         """Tell whether the queues that lead have all before the first record of a file."""
@@ -194,7 +196,7 @@ class RocksStartFile(StartFile):
         if record is None or not model.rules.combines_queue_stores:
             return record is not None
         offset = record.physical_offset
-        agrees = all(offset <= one for one in model.further_offsets)
+        agrees = all(offset <= other_offset for other_offset in model.other_offsets)
         if not model.rocksdb_settings.path or model.rocksdb_settings.rocksdb_leads:
             return agrees
         is_skipped = model.rules.skips_unstarted_queues and self._queued <= 0
@@ -202,8 +204,8 @@ class RocksStartFile(StartFile):
             return agrees
         if model.rocksdb_settings.has_light_alone:
             return False
-        self._further -= 1
-        if self._further >= 0:
+        self._files_left -= 1
+        if self._files_left >= 0:
             return False
         if model.rocksdb_settings.rocksdb_is_read:
             reason = "consumers read queues in RocksDB, which lag too far"
@@ -237,7 +239,7 @@ class RocksBefore(Before):
     def named(self, model: Model) -> Iterator[UnitsByQueue]:
         """See `Before`."""
         yield from Before.named(self, model)
-        for key, (numbers, units) in sorted(self.keyed.items(), key=lambda one: one[0]):
+        for key, (numbers, units) in sorted(self.keyed.items(), key=lambda item: item[0]):
             yield key, partial(_named, numbers, units)
 
 
@@ -326,7 +328,7 @@ TRANS, TIMER = "trans", "timer"
 
 
 @dataclass(slots=True)
-class FurtherRows:
+class OtherRows:
     """What `rocksdbstore` says."""
 
     halves: set[int] = field(default_factory=set)  # physical offsets of open half messages
@@ -335,36 +337,36 @@ class FurtherRows:
     problem: str = ""  # why it cannot be read; empty where it can
 
 
-def read_further(store: Store, model: RocksModel) -> FurtherRows:
+def read_others(store: Store, model: RocksModel) -> OtherRows:
     """Read how far index and transactions came, into the model, and what timers and halves say."""
-    found, rocksdb_settings = FurtherRows(), model.rocksdb_settings
+    rows, rocksdb_settings = OtherRows(), model.rocksdb_settings
     place = store.root.child(MESSAGE_STORE)
     if not is_rocksdb(place):
-        model.further_offsets = (0,) * (rocksdb_settings.has_index + rocksdb_settings.has_halves)
-        return found
+        model.other_offsets = (0,) * (rocksdb_settings.has_index + rocksdb_settings.has_halves)
+        return rows
     try:
         with Database(place, MESSAGE_STORE) as database:
             families = [
                 *([DEFAULT] if rocksdb_settings.has_index else ()),
                 *([TRANS] if rocksdb_settings.has_halves else ()),
             ]
-            model.further_offsets = tuple(
+            model.other_offsets = tuple(
                 _number(database, family, LAST_OFFSET) for family in families
             )
-            found.scanned = _number(database, TIMER, TIMER_SCANNED)
+            rows.scanned = _number(database, TIMER, TIMER_SCANNED)
             if database.get(DEFAULT, LAST_OFFSET) is not None:
-                found.indexed = _number(database, DEFAULT, LAST_OFFSET)
+                rows.indexed = _number(database, DEFAULT, LAST_OFFSET)
             for batch in database.rows(TRANS) if rocksdb_settings.has_halves else ():
-                found.halves |= {
+                rows.halves |= {
                     HALF_OFFSET["physical_offset"].of(key)
                     for key in batch.keys
                     if key != LAST_OFFSET and len(key) > HALF_OFFSET.size
                 }
     except DamagedDatabase as error:
         # Observed, 5.5.0: a broker starts without it.
-        found.problem = error.reason
-        model.further_offsets = (0,) * (rocksdb_settings.has_index + rocksdb_settings.has_halves)
-    return found
+        rows.problem = error.reason
+        model.other_offsets = (0,) * (rocksdb_settings.has_index + rocksdb_settings.has_halves)
+    return rows
 
 
 def _number(database: Database, family: str, key: bytes) -> int:
@@ -388,9 +390,9 @@ class HalvesAndTimers:
     unindexed: int = 0  # records before that, and past the end of the index, that it ought to have
 
 
-def further_steps(
-    model: RocksModel, rows: FurtherRows, dispatched: int, first: int
-) -> Iterator[FurtherStep]:
+def other_steps(
+    model: RocksModel, rows: OtherRows, dispatched: int, first: int
+) -> Iterator[LaterStep]:
     """Yield what is forgotten and what is repeated.
 
     Args:
@@ -418,7 +420,7 @@ def further_steps(
             if is_there
         ]
         message = f"the broker starts without {' and '.join(held)}: {MESSAGE_STORE} cannot be read"
-        yield FurtherStep("without", MESSAGE_STORE, message, 0)
+        yield LaterStep("without", MESSAGE_STORE, message, 0)
         return
     seen = HalvesAndTimers(handed_over=dispatched + 1 if model.stopped_cleanly else first)
     seen.timers.scanned = rows.scanned
@@ -435,16 +437,16 @@ def further_steps(
     ]  # fmt: skip
     if forgotten and rocksdb_settings.has_halves:
         message = f"{len(forgotten):,} open half messages are never checked again"
-        yield FurtherStep("forget", MESSAGE_STORE, message, len(forgotten))
+        yield LaterStep("forget", MESSAGE_STORE, message, len(forgotten))
     if (count := len(seen.timers.delivered)) and rocksdb_settings.has_timers:
         message = f"{count:,} timer messages are delivered for the second time"
-        yield FurtherStep("repeat", MESSAGE_STORE, message, count)
+        yield LaterStep("repeat", MESSAGE_STORE, message, count)
     if seen.unindexed and rocksdb_settings.has_index:
         message = f"{seen.unindexed:,} messages are missing in the key index in RocksDB"
-        yield FurtherStep("unindexed", MESSAGE_STORE, message, seen.unindexed)
+        yield LaterStep("unindexed", MESSAGE_STORE, message, seen.unindexed)
 
 
-def _see(seen: HalvesAndTimers, record: DispatchRequest, rows: FurtherRows) -> None:
+def _see(seen: HalvesAndTimers, record: DispatchRequest, rows: OtherRows) -> None:
     values = record.properties
     key = values.get(properties.UNIQ_KEY, "")
     is_rollback = record.sys_flag & TRANSACTION == SysFlag.TRANSACTION_ROLLBACK_TYPE

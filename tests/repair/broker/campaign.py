@@ -188,7 +188,7 @@ class Judge:
         if any(left.why == NO_LOG for left in plan.left):
             self.counts["no commitlog, as the plan says"] += 1
             return
-        is_told = (
+        is_given = (
             damaged_case.has_unreadable(one, expected) and not damaged_case.foretold(one).is_whole
         )
         opened = survivors.open_store(self.jvms[one.release], one.root, one.fixture)
@@ -209,7 +209,7 @@ class Judge:
         missing = {key: len({*wanted} - {*delivered[key]}) for key, wanted in expected.items()}
         self.counts["delivered after repair"] += _total(expected) - sum(missing.values())
         self.counts["all undamaged messages delivered"] += not any(missing.values())
-        if any(missing.values()) and is_told:
+        if any(missing.values()) and is_given:
             self.counts["records that their release cannot read, as predicted"] += 1
         else:
             yield from self._compare(one, plan, delivered, missing)

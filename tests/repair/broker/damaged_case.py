@@ -22,7 +22,7 @@ from rmqtool.startup import Prediction
 from tests.broker.jars import VERSIONS
 from tests.repair import faults
 from tests.repair.broker.survivors import QueueKey, Truth
-from tests.startup.test_against_stores import ALWAYS, foretell
+from tests.startup.test_against_stores import ALWAYS, predicted
 from tests.stores import broker_conf, fixture_names, fixture_store, manifest
 
 SCENARIOS: Final = ("traffic", "crash", "expired", "lmq", "batch-queue", "timer", "ext", "ipv6")
@@ -118,7 +118,7 @@ def has_unreadable(one: Case, expected: Queues) -> bool:
 def foretold(one: Case) -> Prediction:
     """Predict a start by the case's release."""
     settings = {**manifest(one.fixture)["settings"], **ALWAYS}
-    return foretell(one.root, one.release, settings, HEAP_BYTES)
+    return predicted(one.root, one.release, settings, HEAP_BYTES)
 
 
 def findings(one: Case, root: Path) -> list[Finding]:

@@ -1,4 +1,4 @@
-"""Faults of a field that something else tells: the repair makes the record what it was.
+"""Faults of a field that something else proves: the repair makes the record what it was.
 
 A bit of a topic can make a name that brokers refuse, or one that nobody knows.
 """
@@ -15,7 +15,7 @@ ORDERS: Final = ("traffic-orders", 1)
 ILLEGAL: Final = 7  # the bit that makes no letter of any
 LEGAL: Final = 6
 
-TOLD: Final = [
+FIELD_FAULTS: Final = [
     Fault(
         "illegal topic, told by its queue",
         "rocketmq-4.9.3-traffic",

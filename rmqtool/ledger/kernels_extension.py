@@ -28,18 +28,18 @@ def walk(window: UInt8s, size: int, start: int, columns: Int64s) -> tuple[int, i
         start: where the window begins in the ext space.
         columns: int64, shape (4, m); filled with start, tags code, store time, bit map bytes.
     """
-    found, position = 0, 0
-    while position + HEAD <= size and found < columns.shape[1]:
+    count, position = 0, 0
+    while position + HEAD <= size and count < columns.shape[1]:
         length = load_i2(window, position)
         bit_map = load_i2(window, position + AT_BIT_MAP)
         if length < HEAD or length != HEAD + bit_map:
             break
         if position + length > size:
             break
-        columns[0, found] = start + position
-        columns[1, found] = load_i8(window, position + AT_TAGS)
-        columns[2, found] = load_i8(window, position + AT_TIME)
-        columns[3, found] = bit_map
-        found += 1
+        columns[0, count] = start + position
+        columns[1, count] = load_i8(window, position + AT_TAGS)
+        columns[2, count] = load_i8(window, position + AT_TIME)
+        columns[3, count] = bit_map
+        count += 1
         position += length
-    return found, position
+    return count, position

@@ -49,7 +49,7 @@ def test_untouched(tmp_path: Path) -> None:
     """A sound store forgets nothing and repeats nothing."""
     found = predict(open_store(fixture_store(NAME, tmp_path), broker_conf(NAME)))
     assert found.is_whole
-    assert () == found.further
+    assert () == found.later_steps
 
 
 @pytest.mark.parametrize(("version", "before_hole"), [("5.3.3", 40), ("5.5.0", READ_AT_ONCE)])
@@ -74,7 +74,7 @@ def test_clean_stop(tmp_path: Path) -> None:
     found = predict(open_store(root, broker_conf(NAME)))
     halves = sum(line["kind"] == "half" for line in sent(NAME))
     decided = sum(q.maximum for q in found.queues if "OP_HALF" in q.topic)
-    counts = {one.step: one.count for one in found.further}
+    counts = {one.step: one.count for one in found.later_steps}
     assert halves - decided == counts["forget"]
     assert 0 < counts["repeat"] < sum(line["kind"] == "timer" for line in sent(NAME))
     assert counts["unindexed"] > sum(line["kind"] == "normal" for line in sent(NAME))
@@ -87,9 +87,9 @@ def test_crash(tmp_path: Path) -> None:
     shutil.rmtree(root / "rocksdbstore")
     (root / "abort").touch()
     found = predict(open_store(root, broker_conf(NAME)))
-    assert ["repeat"] == [one.step for one in found.further]
+    assert ["repeat"] == [one.step for one in found.later_steps]
     said = [(row["step"], row["path"], row["count"], row["message"]) for row in steps(found)]
-    (one,) = found.further
+    (one,) = found.later_steps
     assert (one.step, one.path, one.count, one.message) in said
 
 
@@ -104,7 +104,7 @@ def test_repaired(tmp_path: Path) -> None:
     assert ["RT-SCAN"] == [one.code for one in plan.left]
     repair.apply(plan, in_place=True)
     found = predict(open_store(root, conf))
-    assert (["repeat"], False) == ([one.step for one in found.further], found.loses)
+    assert (["repeat"], False) == ([one.step for one in found.later_steps], found.loses)
 
 
 @pytest.mark.broker
@@ -117,7 +117,7 @@ def test_real_broker(variant: Without, tmp_path: Path) -> None:
     if variant.is_repaired:
         repair.apply(repair.plan(root, broker_conf=str(broker_conf(NAME))), in_place=True)
     predicted = {
-        one.step: one.count for one in predict(open_store(root, broker_conf(NAME))).further
+        one.step: one.count for one in predict(open_store(root, broker_conf(NAME))).later_steps
     }
     timers = {row["unique_key"] for row in sent(NAME) if row["kind"] == "timer"}
     halves = {row["physical_offset"] for row in sent(NAME) if row.get("outcome") == "undecided"}

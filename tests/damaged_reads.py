@@ -1,0 +1,47 @@
+"""What `validate` calls damage, no read of a table calls fine: asked of each engine."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+from rmqtool.reads.options import TableName
+from tests.damaged import NAMES, SAMPLE, Seen, damage_in, damaged_store, validated
+
+TABLES: Final = {
+    TableName.MESSAGES: "log",
+    TableName.SEGMENTS: "log",
+    TableName.QUEUE_UNITS: "consume-queue",
+    TableName.INDEX_ENTRIES: "index",
+    TableName.PENDING_TIMERS: "pending-timers",
+    TableName.POP_IN_FLIGHT: "pop-in-flight",
+    TableName.TRACES: "traces",
+}
+OF_POP: Final = "add pop"  # the one damage of messages that were popped
+
+Damaged = Mapping[Path, tuple[str, list[Seen]]]  # store: its damage, and what `validate` finds
+
+
+def damaged_stores(factory: pytest.TempPathFactory, *, is_whole: bool) -> Damaged:
+    """Make damaged stores: a sample, or all."""
+    stores = {}
+    for name in NAMES if is_whole else [*SAMPLE, OF_POP]:
+        store, _ = damaged_store(name, factory.mktemp("damaged"))
+        stores[store] = name, validated(store, None)
+    return stores
+
+
+def judge(stores: Damaged, table: TableName, codes_of: Callable[[Path], set[str]]) -> None:
+    """Demand a row with a code for each damage in the files of a table."""
+    silent, damaged = [], 0
+    for store, (name, seen) in stores.items():
+        damage, codes = damage_in(TABLES[table], seen), codes_of(store)
+        damaged += bool(damage)
+        is_first = table is TableName.SEGMENTS  # a row has the first code of its file
+        if damage and not (codes if is_first else codes & {*damage, "FS-READ"}):
+            silent.append((name, damage, codes))
+    assert [] == silent
+    assert damaged
