@@ -74,22 +74,22 @@ class Extracted:
 
     def add(self, messages: PartMessages) -> None:
         """Count what a part gave."""
-        self.messages += found.messages
-        self.records += found.records
-        self.bytes += sum(map(len, found.chunks))
-        self.damaged += found.damaged
-        self.undecoded += found.undecoded
-        self.gaps += len(found.gaps)
-        self.gap_bytes += sum(found.gaps)
-        self.delivered_copies += found.delivered
-        self.held_copies += found.held
-        self.retried_copies += found.repeated
-        self.own_records += found.own
-        self.bridges += found.bridges
-        self.without_offset |= found.without_offset
-        self.expired |= found.expired
-        if found.unread is not None and str(found.unread) not in map(str, self.unread):
-            self.unread.append(found.unread)
+        self.messages += messages.messages
+        self.records += messages.records
+        self.bytes += sum(map(len, messages.chunks))
+        self.damaged += messages.damaged
+        self.undecoded += messages.undecoded
+        self.gaps += len(messages.gaps)
+        self.gap_bytes += sum(messages.gaps)
+        self.delivered_copies += messages.delivered
+        self.held_copies += messages.held
+        self.retried_copies += messages.repeated
+        self.own_records += messages.own
+        self.bridges += messages.bridges
+        self.without_offset |= messages.without_offset
+        self.expired |= messages.expired
+        if messages.unread is not None and str(messages.unread) not in map(str, self.unread):
+            self.unread.append(messages.unread)
 
 
 class ExtractRun:

@@ -293,9 +293,9 @@ class MessagesSent:
         if self.format is ExtractFormat.RMQ:
             messages.chunks += _raw_records(batch, columns)
             return
-        wrong = [one["body_b64"] is None for one in rows if one["body_error"] is not None]
-        found.damaged += sum(wrong)
-        found.undecoded += len(wrong) - sum(wrong)
+        wrong = [row["body_b64"] is None for row in rows if row["body_error"] is not None]
+        messages.damaged += sum(wrong)
+        messages.undecoded += len(wrong) - sum(wrong)
         if self.format is ExtractFormat.PARQUET:
             messages.tables.append(batch_of(rows))
             return

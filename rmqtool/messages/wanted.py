@@ -269,7 +269,9 @@ def unconsumed_by(store: Store, group: str, topics: frozenset[str] | None) -> Un
     }
     own = {topic for topic, _ in committed}
     retried = {
-        f"{names.RETRY_PREFIX}{group}{one}{topic}" for one in names.POP_SEPARATORS for topic in own
+        f"{names.RETRY_PREFIX}{group}{letter}{topic}"
+        for letter in names.POP_SEPARATORS
+        for topic in own
     }
     # Another group may be called so.
     retried -= {names.RETRY_PREFIX + name for name in groups}

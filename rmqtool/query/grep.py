@@ -20,7 +20,7 @@ from rmqtool.formats import java
 from rmqtool.formats.compression import decompress
 from rmqtool.formats.message import MESSAGE_PREFIX, middle_of
 from rmqtool.formats.sys_flag import SysFlag
-from rmqtool.query.answer import BY_SEARCH, Found
+from rmqtool.query.answer import BY_SEARCH, Hit
 from rmqtool.query.log import LogRange, LogRecord
 from rmqtool.query.match import members
 from rmqtool.query.scan import Hits, parts_of
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
     from rmqtool.formats.message import Message
     from rmqtool.query.answer import Answer
-    from rmqtool.query.lookup import Lookup
+    from rmqtool.query.log import Log
     from rmqtool.query.requests import ByText
     from rmqtool.scan.batch import Batch
     from rmqtool.store.segment import SegmentPart
@@ -162,26 +162,24 @@ class GrepIn:
         return bool(self.needle.fits(decompress(stored, flags).body, batch.text(*place)))
 
 
-def grep(lookup: Lookup, request: ByText, answer: Answer) -> None:
+def grep(log: Log, request: ByText, answer: Answer) -> None:
     """Search the log for a text."""
     needle = Needle(request.text, request.is_regex, request.topics)
-    stretch = LogRange(lookup.log.start, lookup.log.end)
-    answer.trail.search(lookup.log.described(stretch))
-    for part, hits in run_joined(
-        GrepIn(needle), parts_of(lookup.log, stretch), jobs=lookup.log.jobs
-    ):
+    stretch = LogRange(log.start, log.end)
+    answer.trail.search(log.described(stretch))
+    for part, hits in run_joined(GrepIn(needle), parts_of(log, stretch), jobs=log.jobs):
         if hits.unread:
             answer.trail.add("search of the log", hits.unread, part.segment.path)
             answer.trail.search(f"{part.segment.path} could not be read: {hits.unread}")
         for physical_offset in hits.offsets:
-            record = lookup.log.record_at(physical_offset)
+            record = log.record_at(physical_offset)
             if not isinstance(record, LogRecord):
                 continue
-            if len(answer.found) == MOST:
+            if len(answer.hits) == MOST:
                 answer.problem = f"there are more: these are the first {MOST:,}; --topic narrows it"
                 return
             how, note = _where(needle, record.message)
-            answer.found.append(Found(record, BY_SEARCH, how, note=note))
+            answer.hits.append(Hit(record, BY_SEARCH, how, note=note))
 
 
 def _where(needle: Needle, message: Message) -> tuple[str, str]:

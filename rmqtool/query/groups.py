@@ -34,8 +34,6 @@ if TYPE_CHECKING:
     from rmqtool.store.tree import Store
 
 
-OFFSETS_FILE: Final = "consumerOffset.json"
-LIGHT_OFFSETS_FILE: Final = "lmqConsumerOffset.json"
 COMMITTED: Final = Column(
     "committed_offset",
     Type.INT64,

@@ -86,7 +86,7 @@ class Lookup(Sources):
             case ByText():
                 from rmqtool.query.grep import grep
 
-                grep(self, request, answer)
+                grep(self.log, request, answer)
             case ByTransaction():
                 answer.taken_for = "transaction ID"
                 self.find_text(RecordNeed(request.text, as_transaction=True), answer)

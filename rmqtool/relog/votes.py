@@ -89,8 +89,8 @@ def vote(sources: Sequence[LogSource], censuses: Sequence[Census], marks: Sequen
                     winner = best[0] if best else winner
                     decided = votes.by_evidence if len(best) == 1 else votes.untold
             decided.append(offset)
-            for one in copies:
-                marks[one.source][one.number] = one is not winner
+            for copy in copies:
+                marks[copy.source][copy.number] = copy is not winner
     return votes
 
 
@@ -186,21 +186,21 @@ def _confirmed(
     First by queue units and key indexes, then by the bytes that they have in common with the
     others: where each of three has a damage of its own, the others have the byte there.
     """
-    by_store = {id(one.store): one for one in lookups}
+    by_store = {id(lookup.store): lookup for lookup in lookups}
     records: list[tuple[_CopyOfRecord, LogRecord]] = []
-    for one in copies:
-        record = by_store[id(sources[one.source].store)].log.record_at(offset)
+    for copy in copies:
+        record = by_store[id(sources[copy.source].store)].log.record_at(offset)
         if isinstance(record, LogRecord):
-            records.append((one, record))
+            records.append((copy, record))
     ranks: dict[int, tuple[int, int]] = {}
     firsts: dict[int, _CopyOfRecord] = {}
-    for one, record in records:
-        if one.content not in firsts:
+    for copy, record in records:
+        if copy.content not in firsts:
             score = sum(_score(record.message, lookup) for lookup in lookups)
             common = sum(_common(record.raw, other.raw) for _, other in records)
-            firsts[one.content], ranks[one.content] = one, (score, common)
+            firsts[copy.content], ranks[copy.content] = copy, (score, common)
     best = max(ranks.values(), default=None)
-    return [one for content, one in firsts.items() if ranks[content] == best]
+    return [copy for content, copy in firsts.items() if ranks[content] == best]
 
 
 def _common(raw: bytes, other: bytes) -> int:

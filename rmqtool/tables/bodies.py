@@ -58,8 +58,8 @@ def show(
     stored: bytes, sys_flag: int, options: BodyOptions, owner: BodyOwner | None = None
 ) -> Body:
     """Give the columns of one body."""
-    found = show_within(stored, sys_flag, options, options.ceiling, owner)
-    return found or too_long(len(stored), options)
+    body = show_within(stored, sys_flag, options, options.ceiling, owner)
+    return body or too_long(len(stored), options)
 
 
 def show_within(

@@ -178,22 +178,22 @@ def _body(batch: Batch, record: Int64s, options: BodyOptions, budget: Budget | N
         return too_long(length, options)
     most = options.ceiling if budget is None else budget.left
     owner = None if options.decoder is None else _owner(batch, record)
-    found = None
+    shown = None
     if length <= most:
         if start >= 0:
-            found = show_within(batch.text(start, length), flags, options, most, owner)
+            shown = show_within(batch.text(start, length), flags, options, most, owner)
         else:
             with batch.segment.open() as file:  # a record that is too long for a window
                 position = int(record[row.POSITION]) + MESSAGE_PREFIX.size + middle_of(flags).size
                 raw = file.read_at(position, length)
-                found = show_within(raw, flags, options, most, owner)
+                shown = show_within(raw, flags, options, most, owner)
     if budget is not None:
         weight = 0 if shown is None else shown.weight
         if shown is None or weight > budget.left:
             budget.is_spent = True
             return None
         budget.left -= weight
-    return found
+    return shown
 
 
 def _owner(batch: Batch, record: Int64s) -> BodyOwner:

@@ -45,7 +45,7 @@ def found(store: Path, request: ByText) -> Answer:
 
 def offsets(answer: Answer) -> list[int]:
     """Give the places of what was found."""
-    return [one.record.physical_offset for one in answer.found]
+    return [one.record.physical_offset for one in answer.hits]
 
 
 def plain(store: Path, pattern: bytes) -> list[int]:
@@ -83,11 +83,11 @@ def test_how_many(tmp_path: Path) -> None:
     """The first thousand are given, and that there are more is said; a topic narrows it."""
     store = fixture_store("rocketmq-5.3.3-traffic", tmp_path)
     answer = found(store, ByText("TAGS"))
-    assert (MOST, True) == (len(answer.found), "there are more" in answer.summary)
+    assert (MOST, True) == (len(answer.hits), "there are more" in answer.summary)
     run = rmqtool("query", store, "--grep-regex", "quick|note", "--quiet", "--format", "jsonl")
     assert (0, MOST) == (run.code, len(run.out.splitlines()))
     some = found(store, ByText("quick", topics=("traffic-delay",)))
-    assert {"traffic-delay"} == {one.record.message.topic for one in some.found}
+    assert {"traffic-delay"} == {one.record.message.topic for one in some.hits}
 
 
 def test_batches(tmp_path: Path) -> None:
@@ -102,9 +102,9 @@ def test_batches(tmp_path: Path) -> None:
     file = tmp_path / "store" / "commitlog" / "00000000000000000000"
     file.parent.mkdir(parents=True)
     file.write_bytes(encode(sealed(message)))
-    (one,) = found(tmp_path / "store", ByText("part 2")).found
+    (one,) = found(tmp_path / "store", ByText("part 2")).hits
     assert ("body", "message 2 of the batch, counted from 0") == (one.how, one.note)
-    (one,) = found(tmp_path / "store", ByText("v")).found
+    (one,) = found(tmp_path / "store", ByText("v")).hits
     assert ("properties", "message 0, 1, 2 and 1 more of the batch, counted from 0") == (
         one.how,
         one.note,

@@ -120,10 +120,10 @@ def decoders_page() -> Page:
     return Page(DECODERS, MISCELLANEOUS, "bodies by a decoder of your own", blocks)
 
 
-def _items(found: Iterable[Parameter]) -> Iterator[Term]:
-    for one in found:
-        term = one.declaration.metavar if one.is_argument else one.term
-        yield Term(term, (" ".join(one.text.split()),), is_option=True)
+def _items(parameters: Iterable[Parameter]) -> Iterator[Term]:
+    for parameter in parameters:
+        term = parameter.declaration.metavar if parameter.is_argument else parameter.term
+        yield Term(term, (" ".join(parameter.text.split()),), is_option=True)
 
 
 def _views() -> Iterator[Term]:
