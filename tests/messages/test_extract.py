@@ -16,7 +16,9 @@ import pytest
 
 from rmqtool.cli.main import main
 from rmqtool.errors import UsageError, WriteFailed
+from rmqtool.formats import properties
 from rmqtool.formats.compression import decompress
+from rmqtool.formats.message import Message, encode, sealed
 from rmqtool.messages import part
 from rmqtool.messages.extract import Extracted, ExtractRun
 from rmqtool.messages.options import ExtractOptions
@@ -195,6 +197,36 @@ def test_held(tmp_path: Path) -> None:
         (one["physical_offset"], one["topic"]) for one in found
     ]
     assert found
+
+
+def test_popped(tmp_path: Path) -> None:
+    """What a group that pops was given again is written once, whatever the retry topic is called.
+
+    Names of groups and topics may have the separators in them; a copy without its first record, or
+    with another body, is a message of its own.
+    """
+    texts = properties.encode({"UNIQ_KEY": "U", "KEYS": "k"})
+    first = Message(
+        topic_bytes=b"a_b+c", body=b"order", properties_bytes=texts, born_timestamp=1000
+    )
+    again = first._replace(reconsume_times=1)
+    messages = [
+        first,
+        again._replace(topic_bytes=b"%RETRY%my_group_a_b+c"),
+        again._replace(topic_bytes=b"%RETRY%my+group+a_b+c", reconsume_times=2),
+        again._replace(topic_bytes=b"%RETRY%my_group_other"),
+        again._replace(topic_bytes=b"%RETRY%my_group_a_b+c", body=b"another"),
+    ]
+    raw = b""
+    for message in messages:
+        raw += encode(sealed(message._replace(physical_offset=len(raw))))
+    log = tmp_path / "store" / "commitlog" / "00000000000000000000"
+    log.parent.mkdir(parents=True)
+    log.write_bytes(raw)
+    done, out = extract(tmp_path / "store")
+    topics = [row["stored_topic"] for row in lines(out)]
+    assert ["a_b+c", "%RETRY%my_group_other", "%RETRY%my_group_a_b+c"] == topics
+    assert 2 == done.retried_copies
 
 
 @pytest.mark.parametrize("has_index", [True, False])

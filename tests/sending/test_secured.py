@@ -154,7 +154,9 @@ def expired_certificate(place: Path) -> tuple[Path, Path]:
     return file, path
 
 
-@pytest.mark.parametrize("version", ["4.9.3", "5.5.0"])
+@pytest.mark.parametrize(
+    "version", ["4.9.3", pytest.param("5.5.0", marks=pytest.mark.all_variants)]
+)
 def test_expired_certificate(version: str, tmp_path: Path) -> None:
     """A broker whose certificate has ended is refused, in one line."""
     file, key = expired_certificate(tmp_path)
