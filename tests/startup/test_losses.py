@@ -222,9 +222,9 @@ def test_units_that_come_again_serve_once(tmp_path: Path) -> None:
         inflict.write_at(path, at, bytes(path.stat().st_size - at))
     (root / "abort").touch()
     settings = {**manifest(name)["settings"], **ALWAYS}
-    fates = foretell_with(root, "5.3.3", settings).queues
-    (fate,) = (one for one in fates if (one.topic, one.queue_id) == ("batch-queue", 1))
-    assert (0, 176, 176) == (fate.minimum, fate.maximum, fate.readable)
+    outcomes = foretell_with(root, "5.3.3", settings).queues
+    (outcome,) = (one for one in outcomes if (one.topic, one.queue_id) == ("batch-queue", 1))
+    assert (0, 176, 176) == (outcome.minimum, outcome.maximum, outcome.readable)
 
 
 def test_not_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -248,6 +248,6 @@ def test_odd_queue_file(tmp_path: Path) -> None:
     root = fixture_store(name, tmp_path)
     queue = root / "consumequeue" / "expired-orders" / "1"
     shutil.copy2(queue / f"{3000:020}", queue / f"{8096:020}")
-    fates = {(one.topic, one.queue_id): one for one in predicted(root, "5.5.0", name).queues}
-    fate = fates["expired-orders", 1]
-    assert (fate.minimum, fate.maximum, fate.readable) == (145, 454, 187)
+    outcomes = {(one.topic, one.queue_id): one for one in predicted(root, "5.5.0", name).queues}
+    outcome = outcomes["expired-orders", 1]
+    assert (outcome.minimum, outcome.maximum, outcome.readable) == (145, 454, 187)
