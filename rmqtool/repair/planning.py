@@ -39,6 +39,7 @@ from rmqtool.repair.remedies import (
     UNITS_KEPT,
     is_repaired,
     misnamed,
+    named_as_found,
     odd_names,
     remedy,
 )
@@ -279,6 +280,7 @@ def _decide(
         findings = [finding for finding in findings if finding.code not in {IX_KEY, CL_QOFF_GAP}]
     _leave(writer, survey, findings, obstacle)
     _name_new_index(writer)
+    writer.edits = [*named_as_found(writer.edits, judged[0])]
     return Plan(
         store.root.location,
         str(inspection.scope.version),

@@ -19,6 +19,7 @@ from rmqtool.machine import announce
 from tests.stores import fixture_store
 
 ROOT: Final = Path(__file__).parents[2]
+PACKAGES: Final = ("rmqtool", "pyspark_rocketmq")
 SHARED: Final = re.compile(rf"rmqtool-{re.escape(__version__)}\.data/data/(share/.+)")
 
 
@@ -46,7 +47,8 @@ def sources() -> set[str]:
     """Give the files of the package, as they are in the tree."""
     return {
         str(path.relative_to(ROOT))
-        for path in (ROOT / "rmqtool").rglob("*")
+        for package in PACKAGES
+        for path in (ROOT / package).rglob("*")
         if path.is_file() and "__pycache__" not in path.parts
     }
 
@@ -67,7 +69,7 @@ def test_wheel(wheel: Path) -> None:
         "share/fish/vendor_completions.d/rmqtool.fish",
         "share/zsh/site-functions/_rmqtool",
     } <= shared
-    package = {name for name in names if name.startswith("rmqtool/")}
+    package = {name for name in names if name.partition("/")[0] in PACKAGES}
     assert sources() == package
     assert names == package | {name for name in names if name.startswith(f"rmqtool-{__version__}.")}
     for line in (
@@ -91,7 +93,7 @@ def test_sdist(built: Path) -> None:
         path for path in names if path.startswith("packaging/") and path != "packaging/"
     ]
     assert {path.split("/")[0] for path in names if path} <= pages | {
-        "rmqtool", "man", "completion", "packaging", "PKG-INFO", ".gitignore",
+        *PACKAGES, "man", "completion", "packaging", "PKG-INFO", ".gitignore",
     }  # fmt: skip
 
 
