@@ -153,8 +153,8 @@ def _answer(given: list[str], root: Path, output: Path) -> Row:
             code = main(given)
         except SystemExit as error:
             code = int(error.code or 0)
-    text, said = (one.read_text(encoding="utf-8", errors="surrogateescape") for one in kept)
-    for place in (str(root.parent), *(one.parent.as_posix() for one in SOUND_ROOTS)):
+    text, said = (path.read_text(encoding="utf-8", errors="surrogateescape") for path in kept)
+    for place in (str(root.parent), *(path.parent.as_posix() for path in SOUND_ROOTS)):
         text, said = text.replace(place, "PLACE"), said.replace(place, "PLACE")
     text = HOURS.sub("fileReservedTime=N", FREE.sub('"free":0', text))
     text = text.replace(ROOT.as_posix(), "TREE")

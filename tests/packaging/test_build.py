@@ -39,8 +39,8 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def wheel(built: Path) -> Path:
     """Give the wheel."""
-    (one,) = built.glob("*.whl")
-    return one
+    (path,) = built.glob("*.whl")
+    return path
 
 
 def sources() -> set[str]:
@@ -82,8 +82,8 @@ def test_wheel(wheel: Path) -> None:
 
 def test_sdist(built: Path) -> None:
     """The sdist has what the wheel is built from, and the pages that people read."""
-    (one,) = built.glob("*.tar.gz")
-    with tarfile.open(one) as archive:
+    (path,) = built.glob("*.tar.gz")
+    with tarfile.open(path) as archive:
         names = {name.partition("/")[2] for name in archive.getnames()}
     assert sources() <= names
     pages = {"README.md", "CHANGELOG.md", "DEPENDENCIES.md", "LICENSE", "pyproject.toml"}

@@ -25,10 +25,10 @@ MOST: Final = 5  # damages of a replica
 def replicas(tmp_path: Path, count: int) -> list[Path]:
     """Give copies of a store."""
     first = fixture_store(TRAFFIC, tmp_path)
-    found = [tmp_path / f"replica-{number}" for number in range(count)]
-    for place in found:
+    paths = [tmp_path / f"replica-{number}" for number in range(count)]
+    for place in paths:
         shutil.copytree(first, place)
-    return found
+    return paths
 
 
 def flip(store: Path, record: Record, at: int, bit: int = 0) -> None:
@@ -79,11 +79,13 @@ def test_random_damages(seed: int, tmp_path: Path) -> None:
     every = records(stores[0])
     for store in stores:
         damage(store, every, random)
-    intact = [one for one in every if any(is_intact(store, one) for store in stores)]
+    intact = [record for record in every if any(is_intact(store, record) for store in stores)]
     result, found = written(stores, tmp_path / "new")
     assert result.votes is not None
     named = {*result.votes.untold}
-    missing = [one.integer("physical_offset") for one in intact if found[plain_hash(one)] != 1]
+    missing = [
+        record.integer("physical_offset") for record in intact if found[plain_hash(record)] != 1
+    ]
     assert {*missing} <= named
     assert len(every) - len(intact) >= found.total() - len(intact) >= 0
 
@@ -92,7 +94,7 @@ def test_random_damages(seed: int, tmp_path: Path) -> None:
 def test_two_replicas(damaged: int, tmp_path: Path) -> None:
     """Of two, index and queues tell which unique key and which queue offset are right."""
     stores = replicas(tmp_path, 2)
-    every = [one for one in records(stores[0]) if one.topic.startswith("traffic-orders")]
+    every = [record for record in records(stores[0]) if record.topic.startswith("traffic-orders")]
     before = Counter(map(plain_hash, records(stores[0])))
     flip(stores[damaged], every[100], unique_key_at(every[100]))
     flip(stores[damaged], every[200], every[200].places()["queue_offset"][0] + 7, 4)

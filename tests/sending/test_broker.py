@@ -108,7 +108,7 @@ def test_delays(version: str, tmp_path: Path) -> None:
         for body, due in levels.items()
     ]  # fmt: skip
     file = tmp_path / "f.jsonl"
-    file.write_text("".join(json.dumps(one) + "\n" for one in lines), encoding="utf-8")
+    file.write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
     every_second = " ".join(f"{seconds}s" for seconds in range(1, 21))
     more = {"timerWheelEnable": version != "4.9.3", "messageDelayLevel": every_second}
     with running_broker(version, tmp_path / "home", {**SETTINGS, **more}) as broker:
@@ -118,7 +118,7 @@ def test_delays(version: str, tmp_path: Path) -> None:
             outcome = sent(broker, file, **options)
             assert (4, 5) == (outcome.waits_again, outcome.checked.waiting)
             assert (outcome.late_ms == 0) == (version != "4.9.3")
-            came = {one.body.decode(): one.store_timestamp / 1000 for one in shop.wait(5)}
+            came = {line.body.decode(): line.store_timestamp / 1000 for line in shop.wait(5)}
     for body, due in {**timers, **levels}.items():
         assert abs(came[body] - max(due, came["level -5"])) < 1.5, (body, came[body] - due)
 
@@ -132,7 +132,7 @@ def test_to_group(version: str, tmp_path: Path) -> None:
          "message_id": f"OLD{number}"}
         for number in range(4)
     ]  # fmt: skip
-    file.write_text("".join(json.dumps(one) + "\n" for one in lines), encoding="utf-8")
+    file.write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
     with running_broker(version, tmp_path / "home", SETTINGS) as broker:
         broker.create_topic("orders", 2)
         with (
@@ -146,10 +146,10 @@ def test_to_group(version: str, tmp_path: Path) -> None:
             sent(broker, file, to_group="shop")
             again = shop.wait(8)[4:]
             assert [("orders", b"order %d" % number) for number in range(4)] == sorted(
-                (one.topic, one.body) for one in again
+                (line.topic, line.body) for line in again
             )
             assert {f"OLD{n}" for n in range(4)} == {
-                one.properties["ORIGIN_MESSAGE_ID"] for one in again
+                line.properties["ORIGIN_MESSAGE_ID"] for line in again
             }
             assert 4 == len(others.wait(4))
 
@@ -163,7 +163,7 @@ def test_delivers(version: str, tmp_path: Path) -> None:
     store = fixture_store(name, tmp_path)
     lines = extracted(store, "orders.jsonl", ORDERS)
     others = extracted(store, "others.rmq", *(TOPICS.keys() - {ORDERS}), "%RETRY%traffic-failing")
-    known = [json.loads(one) for one in lines.read_bytes().splitlines()]
+    known = [json.loads(line) for line in lines.read_bytes().splitlines()]
     with running_broker(version, tmp_path / "home", SETTINGS) as broker:
         for topic, queues in TOPICS.items():
             broker.create_topic(topic, queues)
@@ -173,18 +173,18 @@ def test_delivers(version: str, tmp_path: Path) -> None:
         total = again.sent.total() + again.sent_before.total()
         assert len(known) == total
         rest = sent(broker, others)
-        found = delivered(broker)
-        counts = Counter(one.properties[OLD_ID] for one in found)
+        received = delivered(broker)
+        counts = Counter(line.properties[OLD_ID] for line in received)
         twice = {known[number - 1]["message_id"] for number in again.twice}
-        assert {one for one, count in counts.items() if count > 1} <= twice
-        assert {one["message_id"] for one in known} <= counts.keys()
+        assert {line for line, count in counts.items() if count > 1} <= twice
+        assert {line["message_id"] for line in known} <= counts.keys()
         assert total + rest.sent.total() == len(counts)
         producers = truth(name)
-        for one in found:
-            assert as_sent(producers[one.properties["UNIQ_KEY"]]) == as_got(one)
-        orders = [one for one in found if one.topic == ORDERS]
-        assert {one["message_id"]: one["queue_id"] for one in known} == {
-            one.properties[OLD_ID]: one.queue_id for one in orders
+        for line in received:
+            assert as_sent(producers[line.properties["UNIQ_KEY"]]) == as_got(line)
+        orders = [line for line in received if line.topic == ORDERS]
+        assert {line["message_id"]: line["queue_id"] for line in known} == {
+            line.properties[OLD_ID]: line.queue_id for line in orders
         }
         assert_found_every_way(broker, ORDERS, orders)
         broker.crash()

@@ -215,7 +215,7 @@ def test_trial(
     judge(oracle, root, {**base, **(variant.settings or {})})
 
 
-@pytest.mark.parametrize("variant", [one for one in TRIALS if one.name not in LEFT], ids=str)
+@pytest.mark.parametrize("variant", [trial for trial in TRIALS if trial.name not in LEFT], ids=str)
 def test_repaired(
     oracle: Oracle, rocks_stores: dict[str, Path], variant: Trial, tmp_path: Path
 ) -> None:
@@ -255,7 +255,9 @@ def judge(oracle: Oracle, root: Path, settings: Mapping[str, object]) -> None:
     assert before == rocksdb.state_of(root)
     is_combined = "rocksdbCQDoubleWriteEnable" in settings
     is_file_read = is_combined and "combineCQPreferCQType" not in settings
-    outcomes = {(one.topic, one.queue_id, one.in_rocksdb): one for one in prediction.queues}
+    outcomes = {
+        (queue.topic, queue.queue_id, queue.in_rocksdb): queue for queue in prediction.queues
+    }
     keys = {key[:2] for key in outcomes}
     seen = observe(oracle.jvm, opened, settings, keys)
     assert (prediction.refusals == ()) == seen.loaded, prediction.refusals
