@@ -27,12 +27,12 @@ from rmqtool.errors import UsageError
 from rmqtool.plural import meant
 from rmqtool.reads.options import SourceOptions
 from rmqtool.reads.questions import ReadSoFar
-from rmqtool.reads.tables import chosen, damaged_rows, schema_of, table_of, unread_rows
+from rmqtool.reads.tables import chosen, damaged_rows, labelled, schema_of, table_of, unread_rows
 from rmqtool.store.place import metered
 from rmqtool.table import comment
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping
 
     import pyarrow as pa
     from pyspark.sql import SparkSession
@@ -126,12 +126,6 @@ class RocketMQReader(DataSourceReader):
         some = together(read) if limit is None else first_rows(read, limit)
         yield from labelled(counting(some, str(self.options.table)), self.labels)
         settle()
-
-
-def labelled(batches: Iterable[pa.RecordBatch], labels: Sequence[str]) -> Iterator[pa.RecordBatch]:
-    """Give columns the names that a query has for them, in whatever case."""
-    for batch in batches:
-        yield batch if batch.schema.names == labels else batch.rename_columns([*labels])
 
 
 def together(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

@@ -25,6 +25,7 @@ from rmqtool.reads.log_end import End, border, end_of
 from rmqtool.reads.options import SourceOptions, TableName
 from rmqtool.reads.plan import packs
 from rmqtool.reads.stream_place import LogLoss, LossKind, StreamLoss, StreamPlace, loss_of, place_at
+from rmqtool.reads.tables import labelled
 from rmqtool.reads.tasks import LogTask
 from rmqtool.store.record_heads import LogReader
 from rmqtool.store.segment import SegmentPart
@@ -176,8 +177,6 @@ class RocketMQStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         Raises:
             UnreadablePath: a file is gone or may not be read, and the stream was not told to go on.
         """
-        from rmqtool.spark.source import labelled
-
         return labelled(self._read(partition), self.labels)
 
     def _read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
