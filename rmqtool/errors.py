@@ -306,6 +306,27 @@ class PlanMismatch(RepairError):
         return _NEW_PLAN if self.trouble is Trouble.STALE_PLAN else _AFTER_CHANGE
 
 
+class DecoderFailed(RmqtoolError):
+    """A decoder of the user's own ended, hangs, or does not keep to the protocol.
+
+    Attributes:
+        command: as it was given.
+        reason: what it did.
+    """
+
+    def __init__(self, *, command: str, reason: str) -> None:
+        super().__init__()
+        self.command, self.reason = command, reason
+
+    def __str__(self) -> str:
+        return f"--decoder {self.command!r} {self.reason}"
+
+    @property
+    def next_step(self) -> str:
+        """The protocol."""
+        return "rmqtool help decoders: what a decoder reads and answers"
+
+
 class RemotingError(RmqtoolError):
     """A name server or a broker cannot be reached, refuses, or does not answer as one.
 

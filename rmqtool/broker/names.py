@@ -37,6 +37,7 @@ TRACE_DATA_PREFIX: Final = Name("rmq_sys_TRACE_DATA_")  # then the region; of Ac
 SYSTEM_PREFIX: Final = Name("rmq_sys_")
 OLD_SYSTEM_PREFIX: Final = Name("RMQ_SYS_")
 RETRY_PREFIX: Final = Name("%RETRY%")
+POP_SEPARATORS: Final = ("_", "+")  # between group and topic in retry topics of groups that pop
 DLQ_PREFIX: Final = Name("%DLQ%")
 LMQ_PREFIX: Final = Name("%LMQ%")
 LITE_PREFIX: Final = Name("%LMQ%$")  # light queues of lite topics, 5.5.0+: parent, `$`, child

@@ -7,6 +7,7 @@ from typing import Annotated, Final, TypeAlias
 
 from rmqtool.cli.completion.values import topics
 from rmqtool.cli.declaration import Option
+from rmqtool.errors import UsageError
 from rmqtool.tables.bodies import BodyMode, BodyOptions
 
 TIMES: Final = (
@@ -30,6 +31,41 @@ Hex: TypeAlias = Annotated[
 ]
 
 
+DecoderChoice: TypeAlias = Annotated[
+    str | None,
+    Option(
+        "--decoder",
+        "Show bodies by this command of yours, or this entry point of the group "
+        "rmqtool.decoders: it gets bodies as JSON lines, and answers JSON lines. "
+        "'rmqtool help decoders' has the protocol.",
+        "COMMAND",
+    ),
+]
+
+
+def decoded_bodies(decoder: str, limit: int) -> BodyOptions:
+    """Give the options of bodies that a decoder shows, once it runs.
+
+    Raises:
+        UsageError: it cannot be loaded, or started.
+    """
+    from rmqtool.tables.decoders import decoder_of
+
+    decoder_of(decoder)
+    return BodyOptions(BodyMode.TEXT, ceiling=limit, decoder=decoder)
+
+
+def refuse_on_spark(decoder: str | None, *, is_spark: bool) -> None:
+    """Refuse a decoder where executors would have to run it.
+
+    Raises:
+        UsageError: they would.
+    """
+    if decoder is not None and is_spark:
+        reason = "runs on this machine only, and cannot be combined with Spark"
+        raise UsageError(option="--decoder", reason=reason)
+
+
 @dataclass(frozen=True, slots=True)
 class Bodies:
     """How bodies are shown."""
@@ -41,13 +77,20 @@ class Bodies:
     body_limit: Annotated[str, Option("--body-limit", "Show no body that is larger.", "SIZE")] = (
         "64MiB"
     )
+    decoder: DecoderChoice = None
 
     def options(self) -> BodyOptions:
         """Give them as the tables want them.
 
         Raises:
-            UsageError: the limit is no size.
+            UsageError: the limit is no size, or the decoder cannot be had.
         """
         from rmqtool.ranges import size
 
-        return BodyOptions(self.body, self.raw, size("--body-limit", self.body_limit))
+        limit = size("--body-limit", self.body_limit)
+        if self.decoder is None:
+            return BodyOptions(self.body, self.raw, limit)
+        if self.raw or self.body not in {BodyMode.NONE, BodyMode.TEXT}:
+            other = "--raw" if self.raw else f"--body {self.body}"
+            raise UsageError(option="--decoder", reason=f"cannot be combined with {other}")
+        return decoded_bodies(self.decoder, limit)

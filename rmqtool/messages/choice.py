@@ -11,7 +11,7 @@ from rmqtool.formats import java, properties
 from rmqtool.formats.sys_flag import SysFlag
 from rmqtool.judge.bridge import BRIDGE_TOPIC
 from rmqtool.machine.arrays import distinct, is_in
-from rmqtool.messages.originals import may_repeat, repeated
+from rmqtool.messages.originals import delivered, may_repeat, repeated
 from rmqtool.messages.wanted import Holds, Wanted, holds
 from rmqtool.plural import counted
 from rmqtool.scan import columns as row
@@ -71,7 +71,7 @@ def chosen(batch: Batch, columns: Int64s, wanted: Wanted) -> Choice:
         if batch.topics[number] == BRIDGE_TOPIC:
             is_wanted[number], bridges = False, int((numbers == number).sum())
     ends = columns[row.SYS_FLAG] & SysFlag.TRANSACTION_ROLLBACK_TYPE
-    has_copies = wanted.store is not None and any(map(may_repeat, topics.values()))
+    has_copies = wanted.is_everything and any(map(may_repeat, topics.values()))
     is_all = wanted.is_all and not has_copies and not ends.any() and is_wanted.all()
     if is_all and all(kind_of[number] == Holds.MESSAGES.value for number in topics):
         return Choice(np.arange(len(numbers)), {}, 0, 0, 0, 0, frozenset())
@@ -93,10 +93,7 @@ def chosen(batch: Batch, columns: Int64s, wanted: Wanted) -> Choice:
         in_queues &= ~light  # wanted, whatever the group consumed of the record's own queue
     without_offset = _leave_consumed(columns, topics, wanted, in_queues, is_kept)
     sent_to = _resolved(batch, columns, wanted, np.flatnonzero(lies_elsewhere & is_kept), is_kept)
-    is_delivered = kinds[Holds.DELAYED] & is_kept
-    for number in np.flatnonzero(is_delivered).tolist():
-        waits = wanted.delivered.get(int(columns[row.QUEUE_ID, number]), 0)
-        is_delivered[number] = columns[row.QUEUE_OFFSET, number] < waits
+    is_delivered = _delivered(batch, columns, kinds[Holds.DELAYED] & is_kept, wanted)
     is_kept &= ~is_delivered
     if wanted.waiting is not None:
         is_kept &= lies_elsewhere | kinds[Holds.HELD]
@@ -107,7 +104,7 @@ def chosen(batch: Batch, columns: Int64s, wanted: Wanted) -> Choice:
     is_held = kinds[Holds.HELD] & is_kept & (not wanted.held)
     is_kept &= ~is_held
     copies = 0
-    if wanted.store is not None:
+    if wanted.store is not None and wanted.is_everything:
         is_copy = repeated(batch, columns, is_kept, wanted, wanted.store)
         copies = int(is_copy.sum())
         is_kept &= ~is_copy
@@ -121,6 +118,18 @@ def chosen(batch: Batch, columns: Int64s, wanted: Wanted) -> Choice:
         without_offset,
         copies,
     )
+
+
+def _delivered(batch: Batch, columns: Int64s, delayed: Bools, wanted: Wanted) -> Bools:
+    """Mark those of the delayed copies whose message is in its own topic: bool, shape (n,)."""
+    mask = delayed.copy()
+    for number in np.flatnonzero(delayed).tolist():
+        waits = wanted.delivered.get(int(columns[row.QUEUE_ID, number]), 0)
+        mask[number] = columns[row.QUEUE_OFFSET, number] < waits
+    # Of some, brokers do not know it: a group gets them again.
+    if wanted.store is not None and not wanted.held and wanted.unconsumed is None:
+        mask |= delivered(batch, columns, delayed & ~mask, wanted.store)
+    return mask
 
 
 def _is_in_queues(columns: Int64s, wanted: Wanted) -> Bools:

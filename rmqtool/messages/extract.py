@@ -50,6 +50,7 @@ class Extracted:
     records: int = 0  # of the log, that hold them
     bytes: int = 0  # length of the file
     damaged: int = 0  # messages whose body is not what was sent
+    undecoded: int = 0  # messages that the decoder did not decode; their bytes are written
     gaps: int = 0  # stretches of the log that hold no record, and files of it that are not read
     gap_bytes: int = 0  # their length
     damaged_files: list[Finding] = field(default_factory=list)  # what is wrong with such files
@@ -77,6 +78,7 @@ class Extracted:
         self.records += messages.records
         self.bytes += sum(map(len, messages.chunks))
         self.damaged += messages.damaged
+        self.undecoded += messages.undecoded
         self.gaps += len(messages.gaps)
         self.gap_bytes += sum(messages.gaps)
         self.delivered_copies += messages.delivered
@@ -250,12 +252,7 @@ def sentences(done: Extracted, group: str | None) -> Iterator[str]:
             f"{counted(stretches, 'damaged stretch', 'damaged stretches')} of the log, "
             f"{done.gap_bytes:,} bytes: messages there are not in the file"
         )
-    for file in done.damaged_files[:_SHOWN]:
-        yield f"{file.path}: {file.message} ({file.code})"
-    for path, account in done.lost.items():
-        yield f"{account.sentence()}: rmqtool doctor {shlex.quote(path)} lists them"
-    if done.damaged:
-        yield f"{counted(done.damaged, 'damaged message')}: see column code"
+    yield from _not_whole(done)
     if done.without_offset:
         named = [f"{topic} queue {number}" for topic, number in sorted(done.without_offset)]
         more = f" and {len(named) - _SHOWN:,} more" if len(named) > _SHOWN else ""
@@ -285,3 +282,15 @@ def sentences(done: Extracted, group: str | None) -> Iterator[str]:
             f"left out: {counted(done.held_copies, 'half message or timer copy', _HELD)}; "
             "--pending writes the waiting ones, --held all"
         )
+
+
+def _not_whole(done: Extracted) -> Iterator[str]:
+    """Say what is damaged, and what was not decoded."""
+    for file in done.damaged_files[:_SHOWN]:
+        yield f"{file.path}: {file.message} ({file.code})"
+    for path, account in done.lost.items():
+        yield f"{account.sentence()}: rmqtool doctor {shlex.quote(path)} lists them"
+    if done.damaged:
+        yield f"{counted(done.damaged, 'damaged message')}: see column code"
+    if done.undecoded:
+        yield f"{counted(done.undecoded, 'message')} not decoded: see column body_error"

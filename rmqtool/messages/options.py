@@ -5,12 +5,15 @@ from __future__ import annotations
 import enum
 import os
 from dataclasses import dataclass, field
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from rmqtool.errors import UsageError
 from rmqtool.plural import meant
 from rmqtool.tables.bodies import BodyMode, BodyOptions
 from rmqtool.tables.selection import Selection
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 
 class ExtractFormat(enum.StrEnum):
@@ -43,6 +46,7 @@ class ExtractOptions:
     lost_in: str | None = None  # another store: only what is not in it
     columns: tuple[str, ...] | None = None  # of a line; None is all
     body_limit: int = BodyOptions().ceiling  # bytes that one body may have
+    decoder: str | None = None  # command or entry point that makes the text of bodies
     broker_conf: str | None = None  # the broker's configuration file
     jobs: int | None = None  # threads; None is one for each processor
 
@@ -50,14 +54,7 @@ class ExtractOptions:
         """Refuse what cannot be meant, before any file is opened."""
         from rmqtool.messages.sent import SENT
 
-        for name in self.columns or ():
-            if name not in SENT.names:
-                reason = f"no column {name!r}; {meant(name, SENT.names)}"
-                raise UsageError(option="--columns", reason=reason)
-        if self.columns is not None and self.wanted_format is ExtractFormat.RMQ:
-            raise UsageError(option="--columns", reason="records are written whole: no columns")
-        if self.columns == ():
-            raise UsageError(option="--columns", reason="leaves no column for the file")
+        self._refuse_columns(SENT.names)
         if self.dead_letters is not None and self.selection.topics:
             raise UsageError(option="--dead-letters", reason="cannot be combined with --topic")
         if self.dead_letters is not None and self.unconsumed_by is not None:
@@ -71,6 +68,19 @@ class ExtractOptions:
             raise UsageError(option="--pending", reason="includes the messages of --undecided")
         self.selection.refuse_backward()
 
+    def _refuse_columns(self, names: Sequence[str]) -> None:
+        """Refuse columns that are not there, and what records do not have."""
+        for name in self.columns or ():
+            if name not in names:
+                reason = f"no column {name!r}; {meant(name, names)}"
+                raise UsageError(option="--columns", reason=reason)
+        for option in ("columns", "decoder"):
+            if getattr(self, option) is not None and self.wanted_format is ExtractFormat.RMQ:
+                reason = f"records are written whole: no {option}"
+                raise UsageError(option=f"--{option}", reason=reason)
+        if self.columns == ():
+            raise UsageError(option="--columns", reason="leaves no column for the file")
+
     @property
     def wanted_format(self) -> ExtractFormat:
         """The format of the file."""
@@ -82,4 +92,4 @@ class ExtractOptions:
     @property
     def body(self) -> BodyOptions:
         """How bodies are written: decompressed, as text, and exactly where they are none."""
-        return BodyOptions(BodyMode.TEXT, ceiling=self.body_limit)
+        return BodyOptions(BodyMode.TEXT, ceiling=self.body_limit, decoder=self.decoder)

@@ -1,18 +1,23 @@
-"""Retried and dead messages whose first record is written, too: a copy of them is left out.
+"""Messages that brokers stored more than once: which records are copies of others.
 
 A broker stores what a group gives back once more, in its retry topic, then among its dead letters;
-each copy names the record that it began with. Pop retries of 5.x do not.
-Source: SendMessageProcessor#consumerSendMsgBack, 4.9.3 to 5.5.0.
+each copy names the record that it began with. Pop retries of 5.x do not: the key index knows the
+first record, by its topic, which is in the name of the retry topic, and its unique key. So it knows
+the record of a delayed message that was delivered just before the broker stopped, and that
+delayOffset.json still calls waiting. Without an index both are written.
+Source: SendMessageProcessor#consumerSendMsgBack, PopReviveService#reviveRetry, PopConsumerService,
+KeyBuilder#buildPopRetryTopic, DeliverDelayedMessageTimerTask, 4.9.3 to 5.5.0.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, TypeAlias
+from contextlib import ExitStack, suppress
+from typing import TYPE_CHECKING, Final, Self, TypeAlias
 
 import numpy as np
 
 from rmqtool.broker import names
-from rmqtool.errors import DecodeError
+from rmqtool.errors import DecodeError, UnreadablePath
 from rmqtool.formats import java, properties
 from rmqtool.formats.message import decode
 from rmqtool.formats.message_id import OffsetMessageId, recognise
@@ -21,10 +26,14 @@ from rmqtool.store.record_heads import LogReader
 from rmqtool.tables.record_columns import stretches
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
     import numpy.typing as npt
 
     from rmqtool.formats.message import Message
     from rmqtool.messages.wanted import Wanted
+    from rmqtool.query.log import LogRange
+    from rmqtool.query.lookup import Lookup
     from rmqtool.scan.batch import Batch
     from rmqtool.store.tree import Store
     from rmqtool.tables.selection import Range
@@ -32,6 +41,11 @@ if TYPE_CHECKING:
     Int64s: TypeAlias = npt.NDArray[np.int64]
     Bools: TypeAlias = npt.NDArray[np.bool_]
 
+# Entries of the index that one batch may cost: of chains that somebody made long.
+MOST_WALKED: Final = 1_000_000
+# Bytes of the log that the index does not cover, and that are searched for each copy: a broker that
+# stops has not yet dispatched its last records.
+MOST_SEARCHED: Final = 4 << 20
 _RETRIED: Final = (names.RETRY_PREFIX, names.DLQ_PREFIX)
 
 
@@ -54,37 +68,148 @@ def repeated(
     """
     mask: Bools = np.zeros(columns.shape[1], np.bool_)
     numbers = columns[row.TOPIC_NUMBER]
-    some = [n for n in range(len(batch.topics)) if may_repeat(java.text(batch.topics[n]))]
-    looked_up = np.flatnonzero(looked_at & np.isin(numbers, some))
-    if not looked_up.size:
+    topics = [java.text(batch.topics[number]) for number in range(len(batch.topics))]
+    some = [number for number, topic in enumerate(topics) if may_repeat(topic)]
+    retried = np.flatnonzero(looked_at & np.isin(numbers, some))
+    if not retried.size:
         return mask
     stored = stretches(batch, columns, row.PROPERTIES_START)
-    with LogReader(*filter(None, (store.old_commitlog, store.commitlog))) as log:
-        for number in looked_up.tolist():
+    with _Records(store) as records:
+        for number in retried.tolist():
             texts = properties.decode(stored.raw(number))
-            topic, identifier = properties.origin(texts)
-            place = recognise(identifier or "")
-            if topic is None or not isinstance(place, OffsetMessageId):
-                continue
-            first = _record_at(log, place.physical_offset)
-            if first is not None and first.crc_matches is not False:
-                same = _facts(columns, number) == (first.born_timestamp, first.body_crc)
-                is_same = same and first.unique_key == texts.get(properties.UNIQ_KEY)
-                mask[number] = is_same and first.topic == topic and _is_wanted(first, wanted)
+            place = int(columns[row.PHYSICAL_OFFSET, number])
+            mask[number] = any(
+                _is_same(record, columns, number, texts) and _is_wanted(record, wanted)
+                for record in records.first(topics[int(numbers[number])], texts, place)
+            )
     return mask
 
 
-def _record_at(log: LogReader, physical_offset: int) -> Message | None:
-    segment = log.segment_at(physical_offset)
-    head = log.head_at(physical_offset)
-    if segment is None or head is None:
-        return None
-    position = physical_offset - segment.start
-    try:
-        raw = log.file_of(segment).read_at(position, head.size)
-        return decode(raw, path=segment.path, position=position)
-    except DecodeError:
-        return None
+def delivered(batch: Batch, columns: Int64s, looked_at: Bools, store: Store) -> Bools:
+    """Mark delayed copies whose message is in its own topic, too: bool, shape (n,).
+
+    Args:
+        batch: of a scan.
+        columns: int64, shape (ROWS, n); some of its records.
+        looked_at: bool, shape (n,); which of them.
+        store: that they are of.
+    """
+    mask: Bools = np.zeros(columns.shape[1], np.bool_)
+    if not looked_at.any():
+        return mask
+    stored = stretches(batch, columns, row.PROPERTIES_START)
+    with _Records(store) as records:
+        for number in np.flatnonzero(looked_at).tolist():
+            texts = properties.decode(stored.raw(number))
+            place = int(columns[row.PHYSICAL_OFFSET, number])
+            mask[number] = any(
+                record.physical_offset > place and _is_same(record, columns, number, texts)
+                for record in records.by_key(texts.get(properties.REAL_TOPIC, ""), texts)
+            )
+    return mask
+
+
+class _Records:
+    """Records of a store, by place and by unique key; a context manager."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._walked = 0  # entries of the index
+        self._lookup: Lookup | None = None
+        self._uncovered: list[LogRange] = []  # by the index, where that is little
+        self._keep = ExitStack()
+
+    def __enter__(self) -> Self:
+        files = filter(None, (self._store.old_commitlog, self._store.commitlog))
+        self._log = self._keep.enter_context(LogReader(*files))
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._keep.close()
+
+    def first(self, topic: str, texts: Mapping[str, str], place: int) -> Iterator[Message]:
+        """Yield records that a copy may have begun with.
+
+        Args:
+            topic: of the copy.
+            texts: its properties.
+            place: its physical offset.
+        """
+        origin, identifier = properties.origin(texts)
+        named = recognise(identifier or "")
+        if origin is not None and isinstance(named, OffsetMessageId):
+            record = self._at(named.physical_offset)
+            if record is not None and record.topic == origin:
+                yield record
+            return
+        if topic == names.SCHEDULE_TOPIC:
+            topic = texts.get(properties.REAL_TOPIC, "")
+        for name in _popped(topic):
+            for record in self.by_key(name, texts):
+                if record.physical_offset < place and record.topic == name:
+                    yield record
+
+    def by_key(self, topic: str, texts: Mapping[str, str]) -> Iterator[Message]:
+        """Yield undamaged records of a topic that have the unique key of a message."""
+        unique_key = texts.get(properties.UNIQ_KEY)
+        if unique_key and topic and self._walked <= MOST_WALKED:
+            with suppress(UnreadablePath):  # the extract itself tells of it
+                for record in self._looked_up(topic, unique_key):
+                    if record.crc_matches is not False:
+                        yield record
+
+    def _looked_up(self, topic: str, unique_key: str) -> Iterator[Message]:
+        from rmqtool.query.explain import Trail  # few extracts need it
+        from rmqtool.query.log import LogRecord
+        from rmqtool.query.lookup import Lookup, search
+        from rmqtool.query.match import RecordNeed
+
+        if self._lookup is None:
+            self._lookup = self._keep.enter_context(Lookup(self._store))
+            uncovered = self._lookup.uncovered()
+            is_short = sum(stretch.length for stretch in uncovered) <= MOST_SEARCHED
+            self._uncovered = uncovered if is_short else []
+        log = self._lookup.log
+        for chain in self._lookup.index.chains(java.key_hash(topic, unique_key)):
+            self._walked += chain.walked
+            for offset in chain.offsets:
+                record = log.record_at(offset)
+                if isinstance(record, LogRecord):
+                    yield record.message
+        need = RecordNeed(unique_key, topics=(topic,))
+        for hit, _ in search(log, need, self._uncovered, Trail()):
+            yield hit.message
+
+    def _at(self, physical_offset: int) -> Message | None:
+        segment = self._log.segment_at(physical_offset)
+        head = self._log.head_at(physical_offset)
+        if segment is None or head is None:
+            return None
+        position = physical_offset - segment.start
+        try:
+            raw = self._log.file_of(segment).read_at(position, head.size)
+            record = decode(raw, path=segment.path, position=position)
+        except DecodeError:
+            return None
+        return None if record.crc_matches is False else record
+
+
+def _popped(topic: str) -> Iterator[str]:
+    """Yield the topics that a retry topic of a group that pops may be about.
+
+    Names of groups and topics may have the separator in them, too.
+    """
+    if topic.startswith(names.RETRY_PREFIX):
+        name = topic.removeprefix(names.RETRY_PREFIX)
+        for position, letter in enumerate(name):
+            if letter in names.POP_SEPARATORS:
+                yield name[position + 1 :]
+
+
+def _is_same(record: Message, columns: Int64s, number: int, texts: Mapping[str, str]) -> bool:
+    """Tell whether a record has the message of another one."""
+    same = _facts(columns, number) == (record.born_timestamp, record.body_crc)
+    return same and record.unique_key == texts.get(properties.UNIQ_KEY)
 
 
 def _facts(columns: Int64s, number: int) -> tuple[int, int]:

@@ -58,6 +58,7 @@ class PartMessages:
     tables: list[pa.RecordBatch] = field(default_factory=list)  # rows for the file
     messages: int = 0  # how many are in them
     records: int = 0  # records of the log that they are of
+    undecoded: int = 0  # messages that a decoder did not decode
     damaged: int = 0  # messages whose body is not what was sent
     gaps: list[int] = field(default_factory=list)  # lengths of stretches that hold no record
     delivered: int = 0  # delayed copies that were left out
@@ -91,6 +92,7 @@ class PartMessages:
         self.messages += piece.messages
         self.records += piece.records
         self.damaged += piece.damaged
+        self.undecoded += piece.undecoded
         self.gaps += piece.gaps
         self.delivered += piece.delivered
         self.held += piece.held
@@ -197,9 +199,11 @@ class MessagesSent:
             if choice.sent_to:
                 places += map(choice.sent_to.get, choice.numbers[begin:end].tolist())
             rows = self._rows(batch, group, places)
-            is_hurt = np.zeros(rows.num_rows, np.bool_)
-            for name in ("code", "body_error"):
-                is_hurt |= rows[name].is_valid().to_numpy(zero_copy_only=False)
+            has_code, has_error, has_bytes = (
+                rows[name].is_valid().to_numpy(zero_copy_only=False)
+                for name in ("code", "body_error", "body_b64")
+            )
+            is_hurt = has_code | (has_error & ~has_bytes)  # what no decoder decodes is whole
             is_table = self.format is ExtractFormat.PARQUET
             yield PartMessages(
                 chunks=[] if is_table else [self._lines(rows)],
@@ -207,6 +211,7 @@ class MessagesSent:
                 messages=rows.num_rows,
                 records=rows.num_rows,
                 damaged=int(is_hurt.sum()),
+                undecoded=int((has_error & has_bytes).sum()),
             )
             begin = end
 
@@ -288,7 +293,9 @@ class MessagesSent:
         if self.format is ExtractFormat.RMQ:
             messages.chunks += _raw_records(batch, columns)
             return
-        messages.damaged += sum(row["body_error"] is not None for row in rows)
+        wrong = [row["body_b64"] is None for row in rows if row["body_error"] is not None]
+        messages.damaged += sum(wrong)
+        messages.undecoded += len(wrong) - sum(wrong)
         if self.format is ExtractFormat.PARQUET:
             messages.tables.append(batch_of(rows))
             return

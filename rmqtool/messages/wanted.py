@@ -87,8 +87,9 @@ class Wanted:
     # physical offsets of messages that wait, for their time or their transaction, sorted; None for
     # no such choice
     waiting: Int64s | None = None
-    # the store, where a retried or dead message is left out whose first record is written, too
-    store: Store | None = None
+    store: Store | None = None  # that the messages are of; None does not look for copies
+    # whether a retried or dead message is left out if its first record is written, too
+    is_everything: bool = False
     selection: Selection = field(default_factory=Selection)  # what first records are to fulfil
     known: Int64s | None = None  # hashes of messages that are not wanted, sorted; see `elsewhere`
 
@@ -136,7 +137,8 @@ def wanted_of(store: Store, options: ExtractOptions) -> Wanted:
         _delivered(store),
         held=options.held or options.undecided or options.pending,
         where=_expression(options.where),
-        store=store if _is_everything(options) else None,
+        store=store,
+        is_everything=_is_everything(options),
         selection=chosen,
     )
 
@@ -249,7 +251,7 @@ def unconsumed_by(store: Store, group: str, topics: frozenset[str] | None) -> Un
         UnreadablePath: what tells of popped messages cannot be read.
         UsageError: nothing is known of the group, and no topics are given.
     """
-    from rmqtool.query.groups import POP_SEPARATORS, committed_offsets  # few ask for it
+    from rmqtool.query.groups import committed_offsets  # few ask for it
     from rmqtool.tables.pending import pop_in_flight
     from rmqtool.tables.pop_acks import unacknowledged
 
@@ -267,8 +269,8 @@ def unconsumed_by(store: Store, group: str, topics: frozenset[str] | None) -> Un
     }
     own = {topic for topic, _ in committed}
     retried = {
-        f"{names.RETRY_PREFIX}{group}{separator}{topic}"
-        for separator in POP_SEPARATORS
+        f"{names.RETRY_PREFIX}{group}{letter}{topic}"
+        for letter in names.POP_SEPARATORS
         for topic in own
     }
     # Another group may be called so.

@@ -11,7 +11,7 @@ from contextlib import suppress
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from rmqtool.broker.names import DLQ_PREFIX, RETRY_PREFIX
+from rmqtool.broker.names import DLQ_PREFIX, POP_SEPARATORS, RETRY_PREFIX
 from rmqtool.errors import DecodeError, UnreadablePath, UsageError
 from rmqtool.formats import config_shapes
 from rmqtool.formats.config import parse_object
@@ -34,7 +34,6 @@ if TYPE_CHECKING:
     from rmqtool.store.tree import Store
 
 
-POP_SEPARATORS: Final = ("_", "+")  # between group and topic in the retry topics of pop consumers
 COMMITTED: Final = Column(
     "committed_offset",
     Type.INT64,

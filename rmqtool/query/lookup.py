@@ -32,6 +32,7 @@ from rmqtool.query.requests import (
     ByKey,
     ByOffset,
     ByQueueOffset,
+    ByText,
     ByTime,
     ByTransaction,
     Request,
@@ -82,6 +83,10 @@ class Lookup(Sources):
                 from rmqtool.query.store_times import find_time
 
                 find_time(self, request, answer)
+            case ByText():
+                from rmqtool.query.grep import grep
+
+                grep(self.log, request, answer)
             case ByTransaction():
                 answer.taken_for = "transaction ID"
                 self.find_text(RecordNeed(request.text, as_transaction=True), answer)

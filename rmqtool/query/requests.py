@@ -34,7 +34,8 @@ _PASTED_ID: Final = re.compile(
 _PLACE: Final = re.compile(r"(\S+)\s+(\d{1,10})\s+(\d{1,19})")
 _LARGEST: Final = 2**63 - 1
 _LARGEST_QUEUE: Final = 2**31 - 1
-WAYS: Final = ("id", "key", "at", "queue-offset", "time", "around", "transaction")
+TEXTS: Final = ("grep", "grep-regex")
+WAYS: Final = ("id", "key", "at", "queue-offset", "time", "around", "transaction", *TEXTS)
 NAMES: Final = (*WAYS, "topic", "queue")
 TIMES: Final = ("time", "around")
 KEPT: Final = 60  # characters of hostile input that an error repeats
@@ -114,7 +115,19 @@ class ByTransaction(NamedTuple):
         return f"--transaction {self.text}"
 
 
-Request: TypeAlias = ById | ByKey | ByOffset | ByQueueOffset | ByTime | ByTransaction
+class ByText(NamedTuple):
+    """A text in bodies or properties; without topics in all."""
+
+    text: str  # or a regular expression
+    is_regex: bool = False
+    topics: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        name = "--grep-regex" if self.is_regex else "--grep"
+        return " ".join([f"{name} {self.text}", *(f"--topic {topic}" for topic in self.topics)])
+
+
+Request: TypeAlias = ById | ByKey | ByOffset | ByQueueOffset | ByTime | ByTransaction | ByText
 
 
 def id_problem(text: str) -> str:
@@ -180,16 +193,18 @@ def request_of(
         return ByOffset(number("--at", text))
     if not text:
         raise UsageError(option=f"--{name}", reason="is empty")
+    if name in TEXTS:
+        return ByText(text, name == "grep-regex", topics)
     return ById(text) if name == "id" else ByTransaction(text)
 
 
 def _refuse_unused(asked: Mapping[str, str], topics: tuple[str, ...], name: str) -> None:
     """Refuse options that say nothing about what was asked. Raises UsageError: there is one."""
-    if topics and name not in {"key", "queue-offset", *TIMES}:
+    if topics and name not in {"key", "queue-offset", *TIMES, *TEXTS}:
         raise UsageError(option="--topic", reason=f"has no effect with --{name}")
     if "queue" in asked and name not in {"queue-offset", *TIMES}:
         raise UsageError(option="--queue", reason=f"has no effect with --{name}")
-    if name != "key" and len(topics) > 1:
+    if name not in {"key", *TEXTS} and len(topics) > 1:
         raise UsageError(option="--topic", reason=f"only one with --{name}")
 
 

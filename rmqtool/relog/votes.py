@@ -2,8 +2,9 @@
 
 A flipped bit in a unique key or a number leaves a record that looks sound, and is another message
 by its key. Of three copies the two that are the same win; otherwise the copy that the queue units
-and key indexes of the stores confirm more often. What cannot be told is written once, as the first
-store has it, and named.
+and key indexes of the stores confirm more often, and of several such the one that has most bytes in
+common with the others. What cannot be told is written once, as the first of the stores has it whose
+copy is confirmed most, and named.
 """
 
 from __future__ import annotations
@@ -80,12 +81,13 @@ def vote(sources: Sequence[LogSource], censuses: Sequence[Census], marks: Sequen
         stores = [source.store for source in sources if source.store is not None]
         lookups = [opened.enter_context(Sources(store)) for store in stores]
         for offset, copies in _conflicts(sources, censuses):
-            winner = _majority(copies)
-            decided = votes.by_majority
-            if winner is None and len(votes.by_evidence) + len(votes.untold) < MOST_ASKED:
-                winner, decided = _confirmed(offset, copies, sources, lookups), votes.by_evidence
+            winner, decided = _majority(copies), votes.by_majority
             if winner is None:
                 winner, decided = copies[0], votes.untold
+                if len(votes.by_evidence) + len(votes.untold) < MOST_ASKED:
+                    best = _confirmed(offset, copies, sources, lookups)
+                    winner = best[0] if best else winner
+                    decided = votes.by_evidence if len(best) == 1 else votes.untold
             decided.append(offset)
             for copy in copies:
                 marks[copy.source][copy.number] = copy is not winner
@@ -178,19 +180,34 @@ def _confirmed(
     copies: list[_CopyOfRecord],
     sources: Sequence[LogSource],
     lookups: Sequence[Sources],
-) -> _CopyOfRecord | None:
-    """Give the copy that queue units and key indexes confirm most often; None where two do."""
+) -> list[_CopyOfRecord]:
+    """Give the copies that are confirmed best, one of each content.
+
+    First by queue units and key indexes, then by the bytes that they have in common with the
+    others: where each of three has a damage of its own, the others have the byte there.
+    """
     by_store = {id(lookup.store): lookup for lookup in lookups}
-    scores: dict[int, tuple[int, _CopyOfRecord]] = {}
+    records: list[tuple[_CopyOfRecord, LogRecord]] = []
     for copy in copies:
         record = by_store[id(sources[copy.source].store)].log.record_at(offset)
-        if copy.content not in scores and isinstance(record, LogRecord):
+        if isinstance(record, LogRecord):
+            records.append((copy, record))
+    ranks: dict[int, tuple[int, int]] = {}
+    firsts: dict[int, _CopyOfRecord] = {}
+    for copy, record in records:
+        if copy.content not in firsts:
             score = sum(_score(record.message, lookup) for lookup in lookups)
-            scores[copy.content] = score, copy
-    ranked = sorted(scores.values(), key=lambda scored: -scored[0])
-    if not ranked or (len(ranked) > 1 and ranked[0][0] == ranked[1][0]):
-        return None
-    return ranked[0][1]
+            common = sum(_common(record.raw, other.raw) for _, other in records)
+            firsts[copy.content], ranks[copy.content] = copy, (score, common)
+    best = max(ranks.values(), default=None)
+    return [copy for content, copy in firsts.items() if ranks[content] == best]
+
+
+def _common(raw: bytes, other: bytes) -> int:
+    """Count the bytes that two records have in common, at the same places."""
+    length = min(len(raw), len(other))
+    first, second = (np.frombuffer(some, np.uint8, length) for some in (raw, other))
+    return int((first == second).sum())
 
 
 def _score(message: Message, lookup: Sources) -> int:

@@ -15,6 +15,7 @@ from rmqtool.broker.dispatch import parse_delay_levels
 from rmqtool.errors import RemotingError
 from rmqtool.formats import properties
 from rmqtool.sending.options import shown
+from rmqtool.sending.outgoing import TIMER_DELIVER_MS
 from rmqtool.sending.remoting import brief
 
 if TYPE_CHECKING:
@@ -22,7 +23,6 @@ if TYPE_CHECKING:
     from rmqtool.sending.remoting import Connection
 
 GET_BROKER_CONFIG: Final = 26
-TIMER_DELIVER_MS: Final = "TIMER_DELIVER_MS"
 _SUCCESS: Final = 0
 _LINE: Final = re.compile(r"^(\w+)=(.*)$", re.MULTILINE)
 

@@ -148,7 +148,9 @@ def _damage(fields: Mapping[str, Any]) -> str:
     """Say why a message is not the one that was sent; nothing where it is."""
     if fields.get("topic_b64") is not None:
         return f"topic {_NO_TEXT}"
-    what = fields.get("body_error") or fields.get("code")
+    what = fields.get("code")
+    if fields.get("body_b64") is None:  # otherwise a decoder alone failed
+        what = fields.get("body_error") or what
     return "" if what is None else f"the message is damaged: {what}"
 
 

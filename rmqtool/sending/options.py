@@ -10,6 +10,9 @@ from rmqtool.broker import names
 from rmqtool.errors import UsageError
 
 LEDGER: Final = ".sent"  # what the ledger's name has beyond that of the file
+# Messages without an answer: this many keep a broker busy that answers within milliseconds, and may
+# be sent twice when the process is killed. More gain nothing (`bench_send`).
+WINDOW: Final = 64
 _PORTS: Final = range(1, 1 << 16)
 
 
@@ -44,10 +47,13 @@ class SendOptions:
     dry_run: bool = False  # only say what would be sent
     skip_bad: bool = False  # send the others where some cannot be sent
     held: bool = False  # half messages and timer copies, too
+    pending: bool = False  # waiting timers, too
     system_topics: bool = False  # messages of brokers' own topics, too
     rate: int | None = None  # messages a second, at most; None is as fast as brokers answer
+    window: int = WINDOW  # messages on their way at once, at most
     ledger: str | None = None  # path; None is beside the file
-    delays: Delays = Delays.DROP  # of messages that waited
+    # of messages that waited; None keeps them with `pending`, and drops them without
+    delays: Delays | None = None
     timeout: float = 10.0  # seconds that a connection or an answer may take
     credentials: str | None = None  # file with access key and secret key
     tls: bool = False  # connections are encrypted
@@ -71,6 +77,11 @@ class SendOptions:
                 raise UsageError(option=f"--{option.replace('_', '-')}", reason="needs --tls")
         if self.tls_key is not None and self.tls_cert is None:
             raise UsageError(option="--tls-key", reason="needs --tls-cert")
+
+    @property
+    def keeps_delays(self) -> bool:
+        """Whether what is left of delays is kept."""
+        return self.pending if self.delays is None else self.delays is Delays.KEEP
 
     @property
     def destination(self) -> Destination:

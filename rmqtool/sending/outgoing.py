@@ -13,12 +13,14 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from rmqtool.broker import names
 from rmqtool.formats import java, properties
 from rmqtool.formats.message import LONGEST_PROPERTIES
+from rmqtool.formats.timer import DEFAULT_PRECISION_MS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from rmqtool.sending.options import Destination
 
+TIMER_DELIVER_MS: Final = "TIMER_DELIVER_MS"
 OLD_ID: Final = "RMQTOOL_OLD_ID"
 """Property that each message gets: the offsetMsgId that it had in its old store."""
 
@@ -192,12 +194,25 @@ def outgoing(stored: Stored, number: int, line: int, to: Destination) -> Outgoin
 def _wait(stored: Stored) -> Wait | None:
     """Say what a message waited for, by the topic that it lay in."""
     if stored.stored_topic == names.TIMER_TOPIC:
-        due = java.parse_long(stored.properties.get(properties.TIMER_OUT_MS, ""))
+        due = _timer_due(stored.properties)
         return None if due is None else Wait(due, 0, 0)
     if stored.stored_topic != names.SCHEDULE_TOPIC or stored.stored_ms is None:
         return None
     level = java.parse_long(stored.properties.get(properties.DELAY, ""))
     return None if level is None or level <= 0 else Wait(None, level, stored.stored_ms)
+
+
+def _timer_due(texts: Mapping[str, str]) -> int | None:
+    """Say when a timer is due: up to one step of the wheel after TIMER_OUT_MS, a whole step itself.
+
+    Source: HookUtils#transformTimerMessage, 5.0.0 to 5.5.1.
+    """
+    out = java.parse_long(texts.get(properties.TIMER_OUT_MS, ""))
+    if out is None:
+        return None
+    asked = java.parse_long(texts.get(TIMER_DELIVER_MS, ""))
+    latest = out + DEFAULT_PRECISION_MS
+    return asked if asked is not None and out < asked <= latest else latest
 
 
 def _retried(stored: Stored, own_topic: str) -> dict[str, str]:

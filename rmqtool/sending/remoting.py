@@ -1,4 +1,4 @@
-"""RocketMQ's remoting protocol: one request, one answer, over one connection.
+"""RocketMQ's remoting protocol: requests and their answers, matched by number, over one connection.
 
 A frame is its length (4 bytes), the length of the header with the kind of serialization in the
 highest byte (4 bytes), the header as JSON, and a body. What a peer answers is bounded: no length
@@ -23,7 +23,7 @@ from rmqtool.sending.options import shown
 from rmqtool.sending.tls import encrypted, other_protocol, takes_tls_only, words_of
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
 
     from rmqtool.sending.access import Access
 
@@ -66,7 +66,10 @@ class Connection:
 
     def __init__(self, address: tuple[str, int], timeout: float, access: Access = PLAIN) -> None:
         self.address, self.access, self._timeout, self._opaque = address, access, timeout, 0
-        self._is_answered = False
+        self._is_answered, self._strays = False, 0
+        self._posted: list[bytes] = []  # requests that are not sent yet
+        self._awaited: set[int] = set()  # numbers of requests without an answer
+        self._buffer = bytearray()  # what was read and is not a whole frame yet
         try:
             self._socket = socket.create_connection(address, timeout)
         except (OSError, UnicodeError) as error:
@@ -107,6 +110,15 @@ class Connection:
             return True
         return False
 
+    @property
+    def is_busy(self) -> bool:
+        """Whether requests are on their way, or are about to be."""
+        return bool(self._awaited)
+
+    def fileno(self) -> int:
+        """Give the descriptor, for `select`."""
+        return self._socket.fileno()
+
     def ask(self, code: int, fields: Mapping[str, str], body: bytes = b"") -> RemotingAnswer:
         """Send a request and wait for its answer.
 
@@ -119,53 +131,112 @@ class Connection:
             RemotingError: there is no answer, or none that can be read. Whether the request was
                 carried out is then unknown.
         """
-        self._opaque += 1
         deadline = time.monotonic() + self._timeout
+        opaque = self.post(code, fields, body)
+        self.flush()
+        while (left := deadline - time.monotonic()) > 0:
+            for number, answer in self.received(left):
+                if number == opaque:
+                    return answer
+        raise self.silence()
+
+    def post(self, code: int, fields: Mapping[str, str], body: bytes = b"") -> int:
+        """Make a request that `flush` sends; give the number that its answer will have.
+
+        Args:
+            code: of the request.
+            fields: of its header.
+            body: bytes.
+        """
+        self._opaque += 1
         if self.access.credentials is not None:
             fields = self.access.credentials.signed(fields, body)
+        self._posted.append(frame(code, self._opaque, fields, body))
+        self._awaited.add(self._opaque)
+        return self._opaque
+
+    def flush(self) -> None:
+        """Send what was posted.
+
+        Raises:
+            RemotingError: the peer does not take it; whether it got some of it is unknown.
+        """
+        raw = b"".join(self._posted)
+        self._posted.clear()
         try:
             self._socket.settimeout(self._timeout)
-            self._socket.sendall(frame(code, self._opaque, fields, body))
-            for _ in range(_STRAYS):
-                raw = self._frame(deadline)
-                head, answer = self._parsed(raw)
-                if head.get("opaque") == self._opaque and int(head.get("flag", 0)) & _RESPONSE:
-                    self._is_answered = True
-                    return answer
+            self._socket.sendall(raw)
         except TimeoutError as error:
-            reason = f"no answer within {self._timeout:g} s"
-            raise self._lost(reason) from error
+            raise self.silence() from error
         except OSError as error:
             raise self._lost(words_of(error)) from error
-        return self._refuse("answers what was not asked")
 
-    def _frame(self, deadline: float) -> bytes:
-        head = self._bytes(_LENGTH.size, deadline)
-        (length,) = _LENGTH.unpack(head)
-        if not _LENGTH.size <= length <= LARGEST_FRAME:
-            self._refuse(other_protocol(head) or f"an answer of {length:,} bytes")
-        word = self._bytes(_LENGTH.size, deadline)
-        if protocol := other_protocol(head + word):
-            self._refuse(protocol)
-        return word + self._bytes(length - _LENGTH.size, deadline)
+    def received(self, wait: float) -> list[tuple[int, RemotingAnswer]]:
+        """Give the answers that came, each with the number of its request; it may be none.
 
-    def _bytes(self, count: int, deadline: float) -> bytes:
-        """Read so many bytes; memory grows with what comes, not with what was announced."""
-        received = bytearray()
-        while len(received) < count:
-            left = deadline - time.monotonic()
-            if left <= 0:
-                raise TimeoutError
-            self._socket.settimeout(left)
-            some = self._socket.recv(min(_STEP, count - len(received)))
-            if not some:
-                reason = "the connection was closed before the answer"
-                is_plain = self.access.tls is None and not self._is_answered
-                if is_plain and takes_tls_only(self.address):
-                    reason = "takes TLS only: --tls"
-                raise self._lost(reason)
-            received += some
-        return bytes(received)
+        Args:
+            wait: seconds that the first bytes may take; above 0.
+
+        Raises:
+            RemotingError: the connection ended, or what came cannot be read.
+        """
+        try:
+            self._socket.settimeout(wait)
+            self._read()
+        except TimeoutError:
+            return []
+        except OSError as error:
+            raise self._lost(words_of(error)) from error
+        answers: list[tuple[int, RemotingAnswer]] = []
+        for raw in self._frames():
+            head, answer = self._parsed(raw)
+            number = head.get("opaque", 0)
+            if number in self._awaited and head.get("flag", 0) & _RESPONSE:
+                self._awaited.remove(number)
+                self._is_answered, self._strays = True, 0
+                answers.append((number, answer))
+                continue
+            self._strays += 1
+            if self._strays >= _STRAYS:
+                self._refuse("answers what was not asked")
+        return answers
+
+    def silence(self) -> RemotingError:
+        """Give the error of an answer that takes too long."""
+        return self._lost(f"no answer within {self._timeout:g} s")
+
+    def _read(self) -> None:
+        """Read what is there; memory grows with what comes, not with what was announced."""
+        some = self._socket.recv(_STEP)
+        if not some:
+            reason = "the connection was closed before the answer"
+            is_plain = self.access.tls is None and not self._is_answered
+            if is_plain and takes_tls_only(self.address):
+                reason = "takes TLS only: --tls"
+            raise self._lost(reason)
+        self._buffer += some
+        if self.access.tls is not None:  # of a TLS record `select` shows no more
+            while left := self._socket.pending():  # type: ignore[attr-defined]  # an SSLSocket
+                self._buffer += self._socket.recv(left)
+
+    def _frames(self) -> Iterator[bytes]:
+        """Yield the whole frames of what was read, each without its length."""
+        buffer = self._buffer
+        while len(buffer) >= _LENGTH.size:
+            (length,) = _LENGTH.unpack_from(buffer)
+            head = bytes(buffer[: 2 * _LENGTH.size])
+            if not _LENGTH.size <= length <= LARGEST_FRAME:
+                self._refuse(
+                    other_protocol(head[: _LENGTH.size]) or f"an answer of {length:,} bytes"
+                )
+            if len(head) == 2 * _LENGTH.size and (protocol := other_protocol(head)):
+                self._refuse(protocol)
+            end = _LENGTH.size + length
+            if len(buffer) < end:
+                return
+            raw = bytes(buffer[_LENGTH.size : end])
+            del buffer[:end]
+            yield raw
 
     def _parsed(self, raw: bytes) -> tuple[dict[str, Any], RemotingAnswer]:
         (word,) = _LENGTH.unpack_from(raw)

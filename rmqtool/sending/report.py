@@ -7,11 +7,11 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from rmqtool.plural import counted
-from rmqtool.sending.options import Delays, shown
+from rmqtool.sending.options import shown
 from rmqtool.table import Column, Table, Type
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from rmqtool.errors import RmqtoolError
     from rmqtool.rows import Row, Rows
@@ -95,7 +95,7 @@ def sentences(options: SendOptions, outcome: SendResult) -> Iterator[str]:
     if not checked.total:
         yield "nothing to send"
         return
-    if checked.waiting and options.delays is Delays.DROP:
+    if checked.waiting and not options.keeps_delays:
         what = counted(checked.waiting, "message that waits", "messages that wait")
         yield f"{what} for a time: sent without delay; --delays keep keeps what is left of it"
     if options.dry_run:
@@ -124,20 +124,28 @@ def _of_run(outcome: SendResult) -> Iterator[str]:
         what = counted(outcome.half_stored, "message")
         yield f"{what} stored on the master alone, or not yet on the disk; the ledger names them"
     if outcome.twice:
-        numbers = ", ".join(map(str, outcome.twice[:_NAMED]))
-        more = f" and {len(outcome.twice) - _NAMED:,} more" if len(outcome.twice) > _NAMED else ""
         yield (
-            f"may have been sent twice: message {numbers}{more}; an earlier run ended before its "
+            f"may have been sent twice: {_named(outcome.twice)}; an earlier run ended before the "
             "answer"
         )
-    if outcome.unsure is not None:
-        yield f"message {outcome.unsure} was on its way, and may be stored: it goes again"
+    if len(outcome.unsure) == 1:
+        yield f"message {outcome.unsure[0]} was on its way, and may be stored: it goes again"
+    elif outcome.unsure:
+        what = _named(outcome.unsure)
+        yield f"{what} were on their way, and may be stored: they go again"
+
+
+def _named(numbers: Sequence[int]) -> str:
+    """Name messages, the first ones by number; the ledger has the others."""
+    shown_numbers = ", ".join(map(str, numbers[:_NAMED]))
+    more = f" and {len(numbers) - _NAMED:,} more" if len(numbers) > _NAMED else ""
+    return f"{'message' if len(numbers) == 1 else 'messages'} {shown_numbers}{more}"
 
 
 def _left_out(checked: SendContent) -> Iterator[str]:
     if checked.held:
         what = counted(checked.held, "half message or timer copy", "half messages and timer copies")
-        yield f"left out: {what}; --held sends them"
+        yield f"left out: {what}; --pending sends timers, --held all of them"
     if checked.system:
         what = counted(checked.system, "message")
         yield f"left out: {what} of brokers' own topics; --system-topics sends them"
@@ -235,5 +243,6 @@ class SendResult:
     # numbers of messages that may have been sent twice
     twice: list[int] = field(default_factory=list)
     stopped: RmqtoolError | None = None  # why not all was tried
-    unsure: int | None = None  # number of the message that was on its way then
+    # numbers of the messages that were on their way then
+    unsure: list[int] = field(default_factory=list)
     seconds: float = 0.0  # that sending took

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 import numpy as np
 import pyarrow as pa
 
+from rmqtool.formats import java, properties
 from rmqtool.formats.message import MESSAGE_PREFIX, middle_of
 from rmqtool.formats.sys_flag import SysFlag
 from rmqtool.scan import columns as row
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from rmqtool.scan.batch import Batch
+    from rmqtool.tables.decoders import BodyOwner
 
     Int64s: TypeAlias = npt.NDArray[np.int64]
     Bools: TypeAlias = npt.NDArray[np.bool_]
@@ -160,7 +162,7 @@ def _in_order(texts: pa.StringArray, others: BodyColumns, is_text: Bools) -> Bod
 
 def _as_stored(columns: Int64s, options: BodyOptions) -> Bools:
     """Mark bodies that are shown as they lie in the window, if they are text: shape (n,)."""
-    if options.mode is not BodyMode.TEXT:
+    if options.mode is not BodyMode.TEXT or options.decoder is not None:
         return np.zeros(columns.shape[1], np.bool_)
     mask: Bools = (columns[row.BODY_START] >= 0) & (columns[row.BODY_LENGTH] <= options.ceiling)
     if not options.raw:
@@ -175,14 +177,16 @@ def _body(batch: Batch, record: Int64s, options: BodyOptions, budget: Budget | N
     if length > options.ceiling:
         return too_long(length, options)
     most = options.ceiling if budget is None else budget.left
+    owner = None if options.decoder is None else _owner(batch, record)
     shown = None
     if length <= most:
         if start >= 0:
-            shown = show_within(batch.text(start, length), flags, options, most)
+            shown = show_within(batch.text(start, length), flags, options, most, owner)
         else:
             with batch.segment.open() as file:  # a record that is too long for a window
                 position = int(record[row.POSITION]) + MESSAGE_PREFIX.size + middle_of(flags).size
-                shown = show_within(file.read_at(position, length), flags, options, most)
+                raw = file.read_at(position, length)
+                shown = show_within(raw, flags, options, most, owner)
     if budget is not None:
         weight = 0 if shown is None else shown.weight
         if shown is None or weight > budget.left:
@@ -190,3 +194,13 @@ def _body(batch: Batch, record: Int64s, options: BodyOptions, budget: Budget | N
             return None
         budget.left -= weight
     return shown
+
+
+def _owner(batch: Batch, record: Int64s) -> BodyOwner:
+    """Give the message that a body is of."""
+    from rmqtool.tables.decoders import BodyOwner  # few have a decoder
+
+    start = row.PROPERTIES_START
+    texts = TextStretches(batch.window, record[start : start + 1], record[start + 1 : start + 2])
+    topic = java.text(batch.topics[int(record[row.TOPIC_NUMBER])])
+    return BodyOwner(topic, properties.decode(texts.raw(0)))

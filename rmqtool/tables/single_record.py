@@ -101,7 +101,12 @@ class SingleRecord:
     def _shown(self) -> Body:
         if self.options.mode is BodyMode.NONE:
             return Body()
-        return show(self.message.body, self.message.sys_flag, self.options)
+        owner = None
+        if self.options.decoder is not None:
+            from rmqtool.tables.decoders import BodyOwner  # few have a decoder
+
+            owner = BodyOwner(self.topic, self.properties)
+        return show(self.message.body, self.message.sys_flag, self.options, owner)
 
     @property
     def body(self) -> str | None:

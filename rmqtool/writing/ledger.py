@@ -1,15 +1,17 @@
 r"""A ledger of what was sent elsewhere: a file that only grows, beside what is sent.
 
-    {"ledger": 1, "rmqtool": …, "time": …, "file": …, "bytes": …, "sha256": …, …}
-    {"sending": [1, 100], "boot": …}     on the disk before the first of them is sent
+    {"ledger": 2, "rmqtool": …, "time": …, "file": …, "bytes": …, "sha256": …, …}
+    {"sending": [1, 1000], "boot": …}    on the disk before the first of them is sent
+    {"on_way": [1, 2, 5]}                before these are sent
     {"number": 1, "id": …, "broker": …, "queue_id": …, "queue_offset": …}
     {"number": 2, "refused": 13, "reason": …}
-    {"unsure": 3, "reason": …}           it was on its way when the connection ended
+    {"unsure": [5], "reason": …}         they were on their way when the connection ended
     {"ended": …, "reason": …}            in order: nothing else was on its way
 
-Each line is written when its answer comes: a killed process loses none. Those of a stretch are on
-the disk before the next stretch begins: of a machine that loses its power, one stretch is open at
-most. `boot` tells the two apart. A line that a kill cut off does not count.
+Each line is written when its answer comes: a killed process loses none, and what it had on its way
+is named. Those of a stretch are on the disk before the next stretch begins: of a machine that loses
+its power, one stretch is open at most. `boot` tells the two apart. A line that a kill cut off does
+not count. Ledgers of rmqtool 1.0.0 are read, too: they do not name what is on its way.
 """
 
 from __future__ import annotations
@@ -27,9 +29,10 @@ from rmqtool.writing.journal import now
 from rmqtool.writing.staging import write_all, write_errors
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator, Mapping, Sequence
 
-FORMAT: Final = 1
+FORMAT: Final = 2
+_FIRST_FORMAT: Final = 1
 _LONGEST_LINE: Final = 1 << 16
 _BOOT: Final = "/proc/sys/kernel/random/boot_id"
 
@@ -60,9 +63,11 @@ class SentLedger:
         self._path, self._facts = path, dict(facts)
         self.sent = bytearray(count + 1)
         self._unsure: set[int] = set()
-        self._refused: set[int] = set()
+        self._on_way: set[int] = set()
+        self._refused: set[int] = set()  # of the open stretch
         self._stretch = _NOTHING
         self._boot = _boot()
+        self._names_on_way = True
         self._end = 0
         self._keep = ExitStack()
 
@@ -114,11 +119,11 @@ class SentLedger:
             write_all(self._handle, raw, self._end)
         self._end += len(raw)
 
-    def end(self, unsure: int | None, reason: str) -> None:
+    def end(self, unsure: Sequence[int], reason: str) -> None:
         """Say that a run ends in order: nothing is on its way but for what is named.
 
         Args:
-            unsure: a number that may have been sent.
+            unsure: numbers of what may have been sent.
             reason: why the run ends; empty when all was sent.
 
         Raises:
@@ -126,22 +131,15 @@ class SentLedger:
         """
         with write_errors(self._path):
             os.ftruncate(self._handle, self._end)  # an interrupted line
-        if unsure is not None:
+        if unsure:
             self.append({"unsure": unsure, "reason": reason})
         self.append({"ended": now(), "reason": reason})
         self.sync()
 
     def may_have_sent(self, number: int) -> bool:
-        """Tell whether an earlier run may have sent a message whose answer the ledger lacks.
-
-        To be asked for each message that is about to be sent, in order: a process that was killed
-        had one on its way, the first one of its stretch without an answer.
-        """
-        stretch = self._stretch
-        is_open = stretch.first <= number <= stretch.last and number not in self._refused
-        if is_open and stretch.boot and stretch.boot == self._boot:
-            self._stretch = _NOTHING
-        return is_open or number in self._unsure
+        """Tell whether an earlier run may have sent a message whose answer the ledger lacks."""
+        first, last, _ = self._stretch
+        return (first <= number <= last and number not in self._refused) or number in self._unsure
 
     def sync(self) -> None:
         """Bring all lines to the disk. Raises WriteFailed: the system refused."""
@@ -168,20 +166,34 @@ class SentLedger:
                     self._take(line)
             except (TypeError, ValueError, KeyError):
                 self._refuse("is not a ledger")
+        if self._stretch.boot and self._stretch.boot == self._boot:  # the process was killed
+            self._stretch = _NOTHING
+        self._unsure |= self._on_way
 
     def _take(self, line: Mapping[str, Any]) -> None:
         if "sending" in line:
             first, last = line["sending"]
-            self._stretch = _Stretch(self._checked(first), self._checked(last), str(line["boot"]))
-            self._refused = {number for number in self._refused if not first <= number <= last}
+            boot = str(line["boot"]) if self._names_on_way else ""
+            self._stretch = _Stretch(self._checked(first), self._checked(last), boot)
+            self._refused.clear()
+            self._on_way.clear()
+        elif "on_way" in line:
+            self._on_way.update(map(self._checked, line["on_way"]))
         elif "unsure" in line:
-            self._unsure.add(self._checked(line["unsure"]))
-        elif "refused" in line:
-            self._refused.add(self._checked(line["number"]))
+            unsure = line["unsure"]
+            self._unsure.update(
+                map(self._checked, unsure if isinstance(unsure, list) else [unsure])
+            )
         elif "ended" in line:
             self._stretch = _NOTHING
+            self._on_way.clear()
         else:
-            self.sent[self._checked(line["number"])] = 1
+            number = self._checked(line["number"])
+            self._on_way.discard(number)
+            if "refused" in line:
+                self._refused.add(number)
+            else:
+                self.sent[number] = 1
 
     def _lines(self) -> Iterator[dict[str, Any]]:
         with open(self._handle, "rb", closefd=False) as file:
@@ -198,8 +210,9 @@ class SentLedger:
                 self._refuse("is not a ledger")
 
     def _compare(self, head: Mapping[str, Any]) -> None:
-        if head.get("ledger") != FORMAT:
+        if head.get("ledger") not in {_FIRST_FORMAT, FORMAT}:
             self._refuse("is not a ledger of this version of rmqtool")
+        self._names_on_way = head["ledger"] == FORMAT
         for name, value in self._facts.items():
             if name != "file" and head.get(name) != value:
                 self._refuse(f"is about another sending: {name} was {head.get(name)!r}")

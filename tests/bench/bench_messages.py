@@ -8,6 +8,8 @@ takes to write the log at all. Carving is asked three times: of the segments of 
 which are records and are written; of the same, but only where records lie; and of as many random
 bytes, which hold none. The store is called `store`, as each line of an extract names it.
 
+What `send` does with a window is measured by `bench_send`, to real brokers.
+
 Ratios are held against their bars by the time of the processors, which other work on the machine
 matters least to. A rate is the bytes of the log by the clock: it says something only of a machine
 that is quiet, which the load that is printed tells.

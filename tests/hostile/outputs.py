@@ -2,7 +2,7 @@
 
 What such a command was asked for is then not there, or there as a whole; the store and what lies
 beside it are as they were; and the same command makes it, with nothing left beside it. A file of
-messages that is sent arrives as a whole: at most the message that was on its way comes twice.
+messages that is sent arrives as a whole: at most what was on its way comes twice, one of a queue.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import Final
 from unittest import mock
 
 from rmqtool.cli.main import main as rmqtool
-from rmqtool.sending import sending as producer
+from rmqtool.sending import producer
 from rmqtool.store import rocksdb_cell
 from rmqtool.store.place import Place
 from rmqtool.writing.lock import StoreLock
@@ -127,6 +127,9 @@ class Output:
             yield "the store, or what lies beside it, has changed"
 
 
+QUEUES: Final = 4  # of the topic
+
+
 class Sending:
     """A file of messages that is sent, again and again."""
 
@@ -157,7 +160,7 @@ class Sending:
         bodies = [body for _, body in self._cluster.sent]
         if again not in ENDED or set(bodies) != self._bodies:
             yield f"the same command does not send all: exit code {again}"
-        if len(bodies) > len(self._bodies) + 1:
+        if len(bodies) > len(self._bodies) + QUEUES:
             yield f"{len(bodies) - len(self._bodies)} messages came twice"
 
 

@@ -71,7 +71,8 @@ def test_exit_codes(  # noqa: PLR0913, PLR0917 - what is answered, and what foll
 ) -> None:
     """Something sent, nothing sent, one message refused for itself."""
     cluster.answer = {number: answer}.get
-    assert code == main(["send", str(file), "--name-server", cluster.address])
+    words = ["send", str(file), "--name-server", cluster.address, "--window", "1"]
+    assert code == main(words)
     assert said in capfd.readouterr().err
     assert 0 == main(["send", str(file), "--name-server", cluster.address])
     assert {b"body 1", b"body 2", b"body 3", b"body 4"} == {body for _, body in cluster.sent}

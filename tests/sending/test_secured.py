@@ -7,10 +7,15 @@ import os
 import subprocess
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Final
 
 import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import rsa
+from cryptography.x509.oid import NameOID
 
 from rmqtool.query import ById, Lookup
 from rmqtool.store.tree import open_store
@@ -94,7 +99,9 @@ def messages(path: Path, *topics: str) -> Path:
     return path
 
 
-@pytest.mark.parametrize("version", ["4.9.3", "5.5.0"])
+@pytest.mark.parametrize(
+    "version", ["4.9.3", pytest.param("5.3.3", marks=pytest.mark.all_variants), "5.5.0"]
+)
 def test_access_keys(version: str, tmp_path: Path) -> None:
     """With its secret a message is stored; without, or with another, one line says so."""
     file = messages(tmp_path / "f.jsonl", "orders")
@@ -122,6 +129,54 @@ def test_access_keys(version: str, tmp_path: Path) -> None:
     with Lookup(open_store(tmp_path / "home" / "store")) as lookup:
         hits = lookup.find(ById("orders-1")).hits
         assert ["orders é"] * 2 == [one.record.message.body.decode() for one in hits]
+
+
+def expired_certificate(place: Path) -> tuple[Path, Path]:
+    """Make a certificate that ended yesterday, and its key."""
+    _, path = certificate(place, "old")
+    raw = path.read_bytes()
+    key = serialization.load_pem_private_key(raw, None)
+    assert isinstance(key, rsa.RSAPrivateKey)
+    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "old")])
+    today = datetime.now(UTC)
+    made = (
+        x509.CertificateBuilder()
+        .subject_name(name)
+        .issuer_name(name)
+        .public_key(key.public_key())
+        .serial_number(1)
+        .not_valid_before(today - timedelta(30))
+        .not_valid_after(today - timedelta(1))
+        .sign(key, hashes.SHA256())
+    )
+    file = place / "old.pem"
+    file.write_bytes(made.public_bytes(serialization.Encoding.PEM))
+    return file, path
+
+
+@pytest.mark.parametrize(
+    "version", ["4.9.3", pytest.param("5.5.0", marks=pytest.mark.all_variants)]
+)
+def test_expired_certificate(version: str, tmp_path: Path) -> None:
+    """A broker whose certificate has ended is refused, in one line."""
+    file, key = expired_certificate(tmp_path)
+    pkcs8 = key.with_suffix(".p8")
+    openssl("pkcs8", "-topk8", "-nocrypt", "-in", key, "-out", pkcs8)
+    given = {
+        "enable": "true", "test.mode.enable": "false", "server.mode": "permissive",
+        "server.certPath": file, "server.keyPath": pkcs8,
+    }  # fmt: skip
+    options = tuple(f"-Dtls.{name}={value}" for name, value in given.items())
+    sent = messages(tmp_path / "f.jsonl", "orders")
+    with running_broker(version, tmp_path / "home", SMALL_GEOMETRY, options=options) as broker:
+        broker.create_topic("orders", 2)
+        words = ("send", sent, "-n", broker.names.address, "--quiet", "--tls", "--tls-ca", file)
+        run = rmqtool(*words)
+    assert 2 == run.code
+    reason = "its certificate is not accepted: certificate has expired"
+    first, step = run.err.splitlines()
+    assert f"rmqtool: {broker.names.address}: {reason}" == first
+    assert step.startswith("rmqtool: try: ")
 
 
 def test_tls(tmp_path: Path) -> None:

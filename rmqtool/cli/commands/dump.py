@@ -13,7 +13,7 @@ from rmqtool.cli.delivery import Delivery
 from rmqtool.cli.engines import EngineChoice, decide
 from rmqtool.cli.exits import DONE, IN_PART, NO, NOT_DONE, say
 from rmqtool.cli.options import BrokerConf, Jobs, StorePaths, UnpackLimit
-from rmqtool.cli.showing import Bodies, Fillers, Hex, TraceTopic
+from rmqtool.cli.showing import Bodies, Fillers, Hex, TraceTopic, refuse_on_spark
 from rmqtool.errors import UsageError
 from rmqtool.render.look import Format
 
@@ -126,6 +126,8 @@ class Dump(Command):
         delivery = self._delivery
         delivery.keep_out_of(*self.paths)
         clock = delivery.clock
+        is_spark = self.bodies.decoder is not None and decide(self.choice, self.paths)[0]
+        refuse_on_spark(self.bodies.decoder, is_spark=is_spark)
         options = options_of(
             DumpOptions,
             self,

@@ -10,6 +10,7 @@ from rmqtool.cli.declaration import Argument, Command, Only, Option, options_of
 from rmqtool.cli.delivery import Delivery
 from rmqtool.cli.exits import DONE, IN_PART, NO, NOT_DONE, say
 from rmqtool.cli.options import BrokerConf, Held, Jobs, UnpackLimit
+from rmqtool.cli.showing import DecoderChoice
 from rmqtool.messages.options import ExtractFormat, ExtractOptions
 
 if TYPE_CHECKING:
@@ -22,7 +23,7 @@ class Extract(Command):
     """Each message is written once, with the topic and the queue that it was sent to. A delayed
     message that still waits is written out of SCHEDULE_TOPIC_XXXX; a copy of one that was delivered
     is left out. Copies of retried and dead messages are left out of a whole store if their first
-    record is written; pop retries of 5.x are not. Batch records are taken apart, and bodies are
+    record is written. Batch records are taken apart, and bodies are
     decompressed. A line has the place of its message in the log.
 
     A file that ends in .rmq has whole records as they are stored, one after the other. Each begins
@@ -101,6 +102,7 @@ class Extract(Command):
     body_limit: Annotated[str, Option("--body-limit", "Write no body that is larger.", "SIZE")] = (
         "64MiB"
     )
+    decoder: DecoderChoice = None
     broker_conf: BrokerConf = None
     unpack_limit: UnpackLimit = None
     jobs: Jobs = None
@@ -132,6 +134,10 @@ class Extract(Command):
     def _options(self, clock: Clock) -> ExtractOptions:
         from rmqtool.ranges import size
 
+        if self.decoder is not None:
+            from rmqtool.tables.decoders import decoder_of
+
+            decoder_of(self.decoder)  # before anything is read
         return options_of(
             ExtractOptions,
             self,

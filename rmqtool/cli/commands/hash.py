@@ -19,6 +19,9 @@ class Hash(Command):
     that lags, or whose oldest segments have expired, has fewer records: give both commands the same
     --from and --until.
 
+    The checksum of a broker's own API (calcDeltaChecksum) covers records with their places. It is
+    in a manifest, file by file: 'rmqtool validate STORE --manifest FILE --range-checksum'.
+
     Damaged records are left out, and counted as gaps. The exit code is then 1. It is 3 when some
     input could not be read.
     """

@@ -29,8 +29,8 @@ class Help(Command):
         tuple[str, ...],
         Argument(
             "TOPIC",
-            "A command, 'formats', 'tables', 'findings', 'spark', or a word. Words are finding "
-            "codes (CL-CRC, CL), files (consumequeue), structures (index_header), fields "
+            "A command, 'formats', 'tables', 'findings', 'spark', 'decoders', or a word. Words are "
+            "finding codes (CL-CRC, CL), files (consumequeue), structures (index_header), fields "
             "(sys_flag), columns (unique_key) and other names of them (msgId). Default: "
             "rmqtool itself.",
             completes=help_topics,

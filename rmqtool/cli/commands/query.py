@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Annotated, Final
 from rmqtool.cli.completion.values import broker_versions, groups, queues, topics
 from rmqtool.cli.declaration import Argument, Command, Option
 from rmqtool.cli.delivery import Delivery
-from rmqtool.cli.engines import EngineChoice
+from rmqtool.cli.engines import EngineChoice, EngineName
 from rmqtool.cli.exits import DONE, NO
 from rmqtool.cli.options import BrokerConf, Jobs, StorePath, UnpackLimit
-from rmqtool.cli.showing import TIMES, Bodies, Hex, TraceTopic
+from rmqtool.cli.showing import TIMES, Bodies, Hex, TraceTopic, refuse_on_spark
 from rmqtool.errors import UsageError
 from rmqtool.ranges import Boundary
 from rmqtool.render.look import Format
@@ -56,7 +56,7 @@ class Query(Command):
     key: Annotated[tuple[str, ...], Option("--key", "A key; may be repeated.", "KEY")] = ()
     topic: Annotated[
         tuple[str, ...],
-        Option("--topic", "Topic of a key, a queue or a time.", "TOPIC", completes=topics),
+        Option("--topic", "Topic of a key, a text, a queue or a time.", "TOPIC", completes=topics),
     ] = ()
     at: Annotated[
         str | None, Option("--at", "Physical offset, also inside of a record.", "OFFSET")
@@ -91,6 +91,19 @@ class Query(Command):
     ] = Boundary.LOWER
     transaction: Annotated[
         str | None, Option("--transaction", "Transaction ID; implies --trace.", "ID")
+    ] = None
+    grep: Annotated[
+        str | None,
+        Option(
+            "--grep",
+            "Messages with this text in their body or properties, inflated bodies and messages of "
+            "batches too: the first 1,000. All of the log is read; --topic names topics.",
+            "TEXT",
+        ),
+    ] = None
+    grep_regex: Annotated[
+        str | None,
+        Option("--grep-regex", "The same with a regular expression of Python, on bytes.", "REGEX"),
     ] = None
     group: Annotated[
         str | None,
@@ -145,6 +158,10 @@ class Query(Command):
         if not self.scan and (self.choice.engine is not None or self.choice.master is not None):
             reason = "needs --scan; a lookup is done at once here"
             raise UsageError(option="--engine", reason=reason)
+        for option in ("grep", "grep_regex"):
+            if self.scan is False and getattr(self, option) is not None:
+                reason = f"cannot be combined with --{option.replace('_', '-')}"
+                raise UsageError(option="--no-scan", reason=reason)
 
     def describe(self) -> int:
         """Write what the rows of the answer are."""
@@ -188,6 +205,8 @@ class Query(Command):
             self.bodies.options(),
             self.trace_topic,
         )
+        is_spark = self.choice.engine is EngineName.SPARK or self.choice.master is not None
+        refuse_on_spark(self.bodies.decoder, is_spark=is_spark)
         clock = self.delivery.clock
         wanted = self.wanted(clock)
         self.delivery.note(clock.note)
@@ -316,6 +335,8 @@ class Query(Command):
         yield "time", self.time
         yield "around", self.around
         yield "transaction", self.transaction
+        yield "grep", self.grep
+        yield "grep-regex", self.grep_regex
 
     def _answer(self, wanted: list[Request], show: Show) -> int:
         from rmqtool.store.unread import looked_again

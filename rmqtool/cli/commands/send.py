@@ -9,7 +9,7 @@ from rmqtool.cli.declaration import Argument, Command, Only, Option, options_of
 from rmqtool.cli.delivery import Delivery
 from rmqtool.cli.exits import DONE, IN_PART, NO, NOT_DONE, say
 from rmqtool.cli.options import Held
-from rmqtool.sending.options import Delays, SendOptions, addresses
+from rmqtool.sending.options import WINDOW, Delays, SendOptions, addresses
 
 if TYPE_CHECKING:
     from rmqtool.sending.report import SendResult
@@ -27,9 +27,11 @@ class Send(Command):
     says. The property RMQTOOL_OLD_ID is the offsetMsgId that the message had. Messages of one queue
     go to one queue, in their order: to the queue of the same number if the topic has it.
 
-    FILE.sent, the ledger, keeps what was sent. After a stop the same command goes on. Only the
-    message that was on its way may be sent twice: the process was killed, or the connection broke.
-    It is named. After a power failure it may be the last 100.
+    Several messages are on their way at once, one for each queue: so the order of a queue stays.
+
+    FILE.sent, the ledger, keeps what was sent. After a stop the same command goes on. Only messages
+    that were on their way may be sent twice: the process was killed, or the connection broke. There
+    are at most --window of them, and they are named. After a power failure it may be the last 1000.
 
     The exit code is 0 when all was sent. It is 1 when something was refused, or there is nothing to
     send. It is 2 when nothing was sent, and 3 when something stopped it after the first message.
@@ -95,14 +97,23 @@ class Send(Command):
     dry_run: Annotated[
         bool, Option("--dry-run", "Count what would go to each queue; send nothing.")
     ] = False
+    pending: Annotated[
+        bool,
+        Option(
+            "--pending",
+            "Waiting timers of a file of 'extract --pending', too. What is left of all delays is "
+            "kept, unless --delays says otherwise. Half messages are left out.",
+        ),
+    ] = False
     delays: Annotated[
-        Delays,
+        Delays | None,
         Option(
             "--delays",
-            "The delay of messages that wait: 'drop' it, or 'keep' the rest of it. Brokers with "
-            "timers (5.x) deliver them on time; others by the next longer delay level.",
+            "The delay of messages that wait: 'drop' it (default), or 'keep' the rest of it. "
+            "Brokers with timers (5.x) deliver them on time; others by the next longer delay "
+            "level.",
         ),
-    ] = Delays.DROP
+    ] = None
     skip_bad: Annotated[
         bool, Option("--skip-bad", "Send the others if some messages cannot be sent.")
     ] = False
@@ -114,6 +125,15 @@ class Send(Command):
     rate: Annotated[
         int | None, Option("--rate", "Messages a second, at most.", "NUMBER", least=1)
     ] = None
+    window: Annotated[
+        int,
+        Option(
+            "--window",
+            "Messages on their way at once, at most; one for each queue.",
+            "NUMBER",
+            least=1,
+        ),
+    ] = WINDOW
     ledger: Annotated[
         str | None, Option("--ledger", "Keep what was sent here instead of FILE.sent.", "FILE")
     ] = None

@@ -16,6 +16,7 @@ from rmqtool.cli.delivery import Delivery
 from rmqtool.cli.engines import EngineChoice, EngineName, decide, stores_of
 from rmqtool.cli.exits import DONE, IN_PART, NO, say
 from rmqtool.cli.options import BrokerConf, StorePath, StoresFile, UnpackLimit
+from rmqtool.cli.showing import DecoderChoice, decoded_bodies, refuse_on_spark
 from rmqtool.errors import EngineMissing, NotAStore, OutputClosed, RmqtoolError, UsageError
 from rmqtool.reads.options import SourceOptions, TableName
 from rmqtool.rows import Rows, count_of
@@ -64,6 +65,7 @@ class Sql(Command):
     body: Annotated[BodyMode, Option("--body", "How the column body of messages shows bodies.")] = (
         BodyMode.NONE
     )
+    decoder: DecoderChoice = None
     stores_file: StoresFile = None
     broker_conf: BrokerConf = None
     unpack_limit: UnpackLimit = None
@@ -98,10 +100,11 @@ class Sql(Command):
         source = SourceOptions(
             **stores_of(store, self.stores_file),
             table=TableName.MESSAGES,
-            body=BodyOptions(self.body),
+            body=self._bodies,
             broker_conf=self.broker_conf,
         )
         is_spark = self._is_spark(source)
+        refuse_on_spark(self.decoder, is_spark=is_spark)
         if text is not None:
             from rmqtool.reads.questions import first_word
 
@@ -111,6 +114,13 @@ class Sql(Command):
             if text is None:
                 return _talk(questions, self.delivery)
             return _answer(questions, text, self.delivery)
+
+    @property
+    def _bodies(self) -> BodyOptions:
+        """How the column body shows bodies."""
+        if self.decoder is None:
+            return BodyOptions(self.body)
+        return decoded_bodies(self.decoder, BodyOptions().ceiling)
 
     def _is_spark(self, source: SourceOptions) -> bool:
         """Choose an engine, and say which where `auto` was asked for.

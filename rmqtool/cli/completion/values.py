@@ -123,7 +123,7 @@ def broker_versions(_: Line) -> Iterator[Word]:
 def help_topics(_: Line) -> Iterator[Word]:
     """Give what there is help for: pages, codes, structures."""
     from rmqtool.cli.commands import SUMMARIES
-    from rmqtool.cli.manual import FINDINGS, FORMATS, SPARK, TABLES
+    from rmqtool.cli.manual import DECODERS, FINDINGS, FORMATS, SPARK, TABLES
     from rmqtool.formats.registry import LAYOUTS
 
     yield from SUMMARIES.items()
@@ -131,6 +131,7 @@ def help_topics(_: Line) -> Iterator[Word]:
     yield TABLES, "every column of every table"
     yield FINDINGS, "every finding code"
     yield SPARK, "stores as Spark tables, bulk work on a cluster"
+    yield DECODERS, "bodies by a decoder of your own"
     yield from codes()
     yield from ((layout.name, layout.doc) for layout in LAYOUTS.values())
 

@@ -27,6 +27,7 @@ FORMATS: Final = "formats"
 TABLES: Final = "tables"
 FINDINGS: Final = "findings"
 SPARK: Final = "spark"
+DECODERS: Final = "decoders"
 SECTION: Final = re.compile(r"[.(][1-9]\)?$")  # as in rmqtool-info(1)
 FEW: Final = 4
 WIDE: Final = 1000  # so that no line is broken
@@ -34,7 +35,7 @@ WIDE: Final = 1000  # so that no line is broken
 
 def topics() -> tuple[str, ...]:
     """Give what a whole page is about: rmqtool itself, each command, formats, tables, findings."""
-    return (PROGRAM, *NAMES, FORMATS, TABLES, FINDINGS, SPARK)
+    return (PROGRAM, *NAMES, FORMATS, TABLES, FINDINGS, SPARK, DECODERS)
 
 
 def page(topic: str) -> Page:
@@ -55,6 +56,10 @@ def page(topic: str) -> Page:
         from rmqtool.cli.manual.commands import spark_page
 
         return spark_page()
+    if topic == DECODERS:
+        from rmqtool.cli.manual.commands import decoders_page
+
+        return decoders_page()
     from rmqtool.cli.manual.commands import command_page, overview
 
     return overview() if topic == PROGRAM else command_page(topic)

@@ -41,6 +41,7 @@ FORMATS: Final = f"{PROGRAM}-formats"
 TABLES: Final = f"{PROGRAM}-tables"
 FINDINGS: Final = f"{PROGRAM}-findings"
 SPARK: Final = f"{PROGRAM}-spark"
+DECODERS: Final = f"{PROGRAM}-decoders"
 
 
 def overview() -> Page:
@@ -113,6 +114,12 @@ def spark_page() -> Page:
     return Page(SPARK, MISCELLANEOUS, "stores as Spark tables, and bulk work on a cluster", blocks)
 
 
+def decoders_page() -> Page:
+    """Give `rmqtool-decoders(7)`: bodies by a command or a function of the user's own."""
+    blocks = (*prose("decoders"), *see_also(DECODERS))
+    return Page(DECODERS, MISCELLANEOUS, "bodies by a decoder of your own", blocks)
+
+
 def _items(parameters: Iterable[Parameter]) -> Iterator[Term]:
     for parameter in parameters:
         term = parameter.declaration.metavar if parameter.is_argument else parameter.term
@@ -147,6 +154,7 @@ def see_also(this: str) -> list[Block]:
         (TABLES, FILES),
         (FINDINGS, MISCELLANEOUS),
         (SPARK, MISCELLANEOUS),
+        (DECODERS, MISCELLANEOUS),
     ]
     return [Section("SEE ALSO"), References(tuple(page for page in pages if page[0] != this))]
 
