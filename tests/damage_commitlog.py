@@ -54,7 +54,7 @@ def _has_property_crc(record: Record) -> bool:
 def _give_another_writer(store: Path) -> None:
     """Let the records of the second file name another broker, and the day before."""
     _, *later = plain_store.segments(store)
-    records = [one for one in plain_store.records(store) if one.path in later[:-1][:1]]
+    records = [record for record in plain_store.records(store) if record.path in later[:-1][:1]]
     if not records or records[0].position:
         raise NotApplicable  # of three files the second must begin with a record
     for record in records:

@@ -89,19 +89,19 @@ def _remove_entry(index: IndexFile) -> None:
 
 
 def _swap_names(store: Path) -> None:
-    found = sorted((store / "index").iterdir())
-    if len(found) < 2:
+    paths = sorted((store / "index").iterdir())
+    if len(paths) < 2:
         message = "one index file"
         raise inflict.NotApplicable(message)
-    aside = found[0].with_name("0")
-    found[0].rename(aside)
-    found[1].rename(found[0])
-    aside.rename(found[1])
+    aside = paths[0].with_name("0")
+    paths[0].rename(aside)
+    paths[1].rename(paths[0])
+    aside.rename(paths[1])
 
 
 def _remove_first(store: Path) -> None:
-    found = sorted((store / "index").iterdir())
-    found[0].unlink()
+    paths = sorted((store / "index").iterdir())
+    paths[0].unlink()
 
 
 def _double_last(index: IndexFile) -> None:

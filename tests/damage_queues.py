@@ -120,8 +120,8 @@ def _resize_bit_map(store: Path) -> None:
 
 
 def _batch_file(store: Path) -> Path:
-    found = [p for p in (store / "batchconsumequeue").rglob("*") if p.is_file()]
-    return max(found, key=lambda p: len(p.read_bytes().rstrip(b"\0")))
+    paths = [p for p in (store / "batchconsumequeue").rglob("*") if p.is_file()]
+    return max(paths, key=lambda p: len(p.read_bytes().rstrip(b"\0")))
 
 
 def _edit_batch(position: int, size: int, change: Callable[[int], int]) -> inflict.Inflict:

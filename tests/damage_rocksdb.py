@@ -113,8 +113,8 @@ def _cut_manifest(directory: Path) -> None:
     raw = path.read_bytes()
     for size in range(len(raw) - 1, 0, -1):
         os.truncate(path, size)
-        found = read_manifest(Place.of(directory))
-        if not found.problem and not found.tables:
+        manifest = read_manifest(Place.of(directory))
+        if not manifest.problem and not manifest.tables:
             return
     raise inflict.NotApplicable
 
@@ -126,7 +126,7 @@ def _flip_block(name: str) -> Callable[[Path], None]:
         path = table_of(store / QUEUES)
         for position in range(0, path.stat().st_size, 20):
             inflict.flip_bits(path, position, 4)
-            if any(name in one.what for one in check_table(Place.of(path)).problems):
+            if any(name in problem.what for problem in check_table(Place.of(path)).problems):
                 return
             inflict.flip_bits(path, position, 4)
         raise inflict.NotApplicable
@@ -335,8 +335,8 @@ def _lower_min(store: Path) -> None:
     """Write a min row that is not old, and below the first unit of its queue."""
     units = [unit_row(*row).values for row in _units(store).items()]
     start = int(min((store / "commitlog").iterdir()).name)
-    alive = [one for one in units if one["physical_offset"] >= start]
-    first = min(alive, key=lambda one: one["queue_offset"])
+    alive = [unit for unit in units if unit["physical_offset"] >= start]
+    first = min(alive, key=lambda unit: unit["queue_offset"])
     key = offset_key(first["topic"], first["queue_id"], MIN)
     end = {"physical_offset": first["physical_offset"], "queue_offset": first["queue_offset"] - 1}
     rocksdb.edit(store / QUEUES, "offset", put={key: QUEUE_END.build(end)})

@@ -40,7 +40,11 @@ def _copy_segment(store: Path) -> None:
 
 def _close_early(store: Path) -> None:
     """Put a blank over most of the first segment, as a broker would that rolls for no reason."""
-    log = [one for one in plain_store.records(store) if one.path == plain_store.segments(store)[0]]
+    log = [
+        record
+        for record in plain_store.records(store)
+        if record.path == plain_store.segments(store)[0]
+    ]
     first = log[20]
     left = first.path.stat().st_size - first.position
     blank = struct.pack(">ii", left, plain_store.BLANK_MAGIC)

@@ -121,16 +121,16 @@ def damaged_store(name: str, into: Path) -> tuple[Path, Path]:
 
 
 def _fixtures(damage: Damage) -> list[str]:
-    names = [one for one in fixture_names() if (damage.fixture or ORDINARY) in one]
+    names = [fixture for fixture in fixture_names() if (damage.fixture or ORDINARY) in fixture]
     first = sum(map(ord, damage.name)) % len(names)
     return names[first:] + names[:first]
 
 
 def validated(store: Path, conf: Path | None) -> list[Seen]:
     """Give what `validate` finds, notes aside."""
-    found = validate(ValidateOptions(store, broker_conf=None if conf is None else str(conf)))
-    seen = (Seen(str(one.code), one.path, one.severity) for one in found)
-    return [one for one in seen if one.severity not in HARMLESS]
+    findings = validate(ValidateOptions(store, broker_conf=None if conf is None else str(conf)))
+    seen = (Seen(str(finding.code), finding.path, finding.severity) for finding in findings)
+    return [finding for finding in seen if finding.severity not in HARMLESS]
 
 
 def in_files(word: str, found: list[Seen]) -> Iterator[Seen]:

@@ -247,12 +247,12 @@ def segment_at(store: Path, number: int) -> Path:
 def swap_records(store: Path) -> None:
     """Exchange two neighbours of equal size in one segment."""
     log = plain_store.records(store)
-    for one, two in pairwise(log):
-        same_time = one.integer("store_timestamp") == two.integer("store_timestamp")
-        alike = one.path == two.path and one.size == two.size and same_time
-        if alike and one.is_ordinary and two.is_ordinary:
-            write_at(one.path, one.position, two.raw)
-            write_at(two.path, two.position, one.raw)
+    for record, two in pairwise(log):
+        same_time = record.integer("store_timestamp") == two.integer("store_timestamp")
+        alike = record.path == two.path and record.size == two.size and same_time
+        if alike and record.is_ordinary and two.is_ordinary:
+            write_at(record.path, record.position, two.raw)
+            write_at(two.path, two.position, record.raw)
             return
     message = "no two neighbours of equal size"
     raise NotApplicable(message)
@@ -352,7 +352,7 @@ def forget_light_queue(store: Path) -> None:
         for queue in plain_store.queue_directories(store)
         if queue.parent.name.startswith("%LMQ%")
     ]
-    queue = min(queues, key=lambda one: len(plain_store.units(one)))
+    queue = min(queues, key=lambda path: len(plain_store.units(path)))
     places = {unit.physical_offset for unit in plain_store.units(queue)}
     for record in plain_store.records(store):
         if record.physical_offset in places:
@@ -410,11 +410,11 @@ def in_busiest_queue(
 
     def inflict(store: Path) -> None:
         queue = plain_store.busiest_queue(store)
-        found = plain_store.units(queue)
-        if len(found) < 20:
+        units = plain_store.units(queue)
+        if len(units) < 20:
             message = "too few units"
             raise NotApplicable(message)
-        change(queue, found)
+        change(queue, units)
 
     return inflict
 
@@ -473,11 +473,11 @@ def in_index(
     """Do something to one index file."""
 
     def inflict(store: Path) -> None:
-        found = plain_store.index_files(store)
-        if not found or found[number].count < 30:
+        index_files = plain_store.index_files(store)
+        if not index_files or index_files[number].count < 30:
             message = "no index file with enough entries"
             raise NotApplicable(message)
-        change(found[number])
+        change(index_files[number])
 
     return inflict
 
@@ -527,10 +527,10 @@ def remove(pattern: str) -> Callable[[Path], None]:
     """Delete what a pattern finds."""
 
     def inflict(store: Path) -> None:
-        found = list(store.glob(pattern))
-        if not found:
+        paths = list(store.glob(pattern))
+        if not paths:
             raise NotApplicable(pattern)
-        for path in found:
+        for path in paths:
             if path.is_dir():
                 shutil.rmtree(path)
             else:
@@ -581,10 +581,10 @@ def one_file(store: Path, pattern: str) -> Path:
     Raises:
         NotApplicable: it finds none.
     """
-    found = sorted(path for path in store.glob(pattern) if path.is_file())
-    if not found:
+    paths = sorted(path for path in store.glob(pattern) if path.is_file())
+    if not paths:
         raise NotApplicable(pattern)
-    return found[-1]
+    return paths[-1]
 
 
 def together(steps: Iterable[Callable[[Path], None]]) -> Callable[[Path], None]:

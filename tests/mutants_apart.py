@@ -53,7 +53,7 @@ class Apart:
     def run(self, numbers: Iterable[int]) -> None:
         """Try all that these tests come by."""
         with ThreadPoolExecutor(AT_ONCE) as pool:
-            list(pool.map(self._try, [one for one in numbers if one in self._by]))
+            list(pool.map(self._try, [number for number in numbers if number in self._by]))
 
     def _try(self, number: int) -> None:
         begin, left, tests, failed = time.perf_counter(), self._seconds, 0, ""
@@ -72,7 +72,7 @@ class Apart:
             failed = _failing(names, number, SLACK + TIMES * self._took[file])
             if not failed or failed == file or self._is_sound(failed):
                 return failed
-            names = [one for one in names if one != failed]
+            names = [name for name in names if name != failed]
         return ""
 
     def _is_sound(self, name: str) -> bool:

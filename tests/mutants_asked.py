@@ -39,11 +39,11 @@ def whole(mutants: list[Mutant], out: Path, cases: int, seconds: float) -> list[
     some = asked.watched("some", f"not quick and {NEED_MORE}", cases)
     asked.tell("whole", quick | some)
     others = asked.watched("all", f"not quick and {NEED_MORE}", sys.maxsize)
-    asked.tell("all", {name: one for name, one in others.items() if name not in some})
+    asked.tell("all", {name: mutant for name, mutant in others.items() if name not in some})
     asked.tell_apart(asked.watched("java", MARKS, cases))
     git = ["git", "checkout", "-q", "rmqtool"]
     subprocess.run(git, check=True)  # noqa: S603
-    return [one for number, one in enumerate(mutants) if number not in asked.inside]
+    return [mutant for number, mutant in enumerate(mutants) if number not in asked.inside]
 
 
 class Asked:
@@ -108,11 +108,11 @@ class Asked:
     def _left(self, tier: str) -> list[int]:
         """Give the numbers of those that survive and that a tier has not seen."""
         seen = {
-            Mutant(*(one[name] for name in Mutant._fields))
-            for one in outcomes(self._out)
-            if one["by"] or one.get("tier", "whole") == tier
+            Mutant(*(outcome[name] for name in Mutant._fields))
+            for outcome in outcomes(self._out)
+            if outcome["by"] or outcome.get("tier", "whole") == tier
         }
-        return sorted(one for one in self.inside if self._mutants[one] not in seen)
+        return sorted(outcome for outcome in self.inside if self._mutants[outcome] not in seen)
 
     def _write(
         self, number: int, tier: str, failed: str, late: str, taken: float, tests: int

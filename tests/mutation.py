@@ -155,11 +155,12 @@ class Chosen:
     def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
         """Choose, fastest first."""
         items[:] = [
-            one
-            for one in items
-            if (one.nodeid in self._places) != self._are_left_out and one.nodeid not in self.broken
+            item
+            for item in items
+            if (item.nodeid in self._places) != self._are_left_out
+            and item.nodeid not in self.broken
         ]
-        items.sort(key=lambda one: self._places.get(one.nodeid, 0))
+        items.sort(key=lambda item: self._places.get(item.nodeid, 0))
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         """Tell the parent which test fails."""
@@ -189,9 +190,9 @@ def quick_tests(mutant: Mutant, calls: dict[str, Called]) -> list[str]:
     wanted = f"{mutant.path}:{line}" if line else f"{mutant.path}:"
     found: list[str] = []
     total = 0.0
-    for name, called in sorted(calls.items(), key=lambda one: one[1].seconds):
+    for name, called in sorted(calls.items(), key=lambda function: function[1].seconds):
         hits = wanted in called.functions or (
-            not line and any(one.startswith(wanted) for one in called.functions)
+            not line and any(function.startswith(wanted) for function in called.functions)
         )
         if hits and total + called.seconds < QUICK_SECONDS:
             found, total = [*found, name], total + called.seconds
@@ -207,10 +208,10 @@ def room_files(path: str) -> list[str]:
     parent, name = ".".join(module.parts[:-1]), module.name
     imports = (f"from {parent}.{name} import", f"from {parent} import {name}")
     files = sorted(Path("tests").rglob("test_*.py"))
-    near = [one for one in files if any(text in one.read_text("utf-8") for text in imports)]
+    near = [file for file in files if any(text in file.read_text("utf-8") for text in imports)]
     room = [*(folder.glob if folder == Path("tests") else folder.rglob)("test_*.py")]
     found = dict.fromkeys([*near, *sorted(room)])
-    return [str(one) for one in found if one.stem != "test_lint"]  # no mutant is well formatted
+    return [str(path) for path in found if path.stem != "test_lint"]  # no mutant is well formatted
 
 
 class Trial:
@@ -312,22 +313,26 @@ def main() -> int:
         os.chdir(CLONE)
         sys.path.insert(0, str(CLONE))
         os.environ["PYTHONPATH"] = str(CLONE)
-        for name in [one for one in sys.modules if one.partition(".")[0] in {"tests", "rmqtool"}]:
+        for name in [
+            module for module in sys.modules if module.partition(".")[0] in {"tests", "rmqtool"}
+        ]:
             del sys.modules[name]  # a child loads those of the clone
         dice = np.random.default_rng(given.seed)
         mutants = mutants_of(Path("rmqtool"), dice, given.count)
         left = whole(mutants, out, given.whole, given.seconds) if given.whole else mutants
         if not calls_file.exists():
             record(calls_file)
-        calls = {name: Called(*one) for name, one in json.loads(calls_file.read_text()).items()}
+        calls = {
+            name: Called(*module) for name, module in json.loads(calls_file.read_text()).items()
+        }
         trial = Trial(calls, out)
         for tier in ("quick", "room"):
             for mutant in left:
                 trial.run(mutant, tier)
     finally:
         shutil.rmtree(CLONE)
-    counts = Counter(one["by"] for one in trial.done.values())
-    late = sum(not one["by"] and one["failed"] == LATE for one in trial.done.values())
+    counts = Counter(module["by"] for module in trial.done.values())
+    late = sum(not module["by"] and module["failed"] == LATE for module in trial.done.values())
     print(f"{len(trial.done)} mutants: {counts['quick']} found by the quick tier,", end=" ")  # noqa: T201
     more = counts["room"] + counts["whole"]
     print(f"{more} more by others, {counts['']} survive ({late} out of time)")  # noqa: T201

@@ -172,7 +172,7 @@ def tail(store: Path) -> tuple[Path, int]:
 
 def nth(store: Path, where: float, wanted: Callable[[Record], bool] | None = None) -> Record:
     """Give the record at a fraction of the log, among those that are wanted."""
-    chosen = [one for one in records(store) if (wanted or (lambda r: r.is_ordinary))(one)]
+    chosen = [record for record in records(store) if (wanted or (lambda r: r.is_ordinary))(record)]
     return chosen[min(int(where * len(chosen)), len(chosen) - 1)]
 
 
@@ -189,19 +189,19 @@ class Unit:
 
 def queue_directories(store: Path) -> list[Path]:
     """List the directories of all consume queues that have a file."""
-    found = sorted((store / "consumequeue").glob("*/*"))
-    return [path for path in found if path.is_dir() and numbered(path)]
+    paths = sorted((store / "consumequeue").glob("*/*"))
+    return [path for path in paths if path.is_dir() and numbered(path)]
 
 
 def units(directory: Path) -> list[Unit]:
     """List the units of one queue up to the first unused one."""
-    found: list[Unit] = []
+    units: list[Unit] = []
     for path in numbered(directory):
         for number, fields in enumerate(UNIT.iter_unpack(path.read_bytes())):
             if fields[1] <= 0:
-                return found
-            found.append(Unit(path, number * UNIT.size, *fields))
-    return found
+                return units
+            units.append(Unit(path, number * UNIT.size, *fields))
+    return units
 
 
 def unit_of(store: Path, record: Record) -> Unit:

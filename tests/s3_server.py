@@ -76,7 +76,9 @@ class S3Server:
     def fetched(self, name: str) -> int:
         """Count the bytes that were sent of objects whose key ends with a name."""
         return sum(
-            one.length for one in self.requests if one.method == "GET" and one.path.endswith(name)
+            request.length
+            for request in self.requests
+            if request.method == "GET" and request.path.endswith(name)
         )
 
     def _count(self, environ: dict[str, Any], start: Callable[..., Any]) -> Iterable[bytes]:

@@ -68,6 +68,7 @@ FIXTURES: Final = [
 ]
 SOUND_ROOTS: Final[list[Path]] = []
 FREE: Final = re.compile(r'"free":\d+')  # bytes of the disk
+HOURS: Final = re.compile(r"fileReservedTime=\d+")  # counted from the last change of a file
 COMPILED: Final = re.compile(rf" \(TIME\)|rmqtool: {COMPILING}\n")  # which run had to is chance
 TIMES: Final = re.compile(r"\d[\d,]*\.\d+ (s|[kMG]?B/s)\b|rmqtool-undo-[\w.-]+|/tmp/tmp\w+")
 WHOLE: Final = 200  # rows that are kept as they are; of more, a digest
@@ -152,10 +153,11 @@ def _answer(given: list[str], root: Path, output: Path) -> Row:
             code = main(given)
         except SystemExit as error:
             code = int(error.code or 0)
-    text, said = (one.read_text(encoding="utf-8", errors="surrogateescape") for one in kept)
-    for place in (str(root.parent), *(one.parent.as_posix() for one in SOUND_ROOTS)):
+    text, said = (path.read_text(encoding="utf-8", errors="surrogateescape") for path in kept)
+    for place in (str(root.parent), *(path.parent.as_posix() for path in SOUND_ROOTS)):
         text, said = text.replace(place, "PLACE"), said.replace(place, "PLACE")
-    text = FREE.sub('"free":0', text)
+    text = HOURS.sub("fileReservedTime=N", FREE.sub('"free":0', text))
+    text = text.replace(ROOT.as_posix(), "TREE")
     rows = [json.loads(line) for line in text.splitlines() if line.startswith("{")]
     answer: Row = {
         "code": code,

@@ -119,9 +119,9 @@ class Reached:
         for item in items:
             cases[item.nodeid.partition("[")[0]].append(item)
         kept: set[str] = set()
-        for found in cases.values():
-            chosen = dice.choice(len(found), size=min(self._most, len(found)), replace=False)
-            kept.update(found[at].nodeid for at in chosen)
+        for case in cases.values():
+            chosen = dice.choice(len(case), size=min(self._most, len(case)), replace=False)
+            kept.update(case[at].nodeid for at in chosen)
         items[:] = [item for item in items if item.nodeid in kept]
 
     @pytest.hookimpl(wrapper=True)
@@ -173,7 +173,7 @@ def reached(folder: Path) -> dict[str, Ran]:
     for line in (folder / "ran").read_text().splitlines():
         name, seconds, fixtures = json.loads(line)
         if name not in broken:
-            numbers = by[name].union(*(by[f"fixture {one}"] for one in fixtures))
+            numbers = by[name].union(*(by[f"fixture {fixture}"] for fixture in fixtures))
             found[name] = Ran(name, seconds, sorted(numbers))
     return found
 

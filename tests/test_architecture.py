@@ -63,9 +63,9 @@ def test_walks_exist() -> None:
     """Each file that a walk opens is there; `…` and capitals stand for any."""
     text = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
     named = re.findall(r"`((?:rmqtool|tests)/[\w/*.…]+)`", text)
-    patterns = {re.sub("…|[A-Z]{2,}", "*", one) for one in named}
+    patterns = {re.sub("…|[A-Z]{2,}", "*", pattern) for pattern in named}
     assert patterns
-    assert set() == {one for one in patterns if not [*ROOT.glob(one.rstrip("/"))]}
+    assert set() == {pattern for pattern in patterns if not [*ROOT.glob(pattern.rstrip("/"))]}
 
 
 def test_class_names_are_single() -> None:

@@ -236,7 +236,9 @@ def schema_of(capfd: pytest.CaptureFixture[str], *words: str) -> Any:  # noqa: A
     return schema
 
 
-@pytest.mark.parametrize("command", [one for one in COMMANDS if one != "repair (edits)"])
+@pytest.mark.parametrize(
+    "command", [command for command in COMMANDS if command != "repair (edits)"]
+)
 def test_described(command: str, capfd: pytest.CaptureFixture[str]) -> None:
     """`--format json-schema` gives the schema of the rows, though there is no store."""
     words = [NOWHERE if word == "STORE" else word for word in COMMANDS[command]]
@@ -275,10 +277,10 @@ def test_described_columns(tmp_path: Path, capfd: pytest.CaptureFixture[str]) ->
     store = fixture_store(fixture_names(scenario="traffic")[-1], tmp_path)
     queues = schema_of(capfd, "dump", str(store / "consumequeue"))
     assert TABLES["dump --as consume-queue"].json_schema() == queues
-    told = tmp_path / "sent.json"
-    words = ["extract", NOWHERE, "--output", str(told), "--format", "json-schema"]
+    path = tmp_path / "sent.json"
+    words = ["extract", NOWHERE, "--output", str(path), "--format", "json-schema"]
     assert 0 == main(words)
-    assert TABLES["extract (the file)"].json_schema() == orjson.loads(told.read_bytes())
+    assert TABLES["extract (the file)"].json_schema() == orjson.loads(path.read_bytes())
     assert 2 == main(["dump", NOWHERE, "--columns", "tpoic", "--format", "json-schema"])
     assert "no column tpoic; nearest: topic" in capfd.readouterr().err
     assert 2 == main(["sql", NOWHERE, "SELECT 1", "--format", "json-schema"])

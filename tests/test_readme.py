@@ -287,7 +287,7 @@ def test_pages_of_the_manual() -> None:
     texts = [text.replace("\\-", "-") for text in texts]
     texts += [(ROOT / name).read_text(encoding="utf-8") for name in PAGES]
     texts += [path.read_text(encoding="utf-8") for path in (ROOT / "rmqtool").rglob("*.py")]
-    pages = {f"{one.name}({one.number})" for one in manual.pages()}
+    pages = {f"{page.name}({page.number})" for page in manual.pages()}
     for text in texts:
         assert {match[0] for match in re.finditer(r"\brmqtool(-[a-z]+)*\([1-9]\)", text)} <= pages
         for topic in re.findall(r"\brmqtool help ([A-Za-z][\w-]*)", text):

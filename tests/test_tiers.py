@@ -41,10 +41,10 @@ def items(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
     known = {"a::many": Cost(120, 60.0), "a::long": Cost(2, 3 * LONG_SECONDS)}
     monkeypatch.setattr(tiers, "costs", lambda: known)
     return [
-        *(case("a::many", damage=one, release=two) for one in DAMAGES for two in RELEASES),
-        *(case("a::cheap", damage=one) for one in DAMAGES[:3]),
-        *(case("a::other", "broker", release=one) for one in RELEASES),
-        *(case("a::third", release=one, damage="damage 7") for one in RELEASES[:2]),
+        *(case("a::many", damage=damage, release=two) for damage in DAMAGES for two in RELEASES),
+        *(case("a::cheap", damage=damage) for damage in DAMAGES[:3]),
+        *(case("a::other", "broker", release=release) for release in RELEASES),
+        *(case("a::third", release=release, damage="damage 7") for release in RELEASES[:2]),
         *(case("a::long", number=one) for one in (1, 2)),
         case("a::new"),
     ]

@@ -48,9 +48,9 @@ def test_only_sending_connects() -> None:
 def connecting(tree: ast.Module) -> Iterator[str]:
     """Yield line and text of whatever opens a connection, as far as can be read."""
     for node in ast.walk(tree):
-        names = [one.name for one in node.names] if isinstance(node, ast.Import) else []
+        names = [name.name for name in node.names] if isinstance(node, ast.Import) else []
         if isinstance(node, ast.ImportFrom) and node.module:
-            names = [node.module, *(f"{node.module}.{one.name}" for one in node.names)]
+            names = [node.module, *(f"{node.module}.{name.name}" for name in node.names)]
         if isinstance(node, ast.Attribute) and ast.unparse(node.value) == "socket":
             names = [] if node.attr in PURE_OF_SOCKET else ["socket.*"]
         yield from (f"{node.lineno} {name}" for name in names if CONNECTING.match(name))  # type: ignore[attr-defined]

@@ -198,10 +198,10 @@ def write(seconds: Mapping[str, float]) -> None:
     """
     cases = Counter(map(function, seconds))
     files = {name.partition("::")[0] for name in cases}
-    others = {name: one for name, one in costs().items() if name.partition("::")[0] not in files}
+    others = {name: cost for name, cost in costs().items() if name.partition("::")[0] not in files}
     total: defaultdict[str, float] = defaultdict(float)
-    for name, one in seconds.items():
-        total[function(name)] += one
+    for name, cost in seconds.items():
+        total[function(name)] += cost
     taken = {name: Cost(cases[name], took) for name, took in total.items() if took > MENTIONED}
-    lines = [f"{name}\t{one.cases}\t{one.seconds:.2f}" for name, one in (others | taken).items()]
+    lines = [f"{name}\t{cost.cases}\t{cost.seconds:.2f}" for name, cost in (others | taken).items()]
     COSTS.write_text("".join(f"{line}\n" for line in sorted(lines)), encoding="utf-8")

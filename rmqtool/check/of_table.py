@@ -125,7 +125,7 @@ def defects(asked: Asked) -> Iterator[Finding]:
 
 
 def _validated(asked: Asked, store: Store, reads: Reads) -> Iterator[Finding]:
-    paths = [*reads.databases, *(branch.path for branch in store.branches_of(*reads.kinds))]
+    paths = [*reads.databases, *(artefact.path for artefact in store.branches_of(*reads.kinds))]
     if ArtefactKind.CONSUME_QUEUE in reads.kinds:
         paths.append(QUEUES)  # even where nothing of it is left
     if ArtefactKind.TIMER_CHECK in reads.kinds:

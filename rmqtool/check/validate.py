@@ -304,8 +304,8 @@ class Checks:
                 yield from self._rocksdb.after_log(inspection, self.facts)
             yield from inspection.pending()
         yield from self.facts.lost.findings(options)
-        for branch in inspection.store.branches_of(ArtefactKind.TIERED_INDEX):
-            inspection.leave_out(branch.path, "tiered storage is not validated yet")
+        for artefact in inspection.store.branches_of(ArtefactKind.TIERED_INDEX):
+            inspection.leave_out(artefact.path, "tiered storage is not validated yet")
 
     def _read_early(self) -> checkpoint.Early:
         """Read before queues and log what goes on while these are read; give the checkpoint.

@@ -94,7 +94,7 @@ class RunCollector:
         self._table = QueueTable()
         self._scratch = Scratch.take()
         self._units = self._entries = 0
-        self._fates = np.zeros(0, np.int64)
+        self._destinations = np.zeros(0, np.int64)
         self._light = RareUnits(QueueKind.CONSUME_QUEUE)
         self._batched = RareUnits(QueueKind.BATCH_QUEUE)
         self._undispatched: list[int] = []
@@ -119,8 +119,8 @@ class RunCollector:
             int(batch.matrix[row.STORE_TIMESTAMP, last]),
         )
         self._know_topics(batch)
-        if self._fates.size < batch.matrix.shape[1]:
-            self._fates = np.zeros(batch.matrix.shape[1], np.int64)
+        if self._destinations.size < batch.matrix.shape[1]:
+            self._destinations = np.zeros(batch.matrix.shape[1], np.int64)
         self._dispatch(batch)
         if self._with_index:
             self._index(batch)
@@ -158,7 +158,7 @@ class RunCollector:
                 (self._kinds, self._levels),
                 self._table.state,
                 (scratch.packed, scratch.facts),
-                self._fates,
+                self._destinations,
             )
             if why == kernels.DONE:
                 break
@@ -174,21 +174,21 @@ class RunCollector:
         Java reads numbers in digits of any script, and the smallest one, too: so records that the
         kernels refuse are looked at again.
         """
-        fates = self._fates[: batch.count]
-        for number in np.flatnonzero(fates >= kernels.TO_BATCH).tolist():
+        destinations = self._destinations[: batch.count]
+        for number in np.flatnonzero(destinations >= kernels.TO_BATCH).tolist():
             record = RowRecord(batch, number)
-            if fates[number] == kernels.NOWHERE:
+            if destinations[number] == kernels.NOWHERE:
                 if self._rules.is_refused(record.topic, record.properties):
                     self._undispatched.append(int(batch.columns[row.PHYSICAL_OFFSET, number]))
                     continue
-                fates[number] = kernels.INDEX_ONLY
+                destinations[number] = kernels.INDEX_ONLY
             for kind, unit in units(record, self._rules):
                 (self._batched if kind is QueueKind.BATCH_QUEUE else self._light).add(*unit)
 
     def _dispatch_to_light_queues(self, batch: Batch) -> None:
         """Add the units of the light queues that records name."""
         marked = batch.columns[row.MARKS] & row.MARK_MULTI_DISPATCH != 0
-        marked &= self._fates[: batch.count] == kernels.DISPATCHED
+        marked &= self._destinations[: batch.count] == kernels.DISPATCHED
         for number in np.flatnonzero(marked).tolist():
             if self._may_multi[int(batch.matrix[row.TOPIC_NUMBER, number])]:
                 for unit in light_units(RowRecord(batch, number), self._rules):
@@ -202,7 +202,7 @@ class RunCollector:
             batch.matrix,
             batch.key_matrix,
             (batch.key_count, self._entries),
-            self._fates,
+            self._destinations,
             (scratch.hashes, scratch.places),
         )
 

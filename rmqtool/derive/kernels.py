@@ -95,7 +95,7 @@ def place_queues(slots: Int64s, facts: Int64s, count: int) -> None:
 
 
 @inlined
-def fate_of(columns: Int64s, number: int, kind: int, delay_level: int) -> int:
+def destination_of(columns: Int64s, number: int, kind: int, delay_level: int) -> int:
     """Say what a broker does with one record.
 
     A text where a number should be makes Java throw: such a record reaches neither queue nor
@@ -140,20 +140,20 @@ def dispatch(
     rules: tuple[Int64s, Int64s],
     queues: Queues,
     units: Units,
-    fates: Int64s,
+    destinations: Int64s,
 ) -> tuple[int, int, int, int]:
     """Pack the units of records, in log order.
 
     Returns:
-        Where it stopped, why, the units so far, and the highest of all fates so far.
+        Where it stopped, why, the units so far, and the highest of all destinations so far.
 
     Args:
         columns: int64, shape (ROWS, m), with texts.
-        which: first record, record after the last, units and highest fate so far.
+        which: first record, record after the last, units and highest destination so far.
         rules: int64, kind of each topic; int64, delay of each level in ms.
         queues: slots, facts and count of a `QueueTable`.
         units: uint8, shape (UNIT * k,); int64, shape (FACTS, k), with room for all records.
-        fates: int64, shape (m,), filled with what came of each record.
+        destinations: int64, shape (m,), filled with what came of each record.
     """
     first, last, used, highest = which
     kinds, levels = rules
@@ -161,10 +161,10 @@ def dispatch(
     for number in range(first, last):
         topic = columns[row.TOPIC_NUMBER, number]
         kind = kinds[topic]
-        fate = fate_of(columns, number, kind, columns[row.DELAY_LEVEL, number])
-        fates[number] = fate
-        highest = max(highest, fate)
-        if fate != DISPATCHED:
+        destination = destination_of(columns, number, kind, columns[row.DELAY_LEVEL, number])
+        destinations[number] = destination
+        highest = max(highest, destination)
+        if destination != DISPATCHED:
             continue
         queue = intern(topic, columns[row.QUEUE_ID, number], queues)
         if queue < 0:
@@ -189,7 +189,7 @@ def index_entries(
     columns: Int64s,
     pairs: Int64s,
     counts: tuple[int, int],
-    fates: Int64s,
+    destinations: Int64s,
     entries: tuple[Int64s, Int64s],
 ) -> int:
     """Append the index entries of records, in dispatch order; return the entries so far.
@@ -198,7 +198,7 @@ def index_entries(
         columns: int64, shape (ROWS, m).
         pairs: int64, shape (2, n): record and hash.
         counts: pairs, entries so far.
-        fates: int64, shape (m,), as `dispatch` filled it.
+        destinations: int64, shape (m,), as `dispatch` filled it.
         entries: int32, shape (k,), hashes; int64, shape (2, k), physical offsets and store
             timestamps; with room for all pairs.
     """
@@ -206,7 +206,7 @@ def index_entries(
     hashes, places = entries
     for pair in range(count):
         number = pairs[0, pair]
-        if fates[number] == NOWHERE:
+        if destinations[number] == NOWHERE:
             continue
         hashes[used] = pairs[1, pair]
         places[0, used] = columns[row.PHYSICAL_OFFSET_FIELD, number]

@@ -44,7 +44,9 @@ def parts_of(store: Store) -> set[Part]:
     if store.asked.kind is ArtefactKind.STORE:
         return set(Part)
     parts = {part for part, kinds in _KINDS.items() if store.branches_of(*kinds)}
-    if all(branch.level is FamilyDepth.FILE for branch in store.branches_of(ArtefactKind.CONFIG)):
+    if all(
+        artefact.level is FamilyDepth.FILE for artefact in store.branches_of(ArtefactKind.CONFIG)
+    ):
         parts.discard(Part.CONFIG)  # a lone file is found by its directory
     return parts
 

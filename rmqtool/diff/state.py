@@ -159,17 +159,17 @@ def _document(side: Side, name: str) -> dict[str, Any]:
 
 
 def _epochs(side: Side) -> dict[int, int]:
-    for branch in side.store.branches_of(ArtefactKind.EPOCH):
-        if branch.path.endswith(".bak"):
+    for artefact in side.store.branches_of(ArtefactKind.EPOCH):
+        if artefact.path.endswith(".bak"):
             continue
         try:
-            raw = branch.place.read(LARGEST_EPOCH_FILE)
-            file = epoch.decode(raw, path=branch.path)
+            raw = artefact.place.read(LARGEST_EPOCH_FILE)
+            file = epoch.decode(raw, path=artefact.path)
         except RmqtoolError as error:
-            side.note(SideProblem(branch.path, getattr(error, "reason", str(error))))
+            side.note(SideProblem(artefact.path, getattr(error, "reason", str(error))))
             continue
         if file.count != len(file.entries) or file.crc not in {0, file.crc_found}:
             problem = "its entries do not agree with its first two lines"
-            side.note(SideProblem(branch.path, problem, is_unread=False, code=EP_CRC))
+            side.note(SideProblem(artefact.path, problem, is_unread=False, code=EP_CRC))
         return {entry.epoch: entry.start_offset for entry in file.entries}
     return {}

@@ -221,7 +221,9 @@ def host_of(store: Store, as_user: str | None = None) -> Host | None:
     if not store.root.is_local:
         return None
     root = store.root.location
-    outside = [branch.place.location for branch in store.branches if branch.path.startswith("/")]
+    outside = [
+        artefact.place.location for artefact in store.branches if artefact.path.startswith("/")
+    ]
     disks = {path: os.statvfs(path) for path in (root, *outside)}
     place = min(disks, key=lambda path: disks[path].f_bavail * disks[path].f_frsize)
     fullest = disks[place]

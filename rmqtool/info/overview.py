@@ -64,26 +64,26 @@ def disk_rows(survey: Survey) -> list[DiskRow]:
 
 def _uses(survey: Survey) -> Iterator[tuple[str, Callable[[], DiskUse]]]:
     """Give each name in the root, and directories that are configured elsewhere."""
-    branches = {branch.path: branch for branch in survey.store.branches}
+    branches = {artefact.path: artefact for artefact in survey.store.branches}
     for entry in survey.store.asked.place.entries():
-        branch = branches.pop(printable(entry.name), None)
+        artefact = branches.pop(printable(entry.name), None)
         if entry.kind is EntryKind.FILE:
             yield entry.name, partial(DiskUse, 1, entry.size, entry.allocated)
-        elif branch is not None and branch.kind in UNITS:
-            yield entry.name, partial(_queues_use, survey, branch)
-        elif branch is not None:  # a link to a directory counts as what it leads to
-            yield entry.name, partial(_disk_use, branch.place)
+        elif artefact is not None and artefact.kind in UNITS:
+            yield entry.name, partial(_queues_use, survey, artefact)
+        elif artefact is not None:  # a link to a directory counts as what it leads to
+            yield entry.name, partial(_disk_use, artefact.place)
         elif entry.kind is EntryKind.DIRECTORY:
             yield entry.name, partial(_disk_use, survey.store.asked.place.child(entry.name))
-    for path, branch in branches.items():
+    for path, artefact in branches.items():
         if path.startswith("/"):
-            yield path, partial(_disk_use, branch.place)
+            yield path, partial(_disk_use, artefact.place)
 
 
-def _queues_use(survey: Survey, branch: Artefact) -> DiskUse:
+def _queues_use(survey: Survey, artefact: Artefact) -> DiskUse:
     """Sum up a family of queues from what is known: listing 50,000 directories twice is slow."""
-    queues = [queue for queue in survey.ranges if queue.kind is branch.kind]
-    beside = _disk_use(branch.place, 0)
+    queues = [queue for queue in survey.ranges if queue.kind is artefact.kind]
+    beside = _disk_use(artefact.place, 0)
     return DiskUse(
         beside.files + sum(queue.files for queue in queues),
         beside.size + sum(queue.size for queue in queues),

@@ -146,7 +146,7 @@ class LogRun:
 
     def _judge_files(self, store: Store) -> None:
         """Take note of what is wrong with the files of a source, beside gaps."""
-        for kind in dict.fromkeys(branch.kind for branch in store.branches_of(*LOGS)):
+        for kind in dict.fromkeys(artefact.kind for artefact in store.branches_of(*LOGS)):
             findings, unread = log_damage(store, VIEWS[str(kind)], self.options.selection)
             self._result.source_defects.update(str(finding.code) for finding in findings)
             self._result.unread += unread
@@ -273,8 +273,8 @@ class LogRun:
 
 def _as_of(store: Store, staged: Store) -> Store:
     """Give a store with another log: its queues and configuration say what is to be written."""
-    log = [branch for branch in staged.branches if branch.kind is ArtefactKind.COMMITLOG]
-    others = [branch for branch in store.branches if branch.kind not in LOGS]
+    log = [artefact for artefact in staged.branches if artefact.kind is ArtefactKind.COMMITLOG]
+    others = [artefact for artefact in store.branches if artefact.kind not in LOGS]
     return replace(store, branches=(*log, *others))
 
 

@@ -39,10 +39,10 @@ def with_edited_parts(store: Store, edits: Iterable[Edit], kinds: Container[Arte
     """
     by_location = _by_location(store.root, edits)
     branches = (
-        branch._replace(place=EditedPlace(branch.place.location, by_location))
-        if branch.kind in kinds
-        else branch
-        for branch in store.branches
+        artefact._replace(place=EditedPlace(artefact.place.location, by_location))
+        if artefact.kind in kinds
+        else artefact
+        for artefact in store.branches
     )
     return replace(store, branches=tuple(branches))
 

@@ -29,8 +29,8 @@ from rmqtool.repair.log.lost import with_messages
 from rmqtool.repair.plans import Action, Plan, place_of
 from rmqtool.repair.queues import batch_numbers, ext, topic_names
 from rmqtool.repair.queues.queue_files import edit_batch_queues, edit_lengths, edit_queues
-from rmqtool.repair.queues.wrong_queue_fields import edit as edit_misplaced
-from rmqtool.repair.queues.wrong_queue_fields import find as find_misplaced
+from rmqtool.repair.queues.wrong_queue_fields import edit as edit_wrong_queues
+from rmqtool.repair.queues.wrong_queue_fields import find as find_wrong_queues
 from rmqtool.repair.remedies import (
     DLEDGER,
     DUPLICATES,
@@ -39,6 +39,7 @@ from rmqtool.repair.remedies import (
     UNITS_KEPT,
     is_repaired,
     misnamed,
+    named_as_found,
     odd_names,
     remedy,
 )
@@ -131,10 +132,12 @@ def examine(
     obstacle = _judge_queues(survey, seen)
     with LogReader(store.old_commitlog, store.commitlog) as log:
         is_judged = not (obstacle or store.is_dledger)
-        misplaced = find_misplaced(survey.inspection, survey.queues, seen, log) if is_judged else []
-    if misplaced:  # with their units in other queues, all later ones are judged anew
+        wrong_queues = (
+            find_wrong_queues(survey.inspection, survey.queues, seen, log) if is_judged else []
+        )
+    if wrong_queues:  # with their units in other queues, all later ones are judged anew
         survey.queues.close()
-        survey, seen, _ = _look(options, store, lambda _: None, misplaced)
+        survey, seen, _ = _look(options, store, lambda _: None, wrong_queues)
         obstacle = _judge_queues(survey, seen)
     plan = _decide(options, store, survey, (seen, obstacle))
     if options.replica is not None or field_edits:
@@ -190,10 +193,12 @@ def _look(
     options: RepairOptions,
     store: Store,
     watch: Callable[[int], None],
-    misplaced: Sequence[WrongQueue] = (),
+    wrong_queues: Sequence[WrongQueue] = (),
 ) -> tuple[LogSurvey, list[Finding], Summary]:
     """Validate, and see what is damaged."""
-    survey = LogSurvey(_maker(store), bridges_missing=options.bridge_missing, misplaced=misplaced)
+    survey = LogSurvey(
+        _maker(store), bridges_missing=options.bridge_missing, wrong_queues=wrong_queues
+    )
     asked = ValidateOptions(
         options.store,
         level=CheckLevel.FULL,
@@ -251,7 +256,7 @@ def _decide(
             if not store.is_dledger:
                 LogRepair(survey, writer, log, options.bridge_missing).edit()
                 survey.queues.light_numbers.edit(writer, inspection.segment_at)
-                edit_misplaced(writer, survey.misplaced, inspection.segment_at)
+                edit_wrong_queues(writer, survey.wrong_queues, inspection.segment_at)
             if inspection.scope.compares_queues:
                 edit_queues(writer, survey.queues, inspection, wanted)
                 survey.queues.torn.edit(writer)
@@ -275,6 +280,7 @@ def _decide(
         findings = [finding for finding in findings if finding.code not in {IX_KEY, CL_QOFF_GAP}]
     _leave(writer, survey, findings, obstacle)
     _name_new_index(writer)
+    writer.edits = [*named_as_found(writer.edits, judged[0])]
     return Plan(
         store.root.location,
         str(inspection.scope.version),
@@ -345,12 +351,12 @@ def _is_answered(
 
         if rocksdb.is_answered(finding, writer):
             return True
-    return any(record.is_answered(finding) for record in survey.misplaced)
+    return any(record.is_answered(finding) for record in survey.wrong_queues)
 
 
 def _refuse_unread(store: Store, unread: Mapping[str, UnreadablePath]) -> None:
     """Refuse a log that cannot be read in whole: what seems to be missing may be there."""
-    logs = [branch.path for branch in store.branches_of(ArtefactKind.COMMITLOG)]
+    logs = [artefact.path for artefact in store.branches_of(ArtefactKind.COMMITLOG)]
     for path, error in unread.items():
         if any(f"{path}/".startswith(f"{log}/") for log in logs):
             location = place_of(store.root, path).location

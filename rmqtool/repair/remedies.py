@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import re
+from bisect import bisect_right
+from collections import defaultdict
+from dataclasses import replace
+from itertools import accumulate
 from typing import TYPE_CHECKING, Final
 
 from rmqtool.errors import Trouble
-from rmqtool.findings.catalogue import Owner
+from rmqtool.findings.catalogue import Owner, Severity
 from rmqtool.findings.registry_commitlog import (
     CL_BLANKSIZE,
     CL_FOREIGN,
@@ -25,9 +29,10 @@ from rmqtool.store.record_heads import MESSAGE_MAGIC_CODES
 from rmqtool.store.segment import NAME_DIGITS, OddityKind, Segment
 
 if TYPE_CHECKING:
-    from collections.abc import Container, Mapping
+    from collections.abc import Container, Iterable, Iterator, Mapping
 
     from rmqtool.errors import UnreadablePath
+    from rmqtool.findings.catalogue import Code
     from rmqtool.findings.finding import Finding
     from rmqtool.repair.plans import Edit
     from rmqtool.repair.writer import EditWriter
@@ -52,6 +57,7 @@ NO_LOG: Final = (
     "first mount or restore the commitlog directory, or correct storePathCommitLog; without a "
     "commitlog nothing can be repaired"
 )
+WHOLE: Final = 1 << 62  # bytes of a file of which all is meant
 CHUNK: Final = 4 << 20  # bytes of two files that are compared at once
 ASIDE: Final = "aside"  # a name in the store root that no broker knows
 _MAGIC: Final = re.compile(b"|".join(map(re.escape, MESSAGE_MAGIC_BYTES)))
@@ -267,3 +273,55 @@ def remedy(finding: Finding, obstacle: str, unread: Mapping[str, UnreadablePath]
     if finding.code == FS_READ and unread[finding.path].trouble in UNREAD:
         return UNREAD[unread[finding.path].trouble]
     return finding.code.remedy or "none"
+
+
+class FindingsByPlace:
+    """Which finding stands at a place of a file, without looking at each.
+
+    Args:
+        findings: that ask for something; notes are left out.
+    """
+
+    def __init__(self, findings: Iterable[Finding]) -> None:
+        spans: dict[tuple[str, str], list[tuple[int, int, Code]]] = defaultdict(list)
+        for finding in findings:
+            if finding.severity is not Severity.NOTE:
+                start = finding.position or 0
+                end = WHOLE if finding.length is None else start + finding.length
+                for code in ("", finding.code.name):
+                    spans[finding.path, code].append((start, end, finding.code))
+        self._spans = {
+            key: sorted(known, key=lambda span: span[:2]) for key, known in spans.items()
+        }
+        # The largest end so far ascends, and the span that raises it past a place covers that.
+        self._ends = {
+            key: [*accumulate((end for _, end, _ in known), max)]
+            for key, known in self._spans.items()
+        }
+
+    def code_at(self, path: str, start: int, end: int, code: str = "") -> Code | None:
+        """Give the code of the first finding in [start, end) of a file; None for none.
+
+        Args:
+            path: of the file.
+            start: first byte.
+            end: after the last one.
+            code: of the finding; of none any.
+        """
+        known = self._spans.get((path, code), [])
+        number = bisect_right(self._ends.get((path, code), []), start)
+        return known[number][2] if number < len(known) and known[number][0] < end else None
+
+
+def named_as_found(edits: Iterable[Edit], findings: Iterable[Finding]) -> Iterator[Edit]:
+    """Yield edits with the code that validation gave to what they mend, where it gave one.
+
+    An edit is made from what the log wants, and a finding from what is there: units that are
+    zero are missing for the one and a hole for the other.
+    """
+    known = FindingsByPlace(findings)
+    for edit in edits:
+        end = edit.position + max(edit.length, 1)
+        place = edit.path, edit.position, end
+        code = None if known.code_at(*place, edit.code.name) else known.code_at(*place)
+        yield edit if code is None else replace(edit, code=code)

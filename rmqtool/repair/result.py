@@ -118,7 +118,7 @@ class Proof:
 
 
 def prove(store: str, options: RepairOptions, version: str) -> Proof:
-    """Validate what was written, and foretell the next start.
+    """Validate what was written, and predict the next start.
 
     Args:
         store: the repaired store.

@@ -124,7 +124,7 @@ def is_below(path: str, directory: str) -> bool:
 
 
 def _is_log_edited(writer: EditWriter, store: Store) -> bool:
-    logs = [branch.path for branch in store.branches_of(ArtefactKind.COMMITLOG)]
+    logs = [artefact.path for artefact in store.branches_of(ArtefactKind.COMMITLOG)]
     return any(is_below(edit.path, log) for edit in writer.edits for log in logs)
 
 

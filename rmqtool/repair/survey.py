@@ -111,7 +111,7 @@ class LogSurvey:
     # store time of the last entry of a rewritten index, ms; None where it stays
     index_end: int | None = None
     # records that a first look has found, whose units belong into other queues
-    misplaced: Sequence[WrongQueue] = ()
+    wrong_queues: Sequence[WrongQueue] = ()
     facts: LogFacts = field(default_factory=LogFacts)  # what is known of the log
     _inspection: Inspection | None = None
     _queues: QueueRepair | None = None
@@ -168,7 +168,7 @@ class LogSurvey:
             first = part.segment.start + (report.first or 0)
             here = range(part.segment.start + part.begin, part.segment.start + part.end)
             is_sound = not moved and not self.damaged.reach(first)
-            is_sound &= not any(record.physical_offset in here for record in self.misplaced)
+            is_sound &= not any(record.physical_offset in here for record in self.wrong_queues)
             runs = report.runs.queues
             proven = NONE_PROVEN
             if is_sound:
@@ -182,9 +182,9 @@ class LogSurvey:
 
     def _mended(self, runs: QueueRuns, moved: list[WrongOffset]) -> Iterator[QueueRun]:
         """Give runs as they will be; where records are put back, in their true order."""
-        mended_runs = put_back(mended(runs, self.damaged, moved), self.misplaced)
+        mended_runs = put_back(mended(runs, self.damaged, moved), self.wrong_queues)
         others = {record.unit[:2] for record in moved if record in self.swapped}
-        others = others.union(*(record.queues for record in self.misplaced))
+        others = others.union(*(record.queues for record in self.wrong_queues))
         return in_order(mended_runs, others) if others else mended_runs
 
     def _judge(self, facts: SegmentFacts, report: PartReport, log: LogReader) -> list[WrongOffset]:

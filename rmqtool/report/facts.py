@@ -160,7 +160,9 @@ def evidence(store: Store, words: Sequence[str]) -> Evidence:
     """
     roots = [(store.root, "")]
     roots += [
-        (branch.place, branch.path) for branch in store.branches if branch.path.startswith("/")
+        (artefact.place, artefact.path)
+        for artefact in store.branches
+        if artefact.path.startswith("/")
     ]
     return Evidence(
         circumstances(words, __version__),

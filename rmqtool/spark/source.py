@@ -2,17 +2,22 @@
 
     spark.read.format("rocketmq").option("path", "/data/store").option("table", "messages").load()
     spark.read.format("rocketmq").option("table", "findings").load("/backups/*/2026-11-2?/store")
+    spark.sql("CREATE TABLE messages USING rocketmq LOCATION '/data/store'")
 
-Options are in `options`; a schema that is given to the reader chooses columns, too. Planning is in
+Options are in `options`; a schema that is given to the reader chooses columns, too, whatever the
+case of their names. Planning is in
 `plan`, reading in `readers`; `bytes_read` tells what was read of files.
 """
 
 from __future__ import annotations
 
+import json
 import logging
+import re
 import sys
 from itertools import count
 from typing import TYPE_CHECKING, Final
+from urllib.parse import unquote
 
 from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 from pyspark.sql.pandas.types import from_arrow_schema
@@ -22,12 +27,12 @@ from rmqtool.errors import UsageError
 from rmqtool.plural import meant
 from rmqtool.reads.options import SourceOptions
 from rmqtool.reads.questions import ReadSoFar
-from rmqtool.reads.tables import chosen, damaged_rows, schema_of, table_of, unread_rows
+from rmqtool.reads.tables import chosen, damaged_rows, labelled, schema_of, table_of, unread_rows
 from rmqtool.store.place import metered
 from rmqtool.table import comment
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Mapping
 
     import pyarrow as pa
     from pyspark.sql import SparkSession
@@ -50,29 +55,27 @@ class RocketMQDataSource(DataSource):
 
     def schema(self) -> StructType:
         """Give the columns that were asked for. Raises UsageError: an option cannot be meant."""
-        options = SourceOptions.of(self.options)
+        options = options_of(self.options)
         schema = schema_of(options)
-        names = options.columns or schema.names
-        _check_names(options, names)
-        return with_comments(from_arrow_schema(chosen(schema, names)), table_of(options))
+        names = known_names(options, options.columns or schema.names)
+        given = with_comments(from_arrow_schema(chosen(schema, names)), table_of(options))
+        return keeping(given, self.options) if "provider" in self.options else given
 
     def reader(self, schema: StructType) -> DataSourceReader:
         """Give the reader of a query. Raises UsageError: an option cannot be meant."""
-        options = SourceOptions.of(self.options)
-        names = tuple(schema.fieldNames())
-        _check_names(options, names)
-        return RocketMQReader(options, names)
+        options = options_of(self.options or kept(schema))
+        labels = tuple(schema.fieldNames())
+        return RocketMQReader(options, _checked(options, schema), labels)
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802 - Spark's
         """Give the reader of a stream. Raises UsageError: an option cannot be meant."""
         from rmqtool.spark.stream import RocketMQStreamReader
 
-        options = SourceOptions.of(self.options)
+        options = options_of(self.options)
         if options.is_fleet:
             raise UsageError(option="path", reason="a stream follows one store; start one for each")
-        names = tuple(schema.fieldNames())
-        _check_names(options, names)
-        return RocketMQStreamReader(options, names)
+        labels = tuple(schema.fieldNames())
+        return RocketMQStreamReader(options, _checked(options, schema), labels)
 
 
 class RocketMQReader(DataSourceReader):
@@ -83,14 +86,17 @@ class RocketMQReader(DataSourceReader):
     some. A reader that took them would leave rows out of the next query.
     """
 
-    def __init__(self, options: SourceOptions, names: tuple[str, ...]) -> None:
+    def __init__(
+        self, options: SourceOptions, names: tuple[str, ...], labels: tuple[str, ...] = ()
+    ) -> None:
         """Prepare.
 
         Args:
             options: of the read.
             names: columns, in order.
+            labels: how the query writes them; nothing where it writes them so.
         """
-        self.options, self.names = options, names
+        self.options, self.names, self.labels = options, names, labels or names
 
     def partitions(self) -> list[InputPartition]:
         """Cut the store into tasks.
@@ -118,7 +124,7 @@ class RocketMQReader(DataSourceReader):
         )
         limit = self.options.limit
         some = together(read) if limit is None else first_rows(read, limit)
-        yield from counting(some, str(self.options.table))
+        yield from labelled(counting(some, str(self.options.table)), self.labels)
         settle()
 
 
@@ -170,12 +176,82 @@ def with_comments(schema: StructType, table: Table) -> StructType:
     return StructType(commented)
 
 
-def _check_names(options: SourceOptions, names: Iterable[str]) -> None:
-    known = schema_of(options).names
+# What Spark's catalogue adds to the options of a table: where it is, whose, of which source. They
+# come with the question which columns there are. A query of that table comes without any, so the
+# columns keep them.
+OF_CATALOGUE: Final = frozenset({"location", "owner", "provider", "external"})
+COPIED: Final = "option."  # begins the second copy of each option
+FILE_SCHEME: Final = re.compile("^file:(//)?(?=/)")
+KEPT: Final = "rocketmq"  # of the first column's metadata
+
+
+def keeping(schema: StructType, given: Mapping[str, str]) -> StructType:
+    """Give a schema that keeps options."""
+    first, *others = schema.fields
+    metadata = {**first.metadata, KEPT: json.dumps(dict(given))}
+    return StructType([StructField(first.name, first.dataType, first.nullable, metadata), *others])
+
+
+def kept(schema: StructType) -> dict[str, str]:
+    """Give the options that a schema keeps.
+
+    Raises:
+        UsageError: there are none.
+    """
+    for column in schema.fields:
+        if KEPT in column.metadata:
+            return dict(json.loads(column.metadata[KEPT]))
+    reason = "is missing; a table of Spark's catalogue is created without a list of its columns"
+    raise UsageError(option="path", reason=reason)
+
+
+def options_of(given: Mapping[str, str]) -> SourceOptions:
+    """Read the options of a read or of a table of Spark's catalogue.
+
+    Raises:
+        UsageError: one is not known, or cannot be meant.
+    """
+    texts = {
+        name: text
+        for name, text in given.items()
+        if name.lower() not in OF_CATALOGUE and not name.lower().startswith(COPIED)
+    }
+    path = texts.get("path", "")
+    if (place := FILE_SCHEME.sub("", path)) != path:
+        texts["path"] = unquote(place)
+    return SourceOptions.of(texts)
+
+
+def known_names(options: SourceOptions, names: Iterable[str]) -> tuple[str, ...]:
+    """Give the columns of a table by names in whatever case, as Spark takes them.
+
+    Raises:
+        UsageError: there is no such column.
+    """
+    known = {name.lower(): name for name in schema_of(options).names}
+    columns = []
     for name in names:
-        if name not in known:
-            reason = f"{options.table} has no column {name!r}; {meant(name, known)}"
+        if name.lower() not in known:
+            reason = f"{options.table} has no column {name!r}; {meant(name, known.values())}"
             raise UsageError(option="columns", reason=reason)
+        columns.append(known[name.lower()])
+    return tuple(columns)
+
+
+def _checked(options: SourceOptions, schema: StructType) -> tuple[str, ...]:
+    """Give the columns of a schema.
+
+    Raises:
+        UsageError: there is no such column, or it has another type.
+    """
+    names = known_names(options, schema.fieldNames())
+    own = from_arrow_schema(chosen(schema_of(options), names))
+    for name, wanted, given in zip(names, own.fields, schema.fields, strict=True):
+        if wanted.dataType != given.dataType:
+            types = wanted.dataType.simpleString(), given.dataType.simpleString()
+            reason = f"{name} is {types[0].upper()}, and not {types[1].upper()}"
+            raise UsageError(option="schema", reason=reason)
+    return names
 
 
 # What a query reads: bytes of files, and rows that tell of damage; executors tell, a session adds.

@@ -25,6 +25,7 @@ from rmqtool.reads.log_end import End, border, end_of
 from rmqtool.reads.options import SourceOptions, TableName
 from rmqtool.reads.plan import packs
 from rmqtool.reads.stream_place import LogLoss, LossKind, StreamLoss, StreamPlace, loss_of, place_at
+from rmqtool.reads.tables import labelled
 from rmqtool.reads.tasks import LogTask
 from rmqtool.store.record_heads import LogReader
 from rmqtool.store.segment import SegmentPart
@@ -50,12 +51,15 @@ class LossTask:
 class RocketMQStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     """Gives what a log has got since the batch before. Picklable."""
 
-    def __init__(self, options: SourceOptions, names: tuple[str, ...]) -> None:
+    def __init__(
+        self, options: SourceOptions, names: tuple[str, ...], labels: tuple[str, ...] = ()
+    ) -> None:
         """Prepare.
 
         Args:
             options: of the read.
             names: columns, in order.
+            labels: how the query writes them; nothing where it writes them so.
 
         Raises:
             UsageError: the table is no log, or limits of time or offset were given.
@@ -66,7 +70,7 @@ class RocketMQStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             raise UsageError(
                 option="offsets", reason="a stream has none; start says where it begins"
             )
-        self.options, self.names = options, names
+        self.options, self.names, self.labels = options, names, labels or names
         self.target: End | None = None
 
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802 - Spark's
@@ -173,6 +177,9 @@ class RocketMQStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         Raises:
             UnreadablePath: a file is gone or may not be read, and the stream was not told to go on.
         """
+        return labelled(self._read(partition), self.labels)
+
+    def _read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         from rmqtool.reads.readers import batches, stretch_row
 
         task = partition.value

@@ -194,22 +194,22 @@ class Grouped(Generic[Part]):
         self._parts = iter(parts)
         self._next: Part | None = next(self._parts, None)
 
-    def wave(self, groups: int, hands: int, limit: int) -> Assignment:
+    def wave(self, groups: int, workers: int, limit: int) -> Assignment:
         """Give the next tasks, about equally large; none when there are no more parts.
 
         Args:
             groups: of consecutive parts; how many there should be, where parts are small enough.
-            hands: tasks that deal with a group together, a part each by turns.
+            workers: tasks that deal with a group together, a part each by turns.
             limit: bytes of parts in all of them, but for one part at least.
         """
         parts: list[Part] = []
         taken = 0
-        most = min(limit, groups * hands * TASK_BYTES)
+        most = min(limit, groups * workers * TASK_BYTES)
         while self._next is not None and (not parts or taken + length_of(self._next) <= most):
             parts.append(self._next)
             taken += length_of(self._next)
             self._next = next(self._parts, None)
-        return dealt(grouped(parts, taken / groups), hands)
+        return assigned(grouped(parts, taken / groups), workers)
 
 
 class Assignment(NamedTuple):
@@ -219,7 +219,7 @@ class Assignment(NamedTuple):
     order: list[tuple[int, int]]  # task, and place in it, of each part, in the order of the parts
 
 
-def dealt(groups: Iterable[Sequence[Any]], hands: int) -> Assignment:
+def assigned(groups: Iterable[Sequence[Any]], workers: int) -> Assignment:
     """Let tasks have the parts of each group by turns.
 
     Results are used in the order of the parts. Where tasks that run at a time have parts next to
@@ -228,8 +228,8 @@ def dealt(groups: Iterable[Sequence[Any]], hands: int) -> Assignment:
     assignment = Assignment([], [])
     for group in groups:
         first = len(assignment.tasks)
-        assignment.order.extend((first + n % hands, n // hands) for n in range(len(group)))
-        assignment.tasks.extend(list(group[n::hands]) for n in range(min(hands, len(group))))
+        assignment.order.extend((first + n % workers, n // workers) for n in range(len(group)))
+        assignment.tasks.extend(list(group[n::workers]) for n in range(min(workers, len(group))))
     return assignment
 
 

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from rmqtool.startup.prediction import QueueOutcome
 
 
-def fate(queue: QueueOutcome, compacted: CompactedTopics) -> QueueOutcome:
+def outcome(queue: QueueOutcome, compacted: CompactedTopics) -> QueueOutcome:
     """Say what consumers get of a queue: what lies in `compaction/`, if it is of such a topic."""
     if queue.topic not in compacted.topics:
         return queue

@@ -224,7 +224,9 @@ def _refuse_what_cannot_be(store: Store) -> None:
 def _load(store: Store, rules: Rules, settings: Settings, loader: Loader) -> Model:
     """Stage 1: list all mapped files, read the checkpoint."""
     geometry = lengths_of(store, rules.version)
-    logs = [(branch.place, branch.path) for branch in store.branches_of(ArtefactKind.COMMITLOG)]
+    logs = [
+        (artefact.place, artefact.path) for artefact in store.branches_of(ArtefactKind.COMMITLOG)
+    ]
     commitlog = loader.load(logs, geometry.commitlog.value)
     model = Model(
         rules=rules,
@@ -294,20 +296,22 @@ def _load_queues(store: Store, model: Model, *, is_batch: bool) -> None:
 def _prediction(whole: Store, store: Store, model: Model, before: Before, run: _Run) -> Prediction:
     """Join what the stages left into one answer."""
     log = model.commitlog
-    fates = tuple(run.stages.fates() if run.stages else queue_outcomes(model, before))
+    outcomes = tuple(run.stages.outcomes() if run.stages else queue_outcomes(model, before))
     if model.compacted is not None and run.recovered is not None:
-        fates = tuple(compaction_losses.fate(fate, model.compacted) for fate in fates)
+        outcomes = tuple(
+            compaction_losses.outcome(outcome, model.compacted) for outcome in outcomes
+        )
     known = partial(is_known, _configured(store), model.topics)
     counter = LossCount(model, before, run.recovered, known, reads_all=run.how.reads_all)
     losses = counter.count()
     timer = timers(store if model.rules.has_timer else whole, model, run.how.now_ms)
     stays = run.recovered is None or model.is_live or bool(model.loader.refusals)
-    steps = [*run.stages.later_steps(run.recovered, fates)] if run.stages else []
+    steps = [*run.stages.later_steps(run.recovered, outcomes)] if run.stages else []
     unrouted = Loss()
     if run.recovered is not None and not model.loader.refusals:
-        absent = AbsentConfig(whole, store, model, fates)
+        absent = AbsentConfig(whole, store, model, outcomes)
         unrouted = absent.unrouted()
-        steps += [*absent.steps(), *undelivered(store, model, fates)]
+        steps += [*absent.steps(), *undelivered(store, model, outcomes)]
     return Prediction(
         version=str(model.rules.version),
         rules_of=str(model.rules.version.rules_of),
@@ -321,7 +325,7 @@ def _prediction(whole: Store, store: Store, model: Model, before: Before, run: _
         segments_deleted=tuple(log.deleted),
         log_minimum=log.minimum,
         log_maximum=log.maximum,
-        queues=fates,
+        queues=outcomes,
         index=index_outcome(model.index),
         dispatched=run.dispatched,
         records_dispatched=model.dispatched,
@@ -455,18 +459,18 @@ class AbsentConfig:
         whole: the store.
         store: the same as the release sees it.
         model: after the start.
-        fates: of its queues.
+        outcomes: of its queues.
 
     Raises:
         UnreadablePath: a directory may not be listed.
     """
 
     def __init__(
-        self, whole: Store, store: Store, model: Model, fates: Iterable[QueueOutcome]
+        self, whole: Store, store: Store, model: Model, outcomes: Iterable[QueueOutcome]
     ) -> None:
         self._whole, self._store, self._model = whole, store, model
         self._presence = ConfigPresence(store, model.rules.version)
-        self._fates = [fate for fate in fates if fate.readable]
+        self._outcomes = [outcome for outcome in outcomes if outcome.readable]
 
     def unrouted(self) -> Loss:
         """Give the messages in reach of topics that no client would find a route to.
@@ -476,10 +480,10 @@ class AbsentConfig:
         """
         known = {topic.topic for topic in topics(self._presence.document(TOPICS_JSON))}
         counts: dict[str, dict[int, int]] = {}
-        for fate in self._fates:
-            if fate.topic not in known and not is_made_by_brokers(fate.topic):
-                queues = counts.setdefault(fate.topic, {})  # of two stores of queues one is read
-                queues[fate.queue_id] = max(queues.get(fate.queue_id, 0), fate.readable)
+        for outcome in self._outcomes:
+            if outcome.topic not in known and not is_made_by_brokers(outcome.topic):
+                queues = counts.setdefault(outcome.topic, {})  # of two stores of queues one is read
+                queues[outcome.queue_id] = max(queues.get(outcome.queue_id, 0), outcome.readable)
         losses = [
             TopicLoss(topic, sum(queues.values()))
             for topic, queues in counts.items()
@@ -498,18 +502,18 @@ class AbsentConfig:
             yield from self._delivered_again()
         if self._presence.lacks_timer_check and self._has(TIMER_TOPIC):
             yield from self._timers_again()
-        has_messages = any(not is_made_by_brokers(fate.topic) for fate in self._fates)
+        has_messages = any(not is_made_by_brokers(outcome.topic) for outcome in self._outcomes)
         if has_messages and self._presence.is_lost(OFFSETS_JSON):
             yield from self._starting_over()
 
     def _has(self, topic: str) -> bool:
-        return any(fate.topic == topic for fate in self._fates)
+        return any(outcome.topic == topic for outcome in self._outcomes)
 
     def _delivered_again(self) -> Iterator[LaterStep]:
         queues = {
-            fate.queue_id: (fate.queue_id, fate.minimum, fate.maximum)
-            for fate in self._fates
-            if fate.topic == SCHEDULE_TOPIC
+            outcome.queue_id: (outcome.queue_id, outcome.minimum, outcome.maximum)
+            for outcome in self._outcomes
+            if outcome.topic == SCHEDULE_TOPIC
         }
         if not queues:
             return
@@ -530,7 +534,7 @@ class AbsentConfig:
             yield LaterStep("repeat", path, _repeated(count, "timer message"), count)
 
     def _starting_over(self) -> Iterator[LaterStep]:
-        groups = groups_of(self._presence, {fate.topic for fate in self._fates})
+        groups = groups_of(self._presence, {outcome.topic for outcome in self._outcomes})
         if not groups and (self._presence.has(OFFSETS_JSON) or self._store.abort is not None):
             return  # nothing tells of a consumer
         path = f"{CONFIG}/{self._presence.file_of(OFFSETS_JSON)}"

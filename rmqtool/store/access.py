@@ -117,8 +117,8 @@ class Holdings:
     def __init__(self, store: Store, known: KnownFiles | None = None) -> None:
         self._known = known
         self._paths: dict[_Whose, list[str]] = defaultdict(list)
-        for branch in store.branches:
-            self._add(branch.place, branch.path, branch.kind)
+        for artefact in store.branches:
+            self._add(artefact.place, artefact.path, artefact.kind)
 
     def usual_user(self) -> User | None:
         """Give whoever owns most of the store; None for a store without owners."""

@@ -138,7 +138,7 @@ class ConfigPresence:
 
 
 def _files(store: Store) -> frozenset[str]:
-    for branch in store.branches_of(ArtefactKind.CONFIG):
-        if branch.level is not FamilyDepth.FILE:
-            return frozenset(name for name, _ in branch.place.names())
+    for artefact in store.branches_of(ArtefactKind.CONFIG):
+        if artefact.level is not FamilyDepth.FILE:
+            return frozenset(name for name, _ in artefact.place.names())
     return frozenset()

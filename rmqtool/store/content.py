@@ -281,7 +281,7 @@ TESTS: dict[ArtefactKind, Callable[[bytes, int, int], bool]] = {
 }
 
 
-def lone_segment(branch: Artefact) -> Segment:
+def lone_segment(artefact: Artefact) -> Segment:
     """Give the segment of a lone file.
 
     Where the name is not a number, a commitlog's first record says where the file begins.
@@ -289,13 +289,13 @@ def lone_segment(branch: Artefact) -> Segment:
     Raises:
         UnreadablePath: it is not there, or may not be read.
     """
-    entry = branch.place.stat()
+    entry = artefact.place.stat()
     if entry is None or entry.kind is not EntryKind.FILE:
-        raise UnreadablePath(path=str(branch.place), reason="no such file")
+        raise UnreadablePath(path=str(artefact.place), reason="no such file")
     start = start_of(entry.name)
-    if start is None and branch.kind in {ArtefactKind.COMMITLOG, ArtefactKind.DLEDGER}:
-        position, physical_offset = first_record(branch.place.read(HEAD_BYTES)) or (0, 0)
+    if start is None and artefact.kind in {ArtefactKind.COMMITLOG, ArtefactKind.DLEDGER}:
+        position, physical_offset = first_record(artefact.place.read(HEAD_BYTES)) or (0, 0)
         start = physical_offset - position
     return Segment(
-        branch.place, branch.path, start or 0, entry.size, entry.mtime_ms, entry.allocated
+        artefact.place, artefact.path, start or 0, entry.size, entry.mtime_ms, entry.allocated
     )

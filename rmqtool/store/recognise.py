@@ -94,17 +94,17 @@ def _directory(place: Place, conf: BrokerConf | None) -> Recognised:
         reason = "nothing of a RocketMQ store was recognised: no commitlog, queues or index"
         raise NotAStore(path=str(place), reason=reason)
     level = FamilyDepth.QUEUE if kind in PER_QUEUE else FamilyDepth.FAMILY
-    branch = Artefact(kind, place, printable(place.name), level, Why.CONTENT)
-    return _part(place.parent, branch)
+    artefact = Artefact(kind, place, printable(place.name), level, Why.CONTENT)
+    return _part(place.parent, artefact)
 
 
-def _is_plausible(branch: Artefact, names: list[tuple[str, EntryKind]]) -> bool:
+def _is_plausible(artefact: Artefact, names: list[tuple[str, EntryKind]]) -> bool:
     """Doubt words that may be anybody's: an `index` without a number, a `config` without JSON."""
-    if branch.level is not FamilyDepth.FAMILY or not names:
+    if artefact.level is not FamilyDepth.FAMILY or not names:
         return True
-    if branch.kind is ArtefactKind.INDEX:
+    if artefact.kind is ArtefactKind.INDEX:
         return any(name.isdecimal() for name, _ in names)
-    return branch.kind is not ArtefactKind.CONFIG or any(is_json(name) for name, _ in names)
+    return artefact.kind is not ArtefactKind.CONFIG or any(is_json(name) for name, _ in names)
 
 
 def _file(place: Place) -> Recognised:
@@ -120,8 +120,8 @@ def _file(place: Place) -> Recognised:
         raise NotAStore(path=str(place), reason=reason)
     if kind is ArtefactKind.ROCKSDB:
         raise UnsupportedStore(path=str(place), reason=f"a file of {unsupported('')}")
-    branch = Artefact(kind, place, printable(place.name), FamilyDepth.FILE, Why.CONTENT)
-    return _part(place.parent, branch)
+    artefact = Artefact(kind, place, printable(place.name), FamilyDepth.FILE, Why.CONTENT)
+    return _part(place.parent, artefact)
 
 
 def directory_by_place(place: Place) -> tuple[Place, Artefact] | None:
@@ -187,8 +187,8 @@ def _branch(
     return root, Artefact(kind, place, path, level, Why.PLACE, queue)
 
 
-def _part(root: Place, branch: Artefact) -> Recognised:
-    return Recognised(root, branch, (branch,))
+def _part(root: Place, artefact: Artefact) -> Recognised:
+    return Recognised(root, artefact, (artefact,))
 
 
 def _below(place: Place, names: tuple[str, ...], conf: BrokerConf | None) -> Recognised:
@@ -199,7 +199,7 @@ def _below(place: Place, names: tuple[str, ...], conf: BrokerConf | None) -> Rec
     return Recognised(
         root,
         Artefact(ArtefactKind.STORE, place, printable(place.name)),
-        tuple(branch for branch in branches if branch.path.startswith(wanted)),
+        tuple(artefact for artefact in branches if artefact.path.startswith(wanted)),
         tuple(oddity for oddity in oddities if oddity.path.startswith(wanted)),
     )
 

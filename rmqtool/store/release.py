@@ -157,9 +157,9 @@ def _without_pull_offsets(samples: Mapping[str, bytes]) -> Iterator[Trace]:
 
 def _samples(store: Store, names: Iterable[str]) -> Iterator[tuple[str, bytes]]:
     """Give the first bytes of some configuration files that are there."""
-    for branch in store.branches_of(ArtefactKind.CONFIG):
+    for artefact in store.branches_of(ArtefactKind.CONFIG):
         for name in names:
-            place = branch.place.child(name)
+            place = artefact.place.child(name)
             try:
                 raw = place.read(LARGEST_SAMPLE) if _exists(place) else b""
             except UnreadablePath:

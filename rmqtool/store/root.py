@@ -108,16 +108,16 @@ def branches_of_root(
     for name, _ in root.names():
         for kind, path in _candidates(name):
             _look(root, kind, path, branches, oddities)
-    logs = [branch for branch in branches if branch.kind is ArtefactKind.DLEDGER]
+    logs = [artefact for artefact in branches if artefact.kind is ArtefactKind.DLEDGER]
     first = _chosen_dledger(logs, conf)
-    for branch in [branch for branch in branches if _is_other_dledger(branch, first)]:
-        branches.remove(branch)
-        if branch.kind is ArtefactKind.DLEDGER:
+    for artefact in [artefact for artefact in branches if _is_other_dledger(artefact, first)]:
+        branches.remove(artefact)
+        if artefact.kind is ArtefactKind.DLEDGER:
             reason = f"only {first} is read" if first else ""
-            oddities.append(Oddity(OddityKind.DUPLICATE, branch.path, "one DLedger log", reason))
+            oddities.append(Oddity(OddityKind.DUPLICATE, artefact.path, "one DLedger log", reason))
     if conf is not None:
         _configured_commitlog(root, conf, branches, oddities)
-    return tuple(sorted(branches, key=lambda branch: branch.path)), tuple(oddities)
+    return tuple(sorted(branches, key=lambda artefact: artefact.path)), tuple(oddities)
 
 
 def is_known(name: str) -> bool:
@@ -172,13 +172,13 @@ def _look(
 
 def _chosen_dledger(logs: list[Artefact], conf: BrokerConf | None) -> str:
     """Choose one DLedger directory: the configured one, else the first; empty for none."""
-    names = [branch.path.partition("/")[0] for branch in logs]
+    names = [log.path.partition("/")[0] for log in logs]
     configured = f"dledger-{conf.text(DLEDGER_ID.name)}" if conf else ""
     return configured if configured in names else min(names, default="")
 
 
-def _is_other_dledger(branch: Artefact, chosen: str) -> bool:
-    name = branch.path.partition("/")[0]
+def _is_other_dledger(artefact: Artefact, chosen: str) -> bool:
+    name = artefact.path.partition("/")[0]
     return bool(DLEDGER.fullmatch(name)) and name != chosen
 
 
@@ -232,7 +232,9 @@ def _configured_commitlog(
         missing = [log for log in named if log.place is None]
         is_nowhere = any(log.key == COMMITLOG.name and log.is_ours for log in missing)
         if branches or is_nowhere:
-            artefacts[:] = [branch for branch in artefacts if branch.kind is not kind] + branches
+            artefacts[:] = [
+                artefact for artefact in artefacts if artefact.kind is not kind
+            ] + branches
             expected = "a directory of the commitlog"
             oddities += [Oddity(OddityKind.MISSING, log.path, expected) for log in missing]
 

@@ -84,7 +84,7 @@ class Store:
 
     def branches_of(self, *kinds: ArtefactKind) -> list[Artefact]:
         """Give the branches of some kinds, in order of their paths."""
-        return [branch for branch in self.branches if branch.kind in kinds]
+        return [artefact for artefact in self.branches if artefact.kind in kinds]
 
     @cached_property
     def is_dledger(self) -> bool:
@@ -95,7 +95,9 @@ class Store:
         nodes = self.branches_of(ArtefactKind.DLEDGER)
         if not nodes or not self.branches_of(ArtefactKind.COMMITLOG):
             return bool(nodes)
-        return any(branch.level is FamilyDepth.FILE or branch.place.names() for branch in nodes)
+        return any(
+            artefact.level is FamilyDepth.FILE or artefact.place.names() for artefact in nodes
+        )
 
     @cached_property
     def commitlog(self) -> MappedFiles:
@@ -140,8 +142,8 @@ class Store:
 
     def family(self, kind: ArtefactKind, file_length: int = 0) -> QueueFamily | None:
         """Give a family of queues; None without one."""
-        for branch in self.branches_of(kind):
-            return _family(branch, file_length)
+        for artefact in self.branches_of(kind):
+            return _family(artefact, file_length)
         return None
 
     def ext_queues(self) -> Iterator[QueueFiles]:
@@ -166,11 +168,11 @@ class Store:
     def _index_files(self) -> tuple[IndexFile, ...]:
         slots, entries = (self._configured.get(f"index_{name}") for name in ("slots", "entries"))
         files: list[IndexFile] = []
-        for branch in self.branches_of(ArtefactKind.INDEX):
-            if branch.level is FamilyDepth.FILE:
-                files.append(index_file(branch.place, branch.path, slots, entries))
+        for artefact in self.branches_of(ArtefactKind.INDEX):
+            if artefact.level is FamilyDepth.FILE:
+                files.append(index_file(artefact.place, artefact.path, slots, entries))
             else:
-                files += list_index_files(branch.place, branch.path, slots, entries)
+                files += list_index_files(artefact.place, artefact.path, slots, entries)
         return tuple(without_next(files, self.lock_held))
 
     @cached_property
@@ -208,9 +210,9 @@ class Store:
             lengths["index_entries"] = [file.entries for file in self._index_files]
         return lengths
 
-    def mapped(self, branch: Artefact) -> MappedFiles:
+    def mapped(self, artefact: Artefact) -> MappedFiles:
         """Give the byte space of one directory; several commitlog paths one at a time."""
-        return load([(branch.place, branch.path)])
+        return load([(artefact.place, artefact.path)])
 
     def checkpoint(self) -> dict[str, int] | None:
         """Read the fields of `checkpoint`; None without one.
@@ -219,8 +221,8 @@ class Store:
             UnreadablePath: it may not be read.
             Truncated: it is too short; a broker would extend it with zeros.
         """
-        for branch in self.branches_of(ArtefactKind.CHECKPOINT):
-            return CHECKPOINT.parse(branch.place.read(CHECKPOINT.size), path=branch.path)
+        for artefact in self.branches_of(ArtefactKind.CHECKPOINT):
+            return CHECKPOINT.parse(artefact.place.read(CHECKPOINT.size), path=artefact.path)
         return None
 
     def timer_check(self) -> dict[str, int] | None:
@@ -286,9 +288,9 @@ class Store:
             name: such as `topics.json`.
         """
         document = ConfigDocument(name, "", {}, is_backup=False, problems=())
-        for branch in self.branches_of(ArtefactKind.CONFIG):
-            if branch.level is not FamilyDepth.FILE:
-                place, path = branch.place.child(name), f"{branch.path}/{name}"
+        for artefact in self.branches_of(ArtefactKind.CONFIG):
+            if artefact.level is not FamilyDepth.FILE:
+                place, path = artefact.place.child(name), f"{artefact.path}/{name}"
                 document = read_config(place, path, self.waits, self.config_budget)
                 break
         if (in_rocksdb := self.config_in_rocksdb.get(name)) is None:
@@ -365,26 +367,33 @@ class Store:
         Raises:
             UnreadablePath: a directory may not be listed.
         """
-        for branch in self.branches:
-            if branch.level is FamilyDepth.FILE or not _is_directory(branch):
-                kind = _kind(branch, branch.place.name)
+        for artefact in self.branches:
+            if artefact.level is FamilyDepth.FILE or not _is_directory(artefact):
+                kind = _kind(artefact, artefact.place.name)
                 yield Artefact(
-                    kind, branch.place, branch.path, FamilyDepth.FILE, branch.why, branch.queue
+                    kind,
+                    artefact.place,
+                    artefact.path,
+                    FamilyDepth.FILE,
+                    artefact.why,
+                    artefact.queue,
                 )
-            elif branch.kind in MAPPED:
-                yield from _mapped(branch, self.mapped(branch))
-            elif branch.kind is ArtefactKind.INDEX:
+            elif artefact.kind in MAPPED:
+                yield from _mapped(artefact, self.mapped(artefact))
+            elif artefact.kind is ArtefactKind.INDEX:
                 for file in self.index_files():
-                    yield Artefact(branch.kind, file.place, file.path, FamilyDepth.FILE, branch.why)
-            elif branch.kind in PLAIN:
-                yield from _plain_files(branch)
-            elif (family := self.family(branch.kind)) is not None:
+                    yield Artefact(
+                        artefact.kind, file.place, file.path, FamilyDepth.FILE, artefact.why
+                    )
+            elif artefact.kind in PLAIN:
+                yield from _plain_files(artefact)
+            elif (family := self.family(artefact.kind)) is not None:
                 for queue in family.queues():
-                    yield from _queue_files(branch, queue)
+                    yield from _queue_files(artefact, queue)
 
     def _files(self, kind: ArtefactKind) -> Iterator[Artefact]:
-        for branch in self.branches_of(kind):
-            yield from replace(self, branches=(branch,)).artefacts()
+        for artefact in self.branches_of(kind):
+            yield from replace(self, branches=(artefact,)).artefacts()
 
     def _mapped(self, kind: ArtefactKind, file_length: int | None) -> MappedFiles:
         branches = self.branches_of(kind)
@@ -392,7 +401,7 @@ class Store:
             return _lone(branches[0], file_length)
         if not branches:
             return MappedFiles("", file_length=file_length or 0)
-        return load([(branch.place, branch.path) for branch in branches], file_length)
+        return load([(artefact.place, artefact.path) for artefact in branches], file_length)
 
     def _queues(self, kind: ArtefactKind, file_length: int) -> Iterator[QueueFiles]:
         if (family := self.family(kind, file_length)) is not None:
@@ -437,28 +446,28 @@ def open_store(
     return Store(root, asked, branches, broker_conf, oddities)
 
 
-def _family(branch: Artefact, file_length: int) -> QueueFamily:
+def _family(artefact: Artefact, file_length: int) -> QueueFamily:
     """Give the family of queues that a directory, or a part of it, makes."""
-    place, path = branch.place, branch.path
-    if branch.level is FamilyDepth.FAMILY:
+    place, path = artefact.place, artefact.path
+    if artefact.level is FamilyDepth.FAMILY:
         return QueueFamily(place, path, file_length)
-    if branch.level is FamilyDepth.TOPIC:
+    if artefact.level is FamilyDepth.TOPIC:
         return QueueFamily(place.parent, path.rpartition("/")[0], file_length, topic=place.name)
     lone = None
-    if branch.level is FamilyDepth.FILE:
+    if artefact.level is FamilyDepth.FILE:
         from rmqtool.store.content import lone_segment  # few ask for a single file
 
-        lone = lone_segment(branch)
+        lone = lone_segment(artefact)
         place, path = place.parent, path.rpartition("/")[0]
-    single = QueueFiles(*(branch.queue or ("", 0)), place, path, file_length, lone)
+    single = QueueFiles(*(artefact.queue or ("", 0)), place, path, file_length, lone)
     return QueueFamily(place.parent.parent, path, file_length, single=single)
 
 
-def _lone(branch: Artefact, file_length: int | None) -> MappedFiles:
+def _lone(artefact: Artefact, file_length: int | None) -> MappedFiles:
     from rmqtool.store.content import lone_segment
 
-    directory = [(branch.place.parent, branch.path.rpartition("/")[0])]
-    return assemble([lone_segment(branch)], [], directory, file_length)
+    directory = [(artefact.place.parent, artefact.path.rpartition("/")[0])]
+    return assemble([lone_segment(artefact)], [], directory, file_length)
 
 
 # Whether a process holds a store's lock: asked, never taken.
@@ -515,34 +524,34 @@ def lock_state(place: Place) -> LockState:
         return LockState(None)
 
 
-def _is_directory(branch: Artefact) -> bool:
-    entry = branch.place.stat()
+def _is_directory(artefact: Artefact) -> bool:
+    entry = artefact.place.stat()
     return entry is not None and entry.kind is EntryKind.DIRECTORY
 
 
-def _mapped(branch: Artefact, files: MappedFiles) -> Iterator[Artefact]:
+def _mapped(artefact: Artefact, files: MappedFiles) -> Iterator[Artefact]:
     for segment in files:
-        yield Artefact(branch.kind, segment.place, segment.path, FamilyDepth.FILE, branch.why)
+        yield Artefact(artefact.kind, segment.place, segment.path, FamilyDepth.FILE, artefact.why)
 
 
-def _queue_files(branch: Artefact, queue: QueueFiles) -> Iterator[Artefact]:
+def _queue_files(artefact: Artefact, queue: QueueFiles) -> Iterator[Artefact]:
     number = (queue.topic, queue.queue_id)
     for segment in queue.files:
         yield Artefact(
-            branch.kind, segment.place, segment.path, FamilyDepth.FILE, branch.why, number
+            artefact.kind, segment.place, segment.path, FamilyDepth.FILE, artefact.why, number
         )
 
 
-def _plain_files(branch: Artefact) -> Iterator[Artefact]:
+def _plain_files(artefact: Artefact) -> Iterator[Artefact]:
     """Give the files of a flat directory: `config`, tiered index files."""
-    for name, kind in branch.place.names():
+    for name, kind in artefact.place.names():
         if kind is EntryKind.FILE:
-            path = f"{branch.path}/{printable(name)}"
-            child = branch.place.child(name)
-            yield Artefact(_kind(branch, name), child, path, FamilyDepth.FILE, branch.why)
+            path = f"{artefact.path}/{printable(name)}"
+            child = artefact.place.child(name)
+            yield Artefact(_kind(artefact, name), child, path, FamilyDepth.FILE, artefact.why)
 
 
-def _kind(branch: Artefact, name: str) -> ArtefactKind:
+def _kind(artefact: Artefact, name: str) -> ArtefactKind:
     """Say what a file is: `config` holds one that is no JSON."""
-    is_timer_check = branch.kind is ArtefactKind.CONFIG and name == TIMER_CHECK
-    return ArtefactKind.TIMER_CHECK if is_timer_check else branch.kind
+    is_timer_check = artefact.kind is ArtefactKind.CONFIG and name == TIMER_CHECK
+    return ArtefactKind.TIMER_CHECK if is_timer_check else artefact.kind

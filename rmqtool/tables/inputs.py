@@ -71,9 +71,9 @@ def store_of(path: str, broker_conf: str | None, word: str | None) -> Store:
     raise UsageError(option="--as", reason=reason)
 
 
-def _lone_store(branch: Artefact) -> Store:
+def _lone_store(artefact: Artefact) -> Store:
     """Give a store of one file that is what the user says."""
-    return Store(branch.place.parent, branch, (branch,))
+    return Store(artefact.place.parent, artefact, (artefact,))
 
 
 def views_of(store: Store, word: str | None) -> list[View]:
@@ -83,7 +83,7 @@ def views_of(store: Store, word: str | None) -> list[View]:
         UsageError: a store root without a commitlog, and nobody said what to show of it.
     """
     if word == EVERYTHING:
-        there = {branch.kind for branch in store.branches}
+        there = {artefact.kind for artefact in store.branches}
         if any(artefact.kind is ArtefactKind.TIMER_CHECK for artefact in store.artefacts()):
             there.add(ArtefactKind.TIMER_CHECK)  # it lies among the configuration
         if any(not database.is_empty for database in store.rocksdb()):
@@ -93,7 +93,7 @@ def views_of(store: Store, word: str | None) -> list[View]:
         return [VIEWS[word]]
     if store.asked.kind is not ArtefactKind.STORE:
         return [VIEWS[str(store.asked.kind)]]
-    kinds = [str(branch.kind) for branch in store.branches if str(branch.kind) in VIEWS]
+    kinds = [str(artefact.kind) for artefact in store.branches if str(artefact.kind) in VIEWS]
     for log in (ArtefactKind.DLEDGER, ArtefactKind.COMMITLOG):
         if log in kinds:
             return [VIEWS[str(log)]]

@@ -52,9 +52,9 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def found_in(path: str) -> list[dict[str, object]]:
     """Validate a store."""
-    found = validate(ValidateOptions(path))
-    rows = [one.row() for one in found]
-    assert (path, found.summary.account.unread) == (found.location, {})
+    findings = validate(ValidateOptions(path))
+    rows = [finding.row() for finding in findings]
+    assert (path, findings.summary.account.unread) == (findings.location, {})
     return rows
 
 
@@ -102,11 +102,11 @@ def test_long_tables(tmp_path: Path) -> None:
     gnu_tar(tmp_path / "s.tar", tmp_path, "-S", "store")
     with opening() as opened:
         open_archive(tmp_path / "s.tar", opened)
-        found = validate(ValidateOptions(f"{tmp_path}/s.tar!store"))
-        paths = {one.path for one in found}
+        findings = validate(ValidateOptions(f"{tmp_path}/s.tar!store"))
+        paths = {finding.path for finding in findings}
     assert f"consumequeue/{table.name}" in paths
-    assert found.exit_code == 3
-    assert "are made: unpack it" in found.summary.account.unread["consumequeue"].reason
+    assert findings.exit_code == 3
+    assert "are made: unpack it" in findings.summary.account.unread["consumequeue"].reason
 
 
 def test_sparse(tmp_path: Path) -> None:

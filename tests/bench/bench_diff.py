@@ -57,16 +57,18 @@ def main() -> None:
     store = bench_store(Spec())
     pair = str(store), str(copy_of(store))
     commands = {"cmp": ("sh", "-c", COMPARE), "diff": (*RMQTOOL, "diff")}
-    for one in commands.values():
-        spent(*one, *pair)  # warm
+    for command in commands.values():
+        spent(*command, *pair)  # warm
     found: dict[str, list[tuple[float, float]]] = {name: [] for name in commands}
     for number in range(rounds):
         stores = pair if number % 2 == 0 else pair[::-1]
-        for name, one in commands.items():
-            found[name].append(spent(*one, *stores))
+        for name, command in commands.items():
+            found[name].append(spent(*command, *stores))
     print(f"{'':12}{'clock s':>10}{'processors s':>14}")
     for name, taken in found.items():
-        clock, processors = (statistics.median(one[which] for one in taken) for which in (0, 1))
+        clock, processors = (
+            statistics.median(command[which] for command in taken) for which in (0, 1)
+        )
         print(f"{name:12}{clock:10.2f}{processors:14.2f}")
     by_clock, by_processors = (
         statistics.median(

@@ -206,9 +206,9 @@ def against_dump(store: Path, total: int, rounds: int) -> int:
         taken: dict[str, list[float]] = {}
         size = 0
         for _ in range(rounds):
-            for what, one in (("fixed", small), ("whole", store)):
-                dumped = run("dump", one, "--format", "jsonl", *shown)
-                exported, size = export(cluster, one, columns)
+            for what, path in (("fixed", small), ("whole", store)):
+                dumped = run("dump", path, "--format", "jsonl", *shown)
+                exported, size = export(cluster, path, columns)
                 taken.setdefault(f"dump {what}", []).append(dumped)
                 taken.setdefault(f"export {what}", []).append(exported)
         median = {what: statistics.median(seconds) for what, seconds in taken.items()}

@@ -126,7 +126,7 @@ def compared(top: Path, count: int) -> dict[str, Any]:
     from rmqtool.check.many import Stores
     from rmqtool.check.options import ValidateOptions
 
-    pattern = [str(one) for one in sorted(top.glob("*/store"))[:count]]
+    pattern = [str(path) for path in sorted(top.glob("*/store"))[:count]]
     began = time.perf_counter()
     stores = Stores(ValidateOptions(""), pattern)
     verdicts = list(stores.verdicts(lambda *_: None, keeps_findings=True))
@@ -135,8 +135,8 @@ def compared(top: Path, count: int) -> dict[str, Any]:
     alone = [found_in(one) for one in pattern]
     return {
         "stores": len(verdicts),
-        "damaged": sum(one.row["verdict"] == "damaged" for one in verdicts),
-        "same": alone == [one.findings for one in verdicts],
+        "damaged": sum(verdict.row["verdict"] == "damaged" for verdict in verdicts),
+        "same": alone == [verdict.findings for verdict in verdicts],
         "fleet_seconds": fleet,
         "alone_seconds": time.perf_counter() - began,
     }
@@ -180,7 +180,7 @@ def on_cluster(top: Path, count: int, has_bucket: int = 0) -> dict[str, Any]:
     from tests.spark.cluster import cluster, environment
     from tests.spark.test_export import content
 
-    given = [str(one) for one in sorted(top.glob("*/store"))[:count]]
+    given = [str(path) for path in sorted(top.glob("*/store"))[:count]]
     logs = (log for one in given for log in Path(one, "commitlog").iterdir())
     part = max(sum(log.stat().st_size for log in logs) // PARTS, SEGMENT_BYTES)
     if has_bucket:
@@ -191,9 +191,11 @@ def on_cluster(top: Path, count: int, has_bucket: int = 0) -> dict[str, Any]:
     began = time.perf_counter()
     listed, written, out, here = (top / one for one in ("stores", "findings.jsonl", "out", "here"))
     listed.write_text("\n".join(given))
-    alone = [(FleetStore(one).name, str(found.code), found.path, found.position)
-             for one in given for found in found_in(one)]  # fmt: skip
-    verdicts = [one.row for one in Stores(ValidateOptions(""), given).verdicts(lambda *_: None)]
+    alone = [(FleetStore(one).name, str(finding.code), finding.path, finding.position)
+             for one in given for finding in found_in(one)]  # fmt: skip
+    verdicts = [
+        verdict.row for verdict in Stores(ValidateOptions(""), given).verdicts(lambda *_: None)
+    ]
     alone_seconds = time.perf_counter() - began
     rmqtool = [sys.executable, "-m", "rmqtool"]
     stores = ["--stores-file", str(listed), "--quiet", "--engine", "spark", "--master"]
@@ -233,7 +235,10 @@ def on_cluster(top: Path, count: int, has_bucket: int = 0) -> dict[str, Any]:
         "killed_executor": is_killed,
         "same_verdicts": verdicts == rows,
         "same_findings": alone
-        == [(one["store"], one["code"], one["path"], one.get("position")) for one in findings],
+        == [
+            (finding["store"], finding["code"], finding["path"], finding.get("position"))
+            for finding in findings
+        ],
         "findings": len(alone),
         "killed_driver": is_driver_killed,
         "resumed": exported["resumed"],

@@ -88,8 +88,8 @@ def main() -> int:
             for name in asked.commands:
                 figures = [process(COMMANDS[name], store) for store in stores.values()]
                 shown = ", ".join(
-                    f"{size:,}: {one.seconds:.2f} s, {one.memory >> 20} MiB"
-                    for size, one in zip(sizes, figures, strict=True)
+                    f"{size:,}: {figure.seconds:.2f} s, {figure.memory >> 20} MiB"
+                    for size, figure in zip(sizes, figures, strict=True)
                 )
                 verdict = "linear" if is_linear(figures) else "MORE THAN LINEAR"
                 failed |= verdict != "linear"

@@ -124,10 +124,10 @@ def within(directory: str) -> Iterator[None]:
 
 def compare(figures: dict[str, Figure], name: str, rival: str) -> None:
     """Print how two compare, on the clock and by their processors."""
-    one, other = figures[name], figures[rival]
-    said = f"{name}: {one.wall / other.wall:.2f} times as long as {rival}"
+    figure, other = figures[name], figures[rival]
+    said = f"{name}: {figure.wall / other.wall:.2f} times as long as {rival}"
     if other.user:
-        said += f", {spent(one) / spent(other):.2f} times the processor time"
+        said += f", {spent(figure) / spent(other):.2f} times the processor time"
     print(said)
 
 

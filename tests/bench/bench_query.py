@@ -115,12 +115,12 @@ def _cold(store: Path, case: list[str], pairs: int) -> float:
     times = [(_run(BARE), _run(command)) for _ in range(pairs)]
     words = " ".join(case)
     for what in Cost._fields:
-        bare = statistics.median(getattr(one, what) for one, _ in times)
-        ours = statistics.median(getattr(one, what) for _, one in times)
+        bare = statistics.median(getattr(cost, what) for cost, _ in times)
+        ours = statistics.median(getattr(cost, what) for _, cost in times)
         ratio = f"{ours:.3f} s {what}, bare {bare:.3f} s, {ours / bare:.2f}x"
         _say(f"{words[:60]:60} {ratio} {heavy or ''}")
         words = ""
-    return statistics.median(one.wall for _, one in times)
+    return statistics.median(cost.wall for _, cost in times)
 
 
 def _search(lookup: Lookup, size: int) -> None:

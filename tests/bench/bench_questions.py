@@ -42,7 +42,7 @@ def main() -> None:
     for what, text, at_most, options in (
         ("all records", COUNTED, 1.1, {}),
         ("all records, split of 64 MiB", COUNTED, 1.1, {"split": str(64 * MIB)}),
-        *((one, f"SELECT count(*) AS n FROM {one}", 1.1, {}) for one in VIEWS),  # noqa: S608 - ours
+        *((view, f"SELECT count(*) AS n FROM {view}", 1.1, {}) for view in VIEWS),  # noqa: S608 - ours
     ):
         measure(spark, store, (what, text), at_most, options)
     spark.stop()

@@ -101,11 +101,11 @@ def main() -> None:
     for (version, kind, abort), seconds in theirs.items():
         print(f"broker {version}, {kind}{', with abort' if abort else '':<14}{seconds:>7.2f} s")
     for command, rounds in figures.items():
-        one = median(rounds)
-        own = one.wall - one.fsync
+        figure = median(rounds)
+        own = figure.wall - figure.fsync
         print(
-            f"{command:<15}{own:>6.2f} s + {one.fsync:.2f} s fsync, CPU {one.user:.2f} + "
-            f"{one.system:.2f} s, {int(one.memory) >> 20} MB, {size / own / 1e9:.2f} GB/s"
+            f"{command:<15}{own:>6.2f} s + {figure.fsync:.2f} s fsync, CPU {figure.user:.2f} + "
+            f"{figure.system:.2f} s, {int(figure.memory) >> 20} MB, {size / own / 1e9:.2f} GB/s"
         )
         for version, kind in product(options.versions, options.jvms):
             fastest = min(theirs[version, kind, abort] for abort in (False, True))

@@ -49,7 +49,7 @@ def main() -> None:
             page = str(Path(place) / f"{number}.html")
             found["validate"].append(spent("validate", store))
             found["report"].append(spent("report", store, "--output", page))
-        size = max(one.stat().st_size for one in Path(place).iterdir())
+        size = max(path.stat().st_size for path in Path(place).iterdir())
     clock, processors = (
         {name: statistics.median(pair[which] for pair in pairs) for name, pairs in found.items()}
         for which in (0, 1)

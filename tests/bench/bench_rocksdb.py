@@ -64,8 +64,8 @@ def main() -> int:
             taken[name].append(validated(store))
     seconds, peaks = {}, {}
     for name, figures in taken.items():
-        seconds[name] = statistics.median(one.user + one.system for one in figures[1:])
-        peaks[name] = max(one.memory for one in figures)
+        seconds[name] = statistics.median(figure.user + figure.system for figure in figures[1:])
+        peaks[name] = max(figure.memory for figure in figures)
         print(f"{name:<8} CPU {seconds[name]:.2f} s, peak {peaks[name] / 1e6:.0f} MB")
     ratio = seconds["RocksDB"] / seconds["files"]
     print(f"ratio {ratio:.2f} (target {LARGEST_RATIO}); memory below {LARGEST_PEAK / 1e6:.0f} MB")

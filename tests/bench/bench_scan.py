@@ -137,11 +137,12 @@ def main() -> None:
     for name, work in stages(options.window_bytes).items():
         if options.only not in name and len(base) > 1:
             continue
-        found = measure(work, log, options.jobs, options.rounds)
-        base[name] = found.rate
+        figure = measure(work, log, options.jobs, options.rounds)
+        base[name] = figure.rate
         print(  # noqa: T201
-            f"{name:<24}{found.rate:>8.2f}{found.cpu:>12.3f}{found.rate / base['bare read']:>9.2f}x"
-            f"{found.rate / base.get('zlib.crc32', found.rate):>9.2f}x   {found.count}"
+            f"{name:<24}{figure.rate:>8.2f}{figure.cpu:>12.3f}"
+            f"{figure.rate / base['bare read']:>9.2f}x"
+            f"{figure.rate / base.get('zlib.crc32', figure.rate):>9.2f}x   {figure.count}"
         )
 
 

@@ -161,7 +161,7 @@ def main() -> int:
             results.append(measure(Machine(tree, Path(above)), commands, asked.rounds))
     print(f"{'':18} {'   |   '.join(tree.name.ljust(17) for tree in trees)}")
     for command in commands:
-        print(f"{command:18} {'   |   '.join(str(found[command]) for found in results)}")
+        print(f"{command:18} {'   |   '.join(str(result[command]) for result in results)}")
     return 0
 
 

@@ -30,11 +30,11 @@ def test_accepted(version: str, tmp_path: Path) -> None:
     root = tmp_path / "store"
     Builder(root, SPEC).build()
     places = [root / "commitlog", root / "consumequeue", root / "index"]
-    before = [{name: one.digest for name, one in snapshot(place).items()} for place in places]
+    before = [{name: trace.digest for name, trace in snapshot(place).items()} for place in places]
     with Jvm(version, tmp_path / "home") as jvm:
         store = BareStore(jvm, root, SETTINGS)
         assert store.load()
         last = (SPEC.segments - 1) * SPEC.segment_bytes
         assert (0, last + (SPEC.in_segment - 1) * SPEC.record_bytes) == store.physical_offsets()
-    after = [{name: one.digest for name, one in snapshot(place).items()} for place in places]
+    after = [{name: trace.digest for name, trace in snapshot(place).items()} for place in places]
     assert before == after

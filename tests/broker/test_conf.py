@@ -137,11 +137,13 @@ def test_files_that_are_recovered(text: str) -> None:
 )
 def test_complaints(line: str, version: str, words: str) -> None:
     """What a broker passes over without a word is said, with its line."""
-    found = [str(one) for one in complaints(told(f"# x\n{line}"), Version.parse(version))]
+    found = [
+        str(complaint) for complaint in complaints(told(f"# x\n{line}"), Version.parse(version))
+    ]
     assert bool(words) == bool(found)
-    for one in found:
-        assert one.startswith("line 2: ")
-        assert words in one
+    for complaint in found:
+        assert complaint.startswith("line 2: ")
+        assert words in complaint
 
 
 @pytest.mark.parametrize("name", fixture_names())
@@ -149,8 +151,8 @@ def test_nothing_about_sound_files(name: str) -> None:
     """Of the files that real brokers were started with, only keys of later releases are named."""
     given = BrokerConf.parse("x", broker_conf(name).read_bytes())
     found = [*complaints(given, Version.parse(manifest(name)["version"]))]
-    assert {one.key for one in found} <= {"transactionOpBatchInterval"}
-    assert all(one.is_note for one in found)
+    assert {complaint.key for complaint in found} <= {"transactionOpBatchInterval"}
+    assert all(complaint.is_note for complaint in found)
 
 
 @pytest.mark.broker
@@ -167,8 +169,8 @@ def test_like_java(version: str, tmp_path: Path) -> None:
         }
         setters = {
             name[3].lower() + name[4:]
-            for found in methods.values()
-            for name in found
+            for method in methods.values()
+            for name in method
             if name.startswith("set")
         }
         release = Version.parse(version)
@@ -179,17 +181,17 @@ def test_like_java(version: str, tmp_path: Path) -> None:
             for text in [None, *texts]:
                 values = {} if text is None else {key.name: text}
                 properties = jvm.properties(values)
-                found = []
+                method = []
                 for kind in kinds:
                     getter = _getter(methods[kind], key.name)
                     if getter is not None:
                         made = kind()
                         mix_all.properties2Object(properties, made)
-                        found.append(getattr(made, getter)())
+                        method.append(getattr(made, getter)())
                 ours = key.of(BrokerConf("x", values), release)
                 if isinstance(ours, str):  # spaces: see Rules.trims_settings; paths have none here
                     continue
-                assert [ours] == found, (key.name, text)
+                assert [ours] == method, (key.name, text)
 
 
 def _getter(methods: set[str], name: str) -> str | None:

@@ -50,7 +50,7 @@ if TYPE_CHECKING:
     from rmqtool.derive.runs import Runs
     from rmqtool.startup.records import DispatchRequest
 
-ON_MAVEN_CENTRAL = [one for one in RELEASES if one >= Version(4, 9, 3)]
+ON_MAVEN_CENTRAL = [release for release in RELEASES if release >= Version(4, 9, 3)]
 DELAYS = parse_delay_levels(DELAY_LEVELS.default)
 SEGMENT_LENGTH = 1 << 16
 
@@ -76,18 +76,18 @@ class Dispatch(NamedTuple):
 
 def by_reference(rules: DispatchRules, messages: Sequence[Message]) -> Dispatch:
     """Dispatch one record after the other, as `broker.dispatch` says."""
-    found = Dispatch([], [], [])
-    for one in messages:
-        at = one.physical_offset
-        if rules.is_refused(one.topic, one.properties):
-            found.refused.append(at)
+    dispatch = Dispatch([], [], [])
+    for message in messages:
+        at = message.physical_offset
+        if rules.is_refused(message.topic, message.properties):
+            dispatch.refused.append(at)
             continue
         with suppress(DispatchThrows):
-            for place in rules.places(one):
-                found.units.append(Unit(*place, at, rules.tags_code(one)))
-        keys = index_keys(rules.release, one)
-        found.entries.extend((java.key_hash(one.topic, key), at) for key in keys)
-    return found._replace(units=sorted(found.units, key=repr))
+            for place in rules.places(message):
+                dispatch.units.append(Unit(*place, at, rules.tags_code(message)))
+        keys = index_keys(rules.release, message)
+        dispatch.entries.extend((java.key_hash(message.topic, key), at) for key in keys)
+    return dispatch._replace(units=sorted(dispatch.units, key=repr))
 
 
 def by_kernels(runs: Runs) -> Dispatch:
@@ -140,15 +140,15 @@ class Listening(Model):
 
 def listening(rules: DispatchRules) -> Listening:
     """Give a broker that has not begun."""
-    told = Settings()
+    settings = Settings()
     model = Listening(
         rules=rules.release,
-        settings=told,
+        settings=settings,
         loader=Loader(rules.release),
         stopped_cleanly=True,
         checkpoint={},
         commitlog=FileQueue("commitlog", SEGMENT_LENGTH),
-        index=ModelIndex(rules.release, told, 1 << 20),
+        index=ModelIndex(rules.release, settings, 1 << 20),
         queue_length=6000,
         batch_length=6000,
         dispatch_rules=rules,
@@ -162,10 +162,10 @@ def by_startup(rules: DispatchRules, file: ModelFile, messages: Sequence[Message
     model, refused = listening(rules), []
     check = RecordCheck(rules.release, model.settings)
     with file.open() as reader:
-        for one in messages:
-            found = check.check(reader, one.physical_offset, file.length).record
+        for message in messages:
+            found = check.check(reader, message.physical_offset, file.length).record
             if found is None:
-                refused.append(one.physical_offset)
+                refused.append(message.physical_offset)
                 continue
             with suppress(DispatchFails):
                 model.dispatch(found)
@@ -218,12 +218,12 @@ def test_all_agree(release: Version, data: st.DataObject) -> None:
         if rules.batch_topics is None:  # a broker always knows
             return
         file = ModelFile(segment.path, 0, SEGMENT_LENGTH, segment.place, SEGMENT_LENGTH)
-        found = by_startup(rules, file, messages)
+        dispatch = by_startup(rules, file, messages)
         plain = without_codes(expected.units)
-        assert (plain, expected.refused) == (found.units, found.refused)
+        assert (plain, expected.refused) == (dispatch.units, dispatch.refused)
         if throws(rules, messages):
             return
-        assert len(expected.entries) == len(found.entries)
+        assert len(expected.entries) == len(dispatch.entries)
         if not expected.refused:
             blocks = in_blocks(rules, file)
             assert (plain, len(expected.entries)) == (blocks.units, len(blocks.entries))
@@ -231,9 +231,9 @@ def test_all_agree(release: Version, data: st.DataObject) -> None:
 
 def throws(rules: DispatchRules, messages: Sequence[Message]) -> bool:
     """Tell whether dispatch gets stuck at one of some records: then it has no index entry."""
-    for one in messages:
+    for message in messages:
         try:
-            list(rules.places(one))
+            list(rules.places(message))
         except DispatchThrows:
             return True
     return False
@@ -258,9 +258,9 @@ def test_topics_without_light_queues(topic: str) -> None:
         for release in ON_MAVEN_CENTRAL
         if DispatchRules(Rules(release), multi_dispatch=True).multi_dispatches(topic)
     ]
-    assert having == [one for one in ON_MAVEN_CENTRAL if first is None or one < first]
+    assert having == [version for version in ON_MAVEN_CENTRAL if first is None or version < first]
     rules = [DispatchRules(Rules(release)) for release in ON_MAVEN_CENTRAL]
-    assert not any(one.multi_dispatches(topic) for one in rules)
+    assert not any(rule.multi_dispatches(topic) for rule in rules)
 
 
 @pytest.mark.parametrize(

@@ -134,10 +134,10 @@ def numbered(messages: Sequence[Message]) -> list[Message]:
     """Give records the queue offsets that they have one behind the other."""
     seen: Counter[str] = Counter()
     found = []
-    for one in messages:
-        found.append(one._replace(queue_offset=seen[one.topic]))
-        if one.sys_flag & 0xC in (0, 8):
-            seen[one.topic] += 1
+    for message in messages:
+        found.append(message._replace(queue_offset=seen[message.topic]))
+        if message.sys_flag & 0xC in (0, 8):
+            seen[message.topic] += 1
     return found
 
 
@@ -184,9 +184,9 @@ def rules_of(jvm: Jvm, levels: str = LEVELS) -> DispatchRules:
 def expected_units(rules: DispatchRules, messages: Sequence[Message]) -> set[Unit]:
     """Say what the reference says."""
     return {
-        (*place, one.physical_offset, one.size, rules.tags_code(one))
-        for one in messages
-        for place in rules.places(one)
+        (*place, message.physical_offset, message.size, rules.tags_code(message))
+        for message in messages
+        for place in rules.places(message)
     }
 
 
@@ -225,9 +225,9 @@ def test_hostile_records(jvm: Jvm, tmp_path: Path) -> None:
     """Each unit and each index entry is as the reference says, and there is no other."""
     rules = rules_of(jvm)
     sound = [
-        one
-        for one in hostile()
-        if not rules.is_refused(one.topic, one.properties) and not throws(rules, one)
+        message
+        for message in hostile()
+        if not rules.is_refused(message.topic, message.properties) and not throws(rules, message)
     ]
     messages = placed(numbered(sound))
     store = opened(jvm, tmp_path / "store", numbered(sound))
@@ -235,9 +235,9 @@ def test_hostile_records(jvm: Jvm, tmp_path: Path) -> None:
     store.stop()
     assert expected_units(rules, messages) == stored_units(store.root)
     assert [
-        (java.key_hash(one.topic, key), one.physical_offset)
-        for one in messages
-        for key in index_keys(rules.release, one)
+        (java.key_hash(message.topic, key), message.physical_offset)
+        for message in messages
+        for key in index_keys(rules.release, message)
     ] == stored_entries(store.root)
 
 
@@ -245,8 +245,10 @@ def test_hostile_records(jvm: Jvm, tmp_path: Path) -> None:
 def test_refused_records(jvm: Jvm, number: int, tmp_path: Path) -> None:
     """Recovery ends the log before a record whose numbers are none, and before no other."""
     rules = rules_of(jvm)
-    kinds = [one for one in hostile() if one.properties.keys() & {"DELAY", "INNER_BASE"}]
-    refused = [one for one in kinds if rules.is_refused(one.topic, one.properties)]
+    kinds = [
+        message for message in hostile() if message.properties.keys() & {"DELAY", "INNER_BASE"}
+    ]
+    refused = [message for message in kinds if rules.is_refused(message.topic, message.properties)]
     one = refused[number * len(refused) // 4]
     store = opened(jvm, tmp_path / "store", [message("T", KEYS="k"), one])
     first = placed([message("T", KEYS="k")])[0]

@@ -38,7 +38,7 @@ def test_as_bytes() -> None:
 
 def test_said_once() -> None:
     """No other module spells such a name."""
-    spellings = {*NAMES, *(one.raw for one in NAMES)}
+    spellings = {*NAMES, *(name.raw for name in NAMES)}
     assert [] == [
         (name, node.lineno)
         for name, tree in modules()

@@ -117,14 +117,14 @@ def test_records(version: str, tmp_path: Path) -> None:
 
 
 def _compare(jvm: Jvm, store: BareStore, lookup: Lookup, physical_offset: int) -> None:
-    found = lookup.find(ByOffset(physical_offset)).hits[0].record
+    record = lookup.find(ByOffset(physical_offset)).hits[0].record
     theirs = store.store.lookMessageByOffset(physical_offset)
     assert physical_offset == theirs.getCommitLogOffset()
-    assert found.message.message_id == theirs.getMsgId()
-    assert found.message.properties == properties_of(jvm, theirs)
-    topic = found.message.topic
-    assert [physical_offset] == offsets(lookup.find(ById(found.message.message_id)))
-    for key in {found.message.unique_key or "", *found.message.keys} - {""}:
+    assert record.message.message_id == theirs.getMsgId()
+    assert record.message.properties == properties_of(jvm, theirs)
+    topic = record.message.topic
+    assert [physical_offset] == offsets(lookup.find(ById(record.message.message_id)))
+    for key in {record.message.unique_key or "", *record.message.keys} - {""}:
         result = store.store.queryMessage(topic, key, MOST, 0, 2**62)
         decoder = jvm.rocketmq("common.message.MessageDecoder")
         known = [decoder.decode(buffer) for buffer in result.getMessageBufferList()]

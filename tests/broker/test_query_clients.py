@@ -125,16 +125,18 @@ def test_unique_keys(sides: Sides) -> None:
     names = {(record.topic, record.properties.get("UNIQ_KEY", "")) for record in sides.records}
     for topic, unique_key in sides.some(names):
         answer = sides.lookup.find(ByKey(unique_key, (topic,)))
-        found = [one.record for one in answer.hits if one.record.message.unique_key == unique_key]
+        found = [hit.record for hit in answer.hits if hit.record.message.unique_key == unique_key]
         asked = sides.admin.query_unique(topic, unique_key)
         theirs = sides.own(one.physical_offset for one in asked)
         assert found, (topic, unique_key)
         if sides.broker.jvm.is_five:
-            assert theirs == [one.physical_offset for one in found], (topic, unique_key)
+            assert theirs == [record.physical_offset for record in found], (topic, unique_key)
         else:
-            first = min(one.message.store_timestamp for one in found)
+            first = min(record.message.store_timestamp for record in found)
             earliest = {
-                one.physical_offset for one in found if one.message.store_timestamp == first
+                record.physical_offset
+                for record in found
+                if record.message.store_timestamp == first
             }
             assert len(theirs) == 1, (topic, unique_key)
             assert earliest.issuperset(theirs), (topic, unique_key)
@@ -150,15 +152,15 @@ def test_keys(sides: Sides) -> None:
     assert names
     for topic, key in sides.some(names):
         answer = sides.lookup.find(ByKey(key, (topic,)))
-        ours = [one for one in answer.hits if one.how not in SUPERFICIAL]
-        known = [one.record.physical_offset for one in ours if key in one.record.message.keys]
-        asked = [one for one in sides.admin.query(topic, key, MOST) if one.topic == topic]
-        theirs = sides.own(one.physical_offset for one in asked)
+        ours = [hit for hit in answer.hits if hit.how not in SUPERFICIAL]
+        known = [hit.record.physical_offset for hit in ours if key in hit.record.message.keys]
+        asked = [hit for hit in sides.admin.query(topic, key, MOST) if hit.topic == topic]
+        theirs = sides.own(hit.physical_offset for hit in asked)
         expected = known if len(asked) < MOST else known[-len(theirs) :]
         assert expected == theirs, (topic, key)
         # A broker has more under the same key only where it is a unique key.
-        assert all(one.record.message.unique_key == key for one in ours if key not in
-                   one.record.message.keys)  # fmt: skip
+        assert all(hit.record.message.unique_key == key for hit in ours if key not in
+                   hit.record.message.keys)  # fmt: skip
 
 
 def test_pull(sides: Sides) -> None:

@@ -75,10 +75,10 @@ def test_broker_starts_on_rebuilt(version: str, tmp_path: Path) -> None:
             assert is_appended(path, before[path], started[path]), path
         with PullConsumer(broker, "rebuilt") as consumer, Admin(broker) as admin:
             for (topic, queue_id), expected in groupby(lines, _QUEUE):
-                found = [*consumer.read(topic, queue_id)]
-                offsets = [message.queue_offset for message in found]
+                received = [*consumer.read(topic, queue_id)]
+                offsets = [message.queue_offset for message in received]
                 assert [*range(following[topic, queue_id])] == offsets
-                bodies = {message.queue_offset: message.body for message in found}
+                bodies = {message.queue_offset: message.body for message in received}
                 for line in expected:
                     assert line["body"] == bodies[line["queue_offset"]]
             often = Counter(key for line in sent(name) for key in line["keys"])
@@ -115,8 +115,8 @@ def test_filters_on_rebuilt(tmp_path: Path) -> None:
         for group, consumer in consumers.items():
             fits = EXPRESSIONS[groups[group] or ""]
             expected = {line["physical_offset"] for line in lines if fits(line["properties"])}
-            found = consumer.wait(len(expected))
-            assert sorted(expected) == sorted(one.physical_offset for one in found)
+            received = consumer.wait(len(expected))
+            assert sorted(expected) == sorted(one.physical_offset for one in received)
         clients.close()
         broker.crash()
 
@@ -189,7 +189,7 @@ def test_like_broker(version: str, tmp_path: Path) -> None:
     name = f"rocketmq-{version}-crash"
     root = deleted(fixture_store(name, tmp_path))
     found = records(root)
-    busy = [one for one in found if one.integer("queue_offset") > 3]
+    busy = [record for record in found if record.integer("queue_offset") > 3]
     for record, number in ((busy[5], 2), (busy[20], 0), (busy[40], 900)):
         position = record.position + record.places()["queue_offset"][0]
         inflict.write_at(record.path, position, number.to_bytes(8, "big"))

@@ -52,16 +52,16 @@ def test_every_message(version: str, tmp_path: Path, *, is_clean: bool) -> None:
             for (topic, queue_id), group in groupby(lines, _QUEUE):
                 expected = [line["body"] for line in group]
                 count = len(expected)
-                found = [*consumer.read(topic, queue_id)]
-                assert [*range(count)] == [message.queue_offset for message in found]
-                assert expected == [message.body for message in found]
+                received = [*consumer.read(topic, queue_id)]
+                assert [*range(count)] == [message.queue_offset for message in received]
+                assert expected == [message.body for message in received]
                 middle = [*consumer.read(topic, queue_id, count // 2)]
                 assert expected[count // 2 :] == [message.body for message in middle]
-                time = found[count // 2].store_timestamp
-                earliest = next(m.queue_offset for m in found if m.store_timestamp >= time)
+                time = received[count // 2].store_timestamp
+                earliest = next(m.queue_offset for m in received if m.store_timestamp >= time)
                 assert earliest == admin.search_offset(topic, queue_id, time)
                 assert (0, count) == admin.offsets(topic, queue_id)
-                tagged = [message.queue_offset for message in found if message.tags == _TAGGED]
+                tagged = [message.queue_offset for message in received if message.tags == _TAGGED]
                 assert tagged == [
                     one.queue_offset for one in consumer.read(topic, queue_id, tags=_TAGGED)
                 ]

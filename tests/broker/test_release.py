@@ -104,7 +104,7 @@ def test_order() -> None:
     """Releases are ordered by number, not by text, and a line is spoken for by one of its own."""
     assert list(RELEASES) == sorted(RELEASES)
     assert Version(5, 2, 0) < Version(5, 10, 0)
-    assert all(one.line == line and one in RELEASES for line, one in LINES.items())
+    assert all(version.line == line and version in RELEASES for line, version in LINES.items())
 
 
 @pytest.mark.parametrize(

@@ -78,8 +78,8 @@ def _by_key(admin: Admin, topic: str, expected: list[Received]) -> None:
     assert keyed
     most = max(keyed, key=lambda key: len(keyed[key]))
     for key in {most, *list(keyed)[:: max(len(keyed) // _MOST_QUERIES, 1)]}:
-        found = admin.query(topic, key, most=len(keyed[key]) + 1)
-        assert _sorted(keyed[key]) == _sorted(found)
+        received = admin.query(topic, key, most=len(keyed[key]) + 1)
+        assert _sorted(keyed[key]) == _sorted(received)
 
 
 def _by_id(admin: Admin, topic: str, expected: list[Received]) -> None:

@@ -33,17 +33,23 @@ def test_whole_logs(name: str, tmp_path: Path, evidence: Evidence) -> None:
     """Out of the segments of a broker, one after the other, comes each record of its log."""
     fixture = Fixture(name, fixture_store(name, tmp_path))
     evidence.keep(fixture.store)
-    paths = {one.parent for one in fixture.store.rglob("0" * 20) if "log" in str(one.parent.name)}
-    logs = [one for one in paths if one.name == "commitlog"] or [
-        one.parent for one in fixture.store.rglob("data/" + "0" * 20)
+    paths = {
+        path.parent for path in fixture.store.rglob("0" * 20) if "log" in str(path.parent.name)
+    }
+    logs = [path for path in paths if path.name == "commitlog"] or [
+        path.parent for path in fixture.store.rglob("data/" + "0" * 20)
     ]
-    segments = sorted(one for directory in logs for one in directory.iterdir())
-    image = b"".join(one.read_bytes() for one in segments)
+    segments = sorted(path for directory in logs for path in directory.iterdir())
+    image = b"".join(segment.read_bytes() for segment in segments)
     done, raw = carve(tmp_path, image)
-    expected = [one.raw for one in sorted(fixture.records, key=lambda one: one.physical_offset)]
+    expected = [
+        record.raw for record in sorted(fixture.records, key=lambda record: record.physical_offset)
+    ]
     assert expected == cut(raw)
     assert (len(expected), 0, 0, 0) == (done.records, done.damaged, done.partial, done.lone_left)
-    assert sum(bool(one.body) for one in fixture.records) <= sum(one.crc for one in done.stores)
+    assert sum(bool(record.body) for record in fixture.records) <= sum(
+        store.crc for store in done.stores
+    )
 
 
 def test_lines(tmp_path: Path, evidence: Evidence) -> None:
@@ -54,12 +60,12 @@ def test_lines(tmp_path: Path, evidence: Evidence) -> None:
     assert 0 == main(["carve", f"{tmp_path}/image", "--output", f"{tmp_path}/out.jsonl"])
     lines = [json.loads(line) for line in (tmp_path / "out.jsonl").read_text().splitlines()]
     found = plain_search(image)
-    assert ["crc", "chain", "crc"] == [one["grade"] for one in lines]
-    assert [(one.position, one.physical_offset, len(one.raw)) for one in found] == [
-        (one["position"], one["physical_offset"], one["size"]) for one in lines
+    assert ["crc", "chain", "crc"] == [line["grade"] for line in lines]
+    assert [(line.position, line.physical_offset, len(line.raw)) for line in found] == [
+        (line["position"], line["physical_offset"], line["size"]) for line in lines
     ]
     assert {("orders", 0, "10.0.0.1:10911")} == {
-        (one["topic"], one["queue_id"], one["store"]) for one in lines
+        (line["topic"], line["queue_id"], line["store"]) for line in lines
     }
 
 
@@ -143,11 +149,11 @@ def test_stores(tmp_path: Path) -> None:
     image += log(3, start=8192 + len(moved), host=bytes([10, 0, 0, 3]))
     done, _ = carve(tmp_path, image, output="out", by_store=True)
     assert [("10.0.0.1:10911", 5, 1), ("10.0.0.2:10911", 7, 2)] == [
-        (one.store, one.records, one.hosts) for one in done.stores
+        (store.store, store.records, store.hosts) for store in done.stores
     ]
     names = ["10.0.0.1-10911.rmq", "10.0.0.2-10911.rmq"]
-    assert names == sorted(one.name for one in (tmp_path / "out").iterdir())
-    assert [str(tmp_path / "out" / name) for name in names] == [one.file for one in done.stores]
+    assert names == sorted(path.name for path in (tmp_path / "out").iterdir())
+    assert [str(tmp_path / "out" / name) for name in names] == [store.file for store in done.stores]
 
 
 def test_without_a_body(tmp_path: Path) -> None:

@@ -76,7 +76,7 @@ def test_xfs(tmp_path: Path) -> None:
     files = segments(tmp_path)
     stored = {one.raw for file in files for one in plain_search(file.read_bytes())}
     lines = ["/dev/null", "0 0", "d--755 0 0"]
-    lines += [f"{one.name} ---644 0 0 {one}" for one in files]
+    lines += [f"{file.name} ---644 0 0 {file}" for file in files]
     (tmp_path / "proto").write_text("\n".join([*lines, "$", "$", ""]))
     image = tmp_path / "xfs"
     with image.open("wb") as file:
@@ -99,7 +99,7 @@ def test_xfs(tmp_path: Path) -> None:
 def test_device(tmp_path: Path) -> None:
     """A block device that is named gives what its image gives."""
     image = tmp_path / "disk"
-    image.write_bytes(b"".join(one.read_bytes() for one in segments(tmp_path)))
+    image.write_bytes(b"".join(segment.read_bytes() for segment in segments(tmp_path)))
     words = ["losetup", "--find", "--show", "--read-only", str(image)]
     found = subprocess.run(words, capture_output=True, text=True, check=False)  # noqa: S603
     if found.returncode:

@@ -163,9 +163,9 @@ def test_bad_sectors(tmp_path: Path) -> None:
     with Place(str(tmp_path / "disk")).open() as file:
         image = Image("disk", Failing(file.place, file.fileno(), file.size))
         found = search.search(ImagePart(image, 0, image.size))
-    hurt = [one for one in plain_search(raw) if one.position < 3 * PAGE]
-    hurt = [one for one in hurt if one.position + len(one.raw) > PAGE]
-    counted = sum(int(one[4].sum()) for one in found.runs)
+    hurt = [run for run in plain_search(raw) if run.position < 3 * PAGE]
+    hurt = [run for run in hurt if run.position + len(run.raw) > PAGE]
+    counted = sum(int(run[4].sum()) for run in found.runs)
     assert 80 - len(hurt) <= counted < 80
     assert PAGE <= image.unread_bytes <= 3 * PAGE
     assert image.first_refusal is not None

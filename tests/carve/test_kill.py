@@ -35,7 +35,7 @@ def test_full_disk_and_kill(by_store: bool, tmp_path: Path, evidence: Evidence) 
             Carving(options, keep).run()
 
     def found() -> dict[str, str | None]:
-        return {path: one.digest for path, one in snapshot(output.parent / "carved").items()}
+        return {path: trace.digest for path, trace in snapshot(output.parent / "carved").items()}
 
     count = faults.operations(work)
     whole = found()
@@ -74,7 +74,7 @@ def test_map_on_a_full_disk_or_killed(
         ends.append(main(command))
 
     def found() -> dict[Path, bytes]:
-        return {one: one.read_bytes() for one in (output, page) if one.exists()}
+        return {path: path.read_bytes() for path in (output, page) if path.exists()}
 
     count = faults.operations(work)
     whole = found()
@@ -93,8 +93,8 @@ def test_map_on_a_full_disk_or_killed(
         left = found()
         assert left.items() <= whole.items()
         assert output in left or page not in left
-        for one in left:
-            one.unlink()
+        for path in left:
+            path.unlink()
     work()
-    assert {output.name, page.name} == {one.name for one in output.parent.iterdir()}
+    assert {output.name, page.name} == {path.name for path in output.parent.iterdir()}
     assert whole == found()

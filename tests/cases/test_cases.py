@@ -88,11 +88,11 @@ DEEDS: Final[Mapping[str, Callable[[Path, Step], None]]] = {
 
 def inflict(store: Path, step: Step) -> None:
     """Do one step of a state."""
-    found = sorted(store.glob(step["path"]))
-    if step["do"] == "write" and not found:
-        found = [store / step["path"]]
-    assert found, step
-    for path in [found[step["which"]]] if "which" in step else found:
+    paths = sorted(store.glob(step["path"]))
+    if step["do"] == "write" and not paths:
+        paths = [store / step["path"]]
+    assert paths, step
+    for path in [paths[step["which"]]] if "which" in step else paths:
         DEEDS[step["do"]](path, step)
 
 
@@ -125,8 +125,10 @@ def test_case(name: str, tmp_path: Path) -> None:
         inflict(store, step)
 
     def seen() -> dict[str, object]:
-        found, _, _ = run(store, "full", conf, release)
-        codes = sorted({str(one.code) for one in found if one.severity is not Severity.NOTE})
+        findings, _, _ = run(store, "full", conf, release)
+        codes = sorted(
+            {str(finding.code) for finding in findings if finding.severity is not Severity.NOTE}
+        )
         return {"findings": codes, **told(predict(open_store(store, conf), release))}
 
     given = {"broker_version": release, "broker_conf": conf and str(conf)}

@@ -100,7 +100,7 @@ def test_log_rebuilt_after_a_loss(store: Broken, tmp_path: Path) -> None:
     inflict.write_at(log[2], 40960, log[0].read_bytes()[20480:36864])
     repair.apply(store.plan(), in_place=True)
     assert [] == store.findings()
-    intact = {one.raw for one in plain_store.records(store.root) if one.topic != "rmqtool"}
+    intact = {record.raw for record in plain_store.records(store.root) if record.topic != "rmqtool"}
     for positions in Positions:
         for numbering in QueueOffsets:
             target = tmp_path / f"{positions}-{numbering}"
@@ -116,7 +116,7 @@ def test_log_rebuilt_after_a_loss(store: Broken, tmp_path: Path) -> None:
             new = Broken(target, store.conf)
             assert ([], []) == (new.findings(), new.plan().edits), (positions, numbering)
             if numbering is QueueOffsets.KEEP:
-                count = sum(one.topic != "rmqtool" for one in plain_store.records(target))
+                count = sum(record.topic != "rmqtool" for record in plain_store.records(target))
                 assert len(intact) == count
 
 
@@ -139,11 +139,11 @@ def test_configuration_missing(
     for path in [path for name in names for path in store.root.glob(f"config/{name}*")]:
         path.unlink()
     release = "4.9.3"  # of which nothing tells without the configuration
-    assert codes == {str(one.code) for one in store.findings()}
-    found = predict(open_store(store.root, store.conf), release)
-    steps = {step.step: step.count for step in found.later_steps}
-    counted = found.unrouted.messages, steps.get("repeat", 0), steps.get("start_over", 0)
-    assert (costs, True, False) == (counted, found.starts, found.is_whole)
+    assert codes == {str(finding.code) for finding in store.findings()}
+    prediction = predict(open_store(store.root, store.conf), release)
+    steps = {step.step: step.count for step in prediction.later_steps}
+    counted = prediction.unrouted.messages, steps.get("repeat", 0), steps.get("start_over", 0)
+    assert (costs, True, False) == (counted, prediction.starts, prediction.is_whole)
     seen = examine_store(RepairOptions(str(store.root), release, broker_conf=store.conf))
     (step, *_) = steps_for(seen)
     assert "--reset-config" in step.command
@@ -166,17 +166,17 @@ def test_part_of_a_store(store: Broken, part: str) -> None:
     """A part of a store has no configuration, and lacks none."""
     shutil.rmtree(store.root / "config")
     options = ValidateOptions(store.root / part, broker_conf=store.conf)
-    assert [] == [one for one in validate(options) if one.severity is Severity.DAMAGE]
+    assert [] == [finding for finding in validate(options) if finding.severity is Severity.DAMAGE]
 
 
 def test_loss_is_not_forgotten(store: Broken) -> None:
     """What was lost stays lost when it is bridged: 16 KiB of zeros in the log."""
     log, begin, end = plain_store.segments(store.root)[1], 40960, 57344
     gone = {
-        (one.topic, one.integer("queue_id"), one.integer("queue_offset"))
-        for one in plain_store.records(store.root)
-        if one.path == log and one.position < end and begin < one.position + one.size
-        if one.transaction in {0, 8}
+        (record.topic, record.integer("queue_id"), record.integer("queue_offset"))
+        for record in plain_store.records(store.root)
+        if record.path == log and record.position < end and begin < record.position + record.size
+        if record.transaction in {0, 8}
     }
     assert 50 < len(gone)
     inflict.write_at(log, begin, bytes(end - begin))
@@ -223,12 +223,12 @@ def test_index_of_another_log(store: Broken, tmp_path: Path) -> None:
     """One finding a file says what it is, and one command ends it."""
     (tmp_path / "other").mkdir()
     put_from(fixture_store("rocketmq-5.5.0-traffic", tmp_path / "other"), store, "index")
-    found = [one for one in store.findings() if one.severity is Severity.DAMAGE]
+    findings = [finding for finding in store.findings() if finding.severity is Severity.DAMAGE]
     files = sorted(path.name for path in (store.root / "index").iterdir())
     assert [("IX-KEY", f"index/{name}") for name in files] == [
-        (one.code, one.path) for one in found
+        (finding.code, finding.path) for finding in findings
     ]
-    *within, past = [one.message for one in found]
+    *within, past = [finding.message for finding in findings]
     assert all("the index of another log" in message for message in within)
     assert "entries point past the end of the commitlog" in past
     repair.apply(store.plan(), in_place=True)
@@ -248,9 +248,9 @@ def test_large_index_of_another_log(
     monkeypatch.setattr(index_set, "MOST_HELD", 100)
     assert damaged == store.findings()
     put_from(sound, store, "index")
-    found = [one for one in store.findings() if one.severity is Severity.DAMAGE]
-    assert len(list((store.root / "index").iterdir())) == len(found)
-    assert "the index of another log" in found[0].message
+    findings = [finding for finding in store.findings() if finding.severity is Severity.DAMAGE]
+    assert len(list((store.root / "index").iterdir())) == len(findings)
+    assert "the index of another log" in findings[0].message
 
 
 def test_file_of_another_broker(store: Broken, tmp_path: Path) -> None:
@@ -258,14 +258,14 @@ def test_file_of_another_broker(store: Broken, tmp_path: Path) -> None:
     second = plain_store.segments(store.root)[1]
     name = second.relative_to(store.root).as_posix()
     gone = {
-        (one.topic, one.integer("queue_id"), one.integer("queue_offset"))
-        for one in plain_store.records(store.root)
-        if one.path == second and one.transaction in {0, 8}
+        (record.topic, record.integer("queue_id"), record.integer("queue_offset"))
+        for record in plain_store.records(store.root)
+        if record.path == second and record.transaction in {0, 8}
     }
     (tmp_path / "other").mkdir()
     put_from(fixture_store("rocketmq-5.5.0-traffic", tmp_path / "other"), store, name)
-    found = [one for one in store.findings() if one.severity is not Severity.NOTE]
-    assert [("CL-FOREIGN", name)] == [(str(one.code), one.path) for one in found]
+    findings = [finding for finding in store.findings() if finding.severity is not Severity.NOTE]
+    assert [("CL-FOREIGN", name)] == [(str(finding.code), finding.path) for finding in findings]
     assert gone == lost_of(store.root, store.conf, store.version)
     seen = examine_store(RepairOptions(str(store.root), broker_conf=store.conf))
     (step,) = steps_for(seen)
@@ -284,5 +284,5 @@ def test_file_of_another_broker(store: Broken, tmp_path: Path) -> None:
     second.rename(tmp_path / "aside")
     plan = repair.plan(store.root, broker_conf=store.conf, bridge_missing=True)
     repair.apply(plan, in_place=True)
-    assert not [one for one in store.findings() if one.severity is Severity.DAMAGE]
+    assert not [finding for finding in store.findings() if finding.severity is Severity.DAMAGE]
     assert gone == lost_of(store.root, store.conf, store.version)

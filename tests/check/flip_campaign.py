@@ -111,10 +111,15 @@ class Score:
 def _record(kind: str, wanted: Callable[[Record], bool]) -> Callable[[Path], Iterator[Target]]:
     def find(store: Path) -> Iterator[Target]:
         records = plain_store.records(store)
-        inner = [one for one in records[1:-1] if wanted(one)]  # neighbours on both sides
-        one = min(inner or [one for one in records if wanted(one)], key=lambda record: record.size)
-        fields = [(name, one.position + at, size) for name, (at, size) in one.places().items()]
-        yield Target(f"message, {kind}", one.path, tuple(fields))
+        inner = [record for record in records[1:-1] if wanted(record)]  # neighbours on both sides
+        record = min(
+            inner or [record for record in records if wanted(record)],
+            key=lambda record: record.size,
+        )
+        fields = [
+            (name, record.position + at, size) for name, (at, size) in record.places().items()
+        ]
+        yield Target(f"message, {kind}", record.path, tuple(fields))
 
     return find
 
@@ -122,9 +127,9 @@ def _record(kind: str, wanted: Callable[[Record], bool]) -> Callable[[Path], Ite
 def _laid_out(layout: Layout, start: int, count: int = 1) -> tuple[tuple[str, int, int], ...]:
     """Give the fields of some units of fixed size."""
     return tuple(
-        (one.name, start + number * layout.size + one.position, one.size)
+        (field.name, start + number * layout.size + field.position, field.size)
         for number in range(count)
-        for one in layout.fields
+        for field in layout.fields
     )
 
 
@@ -209,8 +214,8 @@ def _dledger(store: Path) -> Iterator[Target]:
     yield Target("DLedger entry", path, _laid_out(DLEDGER_ENTRY, position))
     size = int.from_bytes(raw[position + 4 : position + 8], "big") - DLEDGER_ENTRY.size
     start = position + DLEDGER_ENTRY.size
-    one = Record(path, start, raw[start : start + size])
-    places = one.places().items()
+    record = Record(path, start, raw[start : start + size])
+    places = record.places().items()
     fields = tuple((name, start + at, length) for name, (at, length) in places)
     yield Target("message, in a DLedger entry", path, fields)
     index = min(store.glob("dledger-*/index/*"))
@@ -231,7 +236,7 @@ def _is_v2(one: Record) -> bool:
 
 
 def _flags(wanted: int) -> Callable[[Record], bool]:
-    return lambda one: one.integer("sys_flag") == wanted and "HALF" not in one.topic
+    return lambda record: record.integer("sys_flag") == wanted and "HALF" not in record.topic
 
 
 TARGETS: Final[tuple[tuple[str, Callable[[Path], Iterator[Target]]], ...]] = (
@@ -306,9 +311,9 @@ class Campaign:
             for name_of_field, position, mask in flips:
                 old = os.pread(file.fileno(), 1, position)
                 os.pwrite(file.fileno(), bytes([old[0] ^ mask]), position)
-                found, _, _ = run(store, "deep", conf)
+                findings, _, _ = run(store, "deep", conf)
                 os.pwrite(file.fileno(), old, position)
-                self._count(score, name_of_field, _places(found) - before)
+                self._count(score, name_of_field, _places(findings) - before)
         assert _places(run(store, "deep", conf)[0]) == before
         return score
 
@@ -324,8 +329,16 @@ class Campaign:
 
 def _places(found: list[Finding]) -> Found:
     return frozenset(
-        (str(one.severity), one.code, one.path, one.position, one.expected, one.actual, one.message)
-        for one in found
+        (
+            str(finding.severity),
+            finding.code,
+            finding.path,
+            finding.position,
+            finding.expected,
+            finding.actual,
+            finding.message,
+        )
+        for finding in found
     )
 
 

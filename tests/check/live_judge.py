@@ -147,12 +147,12 @@ class Judge:
         if flipped is not None and not flipped.exists():
             return  # it expired meanwhile, and may have been there when the command began
         path = f"commitlog/{flipped.name}" if flipped else None
-        above = [one for one in done.rows if one["severity"] != "note"]
-        for one in above:
-            if one["path"] != path:
-                yield f"{one['code']} {one['path']}: {one['message']}"
+        above = [row for row in done.rows if row["severity"] != "note"]
+        for row in above:
+            if row["path"] != path:
+                yield f"{row['code']} {row['path']}: {row['message']}"
         if path is not None:
-            is_found = any(one["path"] == path for one in above)
+            is_found = any(row["path"] == path for row in above)
             with self._lock:
                 self.looked += 1
                 self.found += is_found
@@ -164,9 +164,9 @@ class Judge:
     @staticmethod
     def _quick(done: Done) -> Iterator[str]:
         """No finding but notes: it does not read records."""
-        for one in done.rows:
-            if one["severity"] != "note":
-                yield f"{one['code']} {one['path']}: {one['message']}"
+        for row in done.rows:
+            if row["severity"] != "note":
+                yield f"{row['code']} {row['path']}: {row['message']}"
         if done.run.code:
             yield f"exit {done.run.code}: {done.last_words}"
 
@@ -176,12 +176,12 @@ class Judge:
             yield f"exit {done.run.code}: {done.last_words}"
             return
         if done.name in {"dump", "sql"}:
-            keys = {one["unique_key"] for one in done.rows}
+            keys = {row["unique_key"] for row in done.rows}
             if done.name == "sql":
                 yield from self._told(done)
         elif done.name == "export":
             files = done.new.rglob("*.parquet")
-            columns = [parquet.read_table(one, columns=["unique_key"])[0] for one in files]
+            columns = [parquet.read_table(file, columns=["unique_key"])[0] for file in files]
             keys = {key for column in columns for key in column.to_pylist()}
         else:
             lines = Path(f"{done.new}.jsonl").read_bytes().splitlines()
@@ -198,9 +198,9 @@ class Judge:
     def _told(self, done: Done) -> Iterator[str]:
         """No row tells of damage but in the file with the flipped byte."""
         flipped = self.flipped and f"commitlog/{self.flipped.name}"
-        for one in done.rows:
-            if one["code"] is not None and one["segment"] != flipped:
-                yield f"{one}"
+        for row in done.rows:
+            if row["code"] is not None and row["segment"] != flipped:
+                yield f"{row}"
 
     def _is_wrong(self, done: Done) -> bool:
         return bool(done.run.code) and not self._may_differ(done)
@@ -221,16 +221,16 @@ def _difference(done: Done) -> Iterator[str]:
 
 def _times(done: Done) -> Iterator[str]:
     """Each queue is known up to a message that was acknowledged before."""
-    ends = {one["queue_id"]: one["max_offset"] for one in done.rows}
+    ends = {row["queue_id"]: row["max_offset"] for row in done.rows}
     yield from _reaches(done, ends.get(done.sent.queue_id))
 
 
 def _group(done: Done) -> Iterator[str]:
     """Each queue is known as far, and no group has consumed more than there is."""
-    for one in done.rows:
-        if one["state"] in {"ahead", "no queue"}:
-            yield f"queue {one['queue_id']}: {one['state']}"
-    ends = {one["queue_id"]: one["max_offset"] for one in done.rows}
+    for row in done.rows:
+        if row["state"] in {"ahead", "no queue"}:
+            yield f"queue {row['queue_id']}: {row['state']}"
+    ends = {row["queue_id"]: row["max_offset"] for row in done.rows}
     yield from _reaches(done, ends.get(done.sent.queue_id))
 
 
@@ -245,6 +245,6 @@ def _info(done: Done) -> Iterator[str]:
     """Nothing is a problem."""
     if done.run.code:
         yield f"exit {done.run.code}: {done.last_words}"
-    for one in done.rows:
-        if one["section"] == "problems":
-            yield f"{one}"[:300]
+    for row in done.rows:
+        if row["section"] == "problems":
+            yield f"{row}"[:300]

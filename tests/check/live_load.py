@@ -53,16 +53,16 @@ class Load:
     def running(self) -> Iterator[None]:
         """Keep the broker at work while the block runs."""
         works = [lambda: self._plain(0), lambda: self._plain(1), self._transactions, self._expire]
-        threads = [threading.Thread(target=self._guarded, args=(one,)) for one in works]
+        threads = [threading.Thread(target=self._guarded, args=(thread,)) for thread in works]
         with PushConsumer(self._broker, GROUP, TOPIC, refuse=_is_refused):
-            for one in threads:
-                one.start()
+            for thread in threads:
+                thread.start()
             try:
                 yield
             finally:
                 self._ended.set()
-                for one in threads:
-                    one.join()
+                for thread in threads:
+                    thread.join()
 
     def latencies(self) -> Iterator[str]:
         """Yield a line for each thing that sends went on beside of."""

@@ -27,8 +27,8 @@ def keep_watch(store: Path, conf: Path, load: Load, ended: threading.Event) -> I
     )
     if not rows:
         return  # it was ended before it began
-    above = [one for one in rows if one["severity"] != "note"]
-    yield from (f"{one['code']} {one['path']}: {one['message']}" for one in above)
+    above = [row for row in rows if row["severity"] != "note"]
+    yield from (f"{row['code']} {row['path']}: {row['message']}" for row in above)
     if code and not above:
         yield f"exit {code}: {said[-300:]}"
 
@@ -40,20 +40,20 @@ def follow(store: Path, conf: Path, load: Load, ended: threading.Event) -> Itera
     code, rows, said = _until([*line, *columns], conf, ended)
     if not rows:
         return  # it was ended before it began
-    odd = [one for one in rows if one["code"] is not None]
+    odd = [row for row in rows if row["code"] is not None]
     if code or odd:
         yield f"exit {code}: {odd[:3]} {said[-300:]}"
     if code or "expired before it was shown" in said:
         return
-    offsets = [one["physical_offset"] for one in rows]
+    offsets = [row["physical_offset"] for row in rows]
     if offsets != sorted(set(offsets)):
         yield "not in order, each once"
-    shown = {one["unique_key"] for one in rows}
+    shown = {row["unique_key"] for row in rows}
     begin, end = offsets[0], offsets[-1]
     missing = [
-        one.physical_offset
-        for one in [*load.acknowledged]
-        if begin <= one.physical_offset <= end and one.unique_key not in shown
+        row.physical_offset
+        for row in [*load.acknowledged]
+        if begin <= row.physical_offset <= end and row.unique_key not in shown
     ]
     if missing:
         yield f"{len(missing)} messages are missing, the first at {missing[0]}"
@@ -76,4 +76,4 @@ def _until(
             code = process.wait(PATIENCE)
         out.seek(0)
         err.seek(0)
-        return code, [json.loads(one) for one in out.read().splitlines()], err.read().decode()
+        return code, [json.loads(line) for line in out.read().splitlines()], err.read().decode()

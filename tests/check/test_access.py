@@ -22,12 +22,12 @@ needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root can give fi
 
 def _found(store: Path, as_user: str | None = None) -> dict[str, Severity]:
     asked = ValidateOptions(store, frozenset({"FS-OWNER"}), as_user=as_user, jobs=1)
-    return {one.path: one.severity for one in validate(asked)}
+    return {finding.path: finding.severity for finding in validate(asked)}
 
 
 def _refused(store: Path, as_user: str | None = None) -> set[str]:
     prediction = predict(open_store(store), "5.3.3", as_user=as_user)
-    return {one.path for one in prediction.refusals}
+    return {refusal.path for refusal in prediction.refusals}
 
 
 def _give(store: Path, uid: int) -> None:
@@ -47,7 +47,7 @@ def test_left_by_root(copy_of: Callable[[str], Path]) -> None:
     for path in (segment, queue, *queue.iterdir(), store / "config/topics.json"):
         os.chown(path, 0, 0)
     paths = {str(path.relative_to(store)) for path in (segment, *queue.iterdir())}
-    said = {str(one.relative_to(store)) for one in (segment, queue, store / "config/topics.json")}
+    said = {str(path.relative_to(store)) for path in (segment, queue, store / "config/topics.json")}
     assert dict.fromkeys(said, Severity.DAMAGE) == _found(store)
     assert paths == _refused(store)
     (said_to_root,) = {*_found(store, "root").values()}

@@ -35,8 +35,8 @@ def _conf(tmp_path: Path, **changed: str | None) -> Path:
 
 
 def _found(store: Path, conf: Path) -> list[Finding]:
-    found, _, _ = run(store, "quick", conf, VERSION)
-    return [one for one in found if one.severity is not Severity.NOTE]
+    findings, _, _ = run(store, "quick", conf, VERSION)
+    return [finding for finding in findings if finding.severity is not Severity.NOTE]
 
 
 @pytest.mark.parametrize(
@@ -53,13 +53,15 @@ def test_keys(
 ) -> None:
     """What a broker passes over is a warning, with the line, and `startup` says the same."""
     store, conf = copy_of(NAME), _conf(tmp_path, **{key: value})
-    (one,) = (one for one in run(store, "quick", conf, VERSION)[0] if one.code == "BC-KEY")
+    (finding,) = (
+        finding for finding in run(store, "quick", conf, VERSION)[0] if finding.code == "BC-KEY"
+    )
     line = len(conf.read_text().splitlines())
     severity = Severity.NOTE if "brought it" in words else Severity.WARNING
-    assert (severity, f"{key}={value}") == (one.severity, one.actual)
-    assert one.message.startswith(f"line {line}: {key}: ")
-    assert words in one.message
-    assert (one.message,) == predict(open_store(store, conf), VERSION).ignored
+    assert (severity, f"{key}={value}") == (finding.severity, finding.actual)
+    assert finding.message.startswith(f"line {line}: {key}: ")
+    assert words in finding.message
+    assert (finding.message,) == predict(open_store(store, conf), VERSION).ignored
 
 
 def test_doctor_names_keys(tmp_path: Path, copy_of: Callable[[str], Path]) -> None:
@@ -84,8 +86,12 @@ def test_lengths(
 ) -> None:
     """A wrong length, or none, is the configuration's fault: no broker starts, no file changes."""
     store, conf = copy_of(NAME), _conf(tmp_path, **{key: value})
-    (one,) = (one for one in _found(store, conf) if one.code != "BC-KEY")
-    assert ("BC-LEN", Severity.DAMAGE, f"{key}={wanted}") == (one.code, one.severity, one.expected)
+    (finding,) = (finding for finding in _found(store, conf) if finding.code != "BC-KEY")
+    assert ("BC-LEN", Severity.DAMAGE, f"{key}={wanted}") == (
+        finding.code,
+        finding.severity,
+        finding.expected,
+    )
     assert not predict(open_store(store, conf), VERSION).starts
     plan = make_plan(RepairOptions(str(store), VERSION, str(conf)))
     assert [] == plan.edits
@@ -98,7 +104,7 @@ def test_lengths_of_the_index(tmp_path: Path, copy_of: Callable[[str], Path]) ->
     assert 1 < len(list((store / "index").iterdir()))
     conf = _conf(tmp_path, maxHashSlotNum="700", maxIndexNum="3000")
     expected = ["maxHashSlotNum=500", "maxIndexNum=2000"]
-    assert expected == [one.expected for one in _found(store, conf)]
+    assert expected == [finding.expected for finding in _found(store, conf)]
     assert [] == make_plan(RepairOptions(str(store), VERSION, str(conf))).edits
 
 
@@ -107,8 +113,12 @@ def test_short_file(tmp_path: Path, copy_of: Callable[[str], Path]) -> None:
     store = copy_of(NAME)
     path = max((store / "commitlog").iterdir())
     os.truncate(path, 100_000)
-    (one,) = (one for one in _found(store, _conf(tmp_path)) if one.code.startswith(("FS", "BC")))
-    assert ("FS-LEN", f"commitlog/{path.name}") == (one.code, one.path)
+    (finding,) = (
+        finding
+        for finding in _found(store, _conf(tmp_path))
+        if finding.code.startswith(("FS", "BC"))
+    )
+    assert ("FS-LEN", f"commitlog/{path.name}") == (finding.code, finding.path)
 
 
 def test_path_of_this_store(tmp_path: Path, copy_of: Callable[[str], Path]) -> None:
@@ -116,7 +126,7 @@ def test_path_of_this_store(tmp_path: Path, copy_of: Callable[[str], Path]) -> N
     store = copy_of(NAME)
     paths = f"{store}/commitlog:{tmp_path}/more"
     conf = _conf(tmp_path, storePathRootDir=str(store), storePathCommitLog=paths)
-    found = {str(one.code): one for one in _found(store, conf)}
+    found = {str(finding.code): finding for finding in _found(store, conf)}
     assert found["BC-PATH"].severity is Severity.DAMAGE
     assert "storePathCommitLog: commitlog:" in found["BC-PATH"].message
     assert "FS-NOLOG" in found
@@ -132,6 +142,6 @@ def test_path_of_another_machine(tmp_path: Path, copy_of: Callable[[str], Path])
     """Of a copy the usual place is read, and that is noted."""
     store = copy_of(NAME)
     elsewhere = {"storePathRootDir": "/far/store", "storePathCommitLog": "/far/log"}
-    found, _, _ = run(store, "full", _conf(tmp_path, **elsewhere), VERSION)
-    (one,) = (one for one in found if one.code.startswith(("FS", "BC")))
-    assert ("BC-PATH", Severity.NOTE) == (one.code, one.severity)
+    findings, _, _ = run(store, "full", _conf(tmp_path, **elsewhere), VERSION)
+    (finding,) = (finding for finding in findings if finding.code.startswith(("FS", "BC")))
+    assert ("BC-PATH", Severity.NOTE) == (finding.code, finding.severity)

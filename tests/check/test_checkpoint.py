@@ -33,10 +33,13 @@ def test_checkpoint_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     early = checkpoint.read_early
     monkeypatch.setattr(checkpoint, "read_early", flush)
     with held_by_another(store):
-        found, exit_code, _ = run(store)
-    assert (0, set()) == (exit_code, {str(o.code) for o in found if o.severity is not NOTE})
-    found, exit_code, _ = run(store)  # without a broker it counts
-    assert (1, {"CP-AHEAD"}) == (exit_code, {str(o.code) for o in found if o.severity is not NOTE})
+        findings, exit_code, _ = run(store)
+    assert (0, set()) == (exit_code, {str(o.code) for o in findings if o.severity is not NOTE})
+    findings, exit_code, _ = run(store)  # without a broker it counts
+    assert (1, {"CP-AHEAD"}) == (
+        exit_code,
+        {str(o.code) for o in findings if o.severity is not NOTE},
+    )
 
 
 @pytest.mark.parametrize("is_live", [False, True])
@@ -52,8 +55,8 @@ def test_segment_gone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, is_liv
     with ExitStack() as held:
         if is_live:
             held.enter_context(held_by_another(store))
-        found, exit_code, summary = run(store)
+        findings, exit_code, summary = run(store)
     name = f"commitlog/{gone.name}"
-    unread = [one.path for one in found if one.code == UNREAD]
+    unread = [finding.path for finding in findings if finding.code == UNREAD]
     wanted = ([], 0, {name}) if is_live else ([name], 3, set())
     assert wanted == (unread, exit_code, summary.account.expired)

@@ -25,15 +25,15 @@ QUEUE: Final = "compaction-orders/1"
 
 
 def _codes(store: Path, name: str) -> set[str]:
-    found, _, _ = run(store, "full", broker_conf(name))
-    return {str(one.code) for one in found if one.severity is not Severity.NOTE}
+    findings, _, _ = run(store, "full", broker_conf(name))
+    return {str(finding.code) for finding in findings if finding.severity is not Severity.NOTE}
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_no_false_alarm(name: str, tmp_path: Path) -> None:
     """Units are those of the records, before a run and after it, and gaps in names are none."""
-    found, exit_code, summary = run(fixture_store(name, tmp_path), "deep", broker_conf(name))
-    assert [] == [one.code for one in found if one.severity is not Severity.NOTE]
+    findings, exit_code, summary = run(fixture_store(name, tmp_path), "deep", broker_conf(name))
+    assert [] == [finding.code for finding in findings if finding.severity is not Severity.NOTE]
     assert (0, "sound") == (exit_code, summary.verdict)
     assert summary.account.units == (492 if "run" in name else 840)
 
@@ -108,8 +108,8 @@ def test_behind(tmp_path: Path) -> None:
 
 
 def _severities(store: Path) -> set[Severity]:
-    found, _, _ = run(store, "full", broker_conf(NAMES[0]))
-    return {one.severity for one in found if one.severity is not Severity.NOTE}
+    findings, _, _ = run(store, "full", broker_conf(NAMES[0]))
+    return {finding.severity for finding in findings if finding.severity is not Severity.NOTE}
 
 
 @pytest.mark.parametrize("time", [2**62, -(2**62)])

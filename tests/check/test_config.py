@@ -24,7 +24,9 @@ BROKEN = {"brace": b"{", "markup": b"<nil>", "zeros": bytes(64)}
 
 def _refusals(store: Path) -> list[str]:
     """Give what keeps a broker from starting."""
-    return [one.path for one in predict(open_store(store, broker_conf(NAME)), "5.3.3").refusals]
+    return [
+        refusal.path for refusal in predict(open_store(store, broker_conf(NAME)), "5.3.3").refusals
+    ]
 
 
 def _repair(store: Path) -> list[str]:
@@ -60,8 +62,12 @@ def test_being_written(
 
     monkeypatch.setattr(Place, "read_whole", writing)
     with held_by_another(store) if is_live else nullcontext():
-        found = [one.code for one in run(store)[0] if one.path == "config/consumerOffset.json.bak"]
-    assert ([] if is_live else ["FS-READ" if raw is None else "CF-JSON"]) == found
+        codes = [
+            finding.code
+            for finding in run(store)[0]
+            if finding.path == "config/consumerOffset.json.bak"
+        ]
+    assert ([] if is_live else ["FS-READ" if raw is None else "CF-JSON"]) == codes
     assert looks == (3 if is_live else 1)
 
 
@@ -72,10 +78,10 @@ def test_both_broken(raw: bytes, copy_of: Callable[[str], Path]) -> None:
     paths = [f"config/consumerOffset.json{suffix}" for suffix in ("", ".bak")]
     for path in paths:
         (store / path).write_bytes(raw)
-    found = [one for one in run(store)[0] if one.code == "CF-JSON"]
-    assert paths == [one.path for one in found]
-    assert all("a broker refuses to start" in one.message for one in found)
-    assert {Severity.DAMAGE} == {one.severity for one in found}
+    findings = [finding for finding in run(store)[0] if finding.code == "CF-JSON"]
+    assert paths == [finding.path for finding in findings]
+    assert all("a broker refuses to start" in finding.message for finding in findings)
+    assert {Severity.DAMAGE} == {finding.severity for finding in findings}
     assert paths[1:] == _refusals(store)
     assert paths == _repair(store)
     assert paths[1:] == _refusals(store)
@@ -97,7 +103,7 @@ def test_zeros_past_the_end(copy_of: Callable[[str], Path]) -> None:
     store = copy_of(NAME)
     path = store / "config/topics.json"
     path.write_bytes(path.read_bytes() + bytes(100))
-    assert [] == [one for one in run(store)[0] if one.severity is not Severity.NOTE]
+    assert [] == [finding for finding in run(store)[0] if finding.severity is not Severity.NOTE]
     assert [] == _refusals(store)
 
 
@@ -111,14 +117,16 @@ def test_topic_is_gone(level: str, copy_of: Callable[[str], Path]) -> None:
     document["topicConfigTable"]["traffic-delay"]["readQueueNums"] = 1
     document["topicConfigTable"]["traffic-delay"]["writeQueueNums"] = 1
     path.write_text(json.dumps(document))
-    found = [one for one in run(store, level)[0] if one.code == "FS-ORPHAN"]
+    findings = [finding for finding in run(store, level)[0] if finding.code == "FS-ORPHAN"]
     assert [("traffic-delay", Severity.WARNING), ("traffic-orders", Severity.DAMAGE)] == sorted(
-        (one.topic or "", one.severity) for one in found
+        (finding.topic or "", finding.severity) for finding in findings
     )
 
 
 def test_further_queue(pristine: Callable[[str], Path]) -> None:
     """A queue that only gets copies of another topic's messages is worth a note."""
-    found = run(pristine("rocketmq-4.9.3-lmq"), "quick")[0]
-    orphans = [(one.topic, one.severity) for one in found if one.code == "FS-ORPHAN"]
+    findings = run(pristine("rocketmq-4.9.3-lmq"), "quick")[0]
+    orphans = [
+        (finding.topic, finding.severity) for finding in findings if finding.code == "FS-ORPHAN"
+    ]
     assert [("lmq-other", Severity.NOTE)] == orphans

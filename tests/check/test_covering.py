@@ -34,7 +34,7 @@ def test_mask(borders: list[int], offsets: list[int]) -> None:
     """Few offsets and many are told the same: whether a stretch has them."""
     borders = sorted(borders)[: len(borders) // 2 * 2]
     pairs = [*zip(borders[::2], borders[1::2], strict=True)]
-    expected = [any(start <= one < end for start, end in pairs) for one in offsets]
+    expected = [any(start <= offset < end for start, end in pairs) for offset in offsets]
     for asked in (offsets, offsets * ONE_BY_ONE * 80):
         covering: StretchSet[Stretch] = StretchSet()
         for start, end in pairs:
@@ -51,4 +51,4 @@ def test_cost(count: int) -> None:
     for number, stretch in enumerate(stretches):
         covering.insert(10 * number, stretch)
         assert covering.mask(np.array([10 * number + 1])).tolist() == [True]
-    assert sum(one.asked for one in stretches) <= count * (ONE_BY_ONE + 1)
+    assert sum(stretch.asked for stretch in stretches) <= count * (ONE_BY_ONE + 1)

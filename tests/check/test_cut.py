@@ -29,14 +29,14 @@ def test_rolled_meanwhile(
     used = [path for path in sorted((store / "commitlog").iterdir()) if any(path.read_bytes()[:8])]
     raw, start = used[-2].read_bytes(), int(used[-2].name)
     offsets = [row["physical_offset"] - start for row in rows(store)]
-    written = next(one for one in offsets if one > len(raw) // 2)
+    written = next(offset for offset in offsets if offset > len(raw) // 2)
     used[-2].write_bytes(raw[:written].ljust(len(raw), b"\0"))
     monkeypatch.setattr(commitlog, "last_used_start", lambda _: start)
     with ExitStack() as held:
         if is_live:
             held.enter_context(held_by_another(store))
-        found, _, summary = run(store, "deep", broker_conf(name))
-    above = [str(one.code) for one in found if one.severity is not Severity.NOTE]
+        findings, _, summary = run(store, "deep", broker_conf(name))
+    above = [str(finding.code) for finding in findings if finding.severity is not Severity.NOTE]
     if is_live:
         assert [] == [
             one for one in above if one.startswith("CL-")
@@ -72,7 +72,7 @@ def test_torn_window(
     with ExitStack() as held:
         if is_live:
             held.enter_context(held_by_another(store))
-        found, _, _ = run(store, "full")
-    above = {str(one.code) for one in found if one.severity is not Severity.NOTE}
+        findings, _, _ = run(store, "full")
+    above = {str(finding.code) for finding in findings if finding.severity is not Severity.NOTE}
     assert count[0]
     assert (not is_live or always) == bool(above)

@@ -92,12 +92,12 @@ def _judge(damage: Damage, name: str, store: Path, pristine: Path) -> None:
     conf = store.parent / "broker.conf"
     conf.write_text(f"{broker_conf(name).read_text()}\n{damage.conf}\n")
     before = _before(pristine, broker_conf(name), damage.level)
-    found, _, _ = run(store, damage.level, conf, damage.version)
-    codes = {one.code for one in found if _place(one) not in before}
+    findings, _, _ = run(store, damage.level, conf, damage.version)
+    codes = {finding.code for finding in findings if _place(finding) not in before}
     assert set(damage.codes) <= codes
     assert codes <= {*damage.codes, *damage.also}
-    for one in found:
-        _has_its_queue(store, one)
+    for finding in findings:
+        _has_its_queue(store, finding)
 
 
 def _has_its_queue(store: Path, one: Finding) -> None:
@@ -153,8 +153,10 @@ def test_batch_record_elsewhere(copy_of: Give) -> None:
     """A record of a batch queue that lies elsewhere than it says is one finding, of the log."""
     store = copy_of("rocketmq-5.3.3-batch-queue")
     topics = {path.name.encode() for path in (store / "batchconsumequeue").iterdir()}
-    inflict.flip_field("physical_offset", wanted=lambda one: one.bytes_of("topic") in topics)(store)
-    assert ["CL-PHYOFF"] == [one.code for one in run(store)[0]]
+    inflict.flip_field("physical_offset", wanted=lambda record: record.bytes_of("topic") in topics)(
+        store
+    )
+    assert ["CL-PHYOFF"] == [finding.code for finding in run(store)[0]]
 
 
 @pytest.mark.parametrize("has_crashed", [False, True])
@@ -166,9 +168,9 @@ def test_slot_past_the_entries(copy_of: Give, *, has_crashed: bool) -> None:
     inflict.set_integer(index.path, slot, 4, lambda _: index.count)
     if has_crashed:
         (store / "abort").touch()
-    found = [one for one in run(store)[0] if one.code == "IX-SLOT"]
+    findings = [finding for finding in run(store)[0] if finding.code == "IX-SLOT"]
     severity = Severity.NOTE if has_crashed else Severity.DAMAGE
-    assert [(slot, severity)] == [(one.position, one.severity) for one in found]
+    assert [(slot, severity)] == [(finding.position, finding.severity) for finding in findings]
 
 
 def test_entry_that_is_never_used(copy_of: Give) -> None:
@@ -176,19 +178,19 @@ def test_entry_that_is_never_used(copy_of: Give) -> None:
     store = copy_of(f"rocketmq-5.3.3-{ORDINARY}")
     DAMAGES["entry-0-used"].inflict(store)
     begin = index_files(store)[0].entry_position(0)
-    found = [one for one in run(store)[0] if one.code == "IX-STALE"]
-    assert [(begin, 20)] == [(one.position, one.length) for one in found]
+    findings = [finding for finding in run(store)[0] if finding.code == "IX-STALE"]
+    assert [(begin, 20)] == [(finding.position, finding.length) for finding in findings]
 
 
 def test_lock_of_a_running_broker(copy_of: Give) -> None:
     """A store whose lock another process holds is reported as in use."""
     store = copy_of("rocketmq-5.3.3-traffic")
-    assert "FS-LOCK" not in {one.code for one in run(store)[0]}
+    assert "FS-LOCK" not in {finding.code for finding in run(store)[0]}
     command = [sys.executable, "-c", HOLDER, str(store / "lock")]
     with subprocess.Popen(  # noqa: S603
         command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     ) as process:
         assert process.stdout is not None
         assert "ready\n" == process.stdout.readline()
-        assert "FS-LOCK" in {one.code for one in run(store)[0]}
+        assert "FS-LOCK" in {finding.code for finding in run(store)[0]}
         process.communicate("")

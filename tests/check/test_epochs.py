@@ -19,7 +19,7 @@ def _messages(store: Path, level: str, *starts: int) -> list[str]:
     """Write an epoch file with these starts; give what is said of it."""
     entries = tuple(EpochEntry(number, start) for number, start in enumerate(starts, 1))
     (store / "epochFileCheckpoint").write_bytes(encode(entries))
-    return [one.message for one in run(store, level)[0] if one.code.area == "epoch"]
+    return [finding.message for finding in run(store, level)[0] if finding.code.area == "epoch"]
 
 
 @pytest.mark.parametrize("level", ["quick", "full"])
@@ -39,8 +39,8 @@ def test_blank(copy_of: Callable[[str], Path]) -> None:
     """The end of the last record of a file is a place, too: a blank follows."""
     store = copy_of(NAME)
     log = plain_store.records(store)
-    ends = {one.physical_offset + one.size for one in log}
-    blanks = sorted(ends - {one.physical_offset for one in log})[:-1]
+    ends = {record.physical_offset + record.size for record in log}
+    blanks = sorted(ends - {record.physical_offset for record in log})[:-1]
     assert blanks
     assert [] == _messages(store, "full", 0, blanks[0])
 

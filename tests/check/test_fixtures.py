@@ -35,8 +35,8 @@ def test_fixture_is_sound(
 ) -> None:
     """A store that a broker wrote is sound at every level, with exit 0 and nothing unread."""
     store = pristine(name)
-    found, exit_code, summary = run(store, level, broker_conf(name) if has_conf else None)
-    assert [] == [one for one in found if one.severity is not Severity.NOTE]
+    findings, exit_code, summary = run(store, level, broker_conf(name) if has_conf else None)
+    assert [] == [finding for finding in findings if finding.severity is not Severity.NOTE]
     assert 0 == exit_code
     assert {} == summary.account.unread
     assert summary.is_finished

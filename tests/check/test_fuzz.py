@@ -158,9 +158,9 @@ def test_fuzzed_store(
         if dice.below(5) == 0:
             _mix_up(files, dice)
         conf = dice.choice((None, broker_conf(name)))
-        found, exit_code, summary = run(store, dice.choice([*CheckLevel]), conf)
+        findings, exit_code, summary = run(store, dice.choice([*CheckLevel]), conf)
         context = f"round {number}: {done}"
-        assert {one.code for one in found} <= CODES.keys(), context
+        assert {finding.code for finding in findings} <= CODES.keys(), context
         assert exit_code in {0, 1, 3}, context
         assert summary.is_finished, context
         shutil.rmtree(store)

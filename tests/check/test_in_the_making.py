@@ -125,8 +125,8 @@ def test_being_written_for_long(age: int, tmp_path: Path, monkeypatch: pytest.Mo
     os.utime(topics, (then, then))
     with held_by_another(store):
         rows, _, summary = run(store)
-    (found,) = [one for one in rows if one.code == CF_JSON]
-    assert found.severity is (Severity.DAMAGE if age else Severity.NOTE)
+    (finding,) = [row for row in rows if row.code == CF_JSON]
+    assert finding.severity is (Severity.DAMAGE if age else Severity.NOTE)
     assert bool(age) != (("config/topics.json", BEING_WRITTEN) in summary.account.left_out)
 
 
@@ -135,7 +135,7 @@ def test_consumed_meanwhile(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     store = fixture_store(NAME, tmp_path)
     offsets = store / "config" / "consumerOffset.json"
     said = open_store(store).config("consumerOffset.json").document
-    (queues, *_) = (one for one in said["offsetTable"].values() if one)
+    (queues, *_) = (row for row in said["offsetTable"].values() if row)
     queues[min(queues)] += 10**6
 
     def commit() -> None:
@@ -145,7 +145,7 @@ def test_consumed_meanwhile(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     for expected in (0, 1):
         with held_by_another(store):
             rows, _, _ = run(store)
-        assert [expected] == [sum(CO_RANGE == one.code for one in rows)]
+        assert [expected] == [sum(CO_RANGE == row.code for row in rows)]
 
 
 def test_gone_while_it_is_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -161,7 +161,7 @@ def test_gone_while_it_is_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     with held_by_another(store):
         rows, code, summary = run(store)
     assert not code
-    assert not [one for one in rows if one.path == "config/topics.json"]
+    assert not [row for row in rows if row.path == "config/topics.json"]
     assert ("config/topics.json", BEING_WRITTEN) in summary.account.left_out
 
 
@@ -188,7 +188,9 @@ def test_waits_for_its_file(tmp_path: Path) -> None:
     log = plain_store.numbered(store / "commitlog")
     log[-1].unlink()
     newest = max(
-        one.integer("store_timestamp") for one in plain_store.records(store) if one.path in log
+        record.integer("store_timestamp")
+        for record in plain_store.records(store)
+        if record.path in log
     )
     with (store / "checkpoint").open("r+b") as file:
         file.write(struct.pack(">qq", newest + 10_000, newest + 10_000))
@@ -199,5 +201,9 @@ def test_waits_for_its_file(tmp_path: Path) -> None:
 
 
 def _ahead(store: Path, time: str) -> set[Severity]:
-    found, *_ = run(store)
-    return {one.severity for one in found if one.code == CP_AHEAD and time in one.message}
+    findings, *_ = run(store)
+    return {
+        finding.severity
+        for finding in findings
+        if finding.code == CP_AHEAD and time in finding.message
+    }

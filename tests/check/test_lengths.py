@@ -17,9 +17,11 @@ LENGTH = 131_072  # of a commitlog file there
 
 def _said(store: Path, path: str) -> tuple[str, str]:
     """Give message and remedy of what is said of a file's length."""
-    found, _, _ = run(store, "full", broker_conf(NAME))
-    (one,) = (one for one in found if one.code == "FS-LEN" and one.path == path)
-    return one.message, one.repair
+    findings, _, _ = run(store, "full", broker_conf(NAME))
+    (finding,) = (
+        finding for finding in findings if finding.code == "FS-LEN" and finding.path == path
+    )
+    return finding.message, finding.repair
 
 
 @pytest.mark.parametrize(

@@ -36,11 +36,11 @@ def test_deleted(
             gone[queue.parent.name] = len(plain_store.units(queue))
             before |= {path: path.read_bytes() for path in queue.iterdir()}
         shutil.rmtree(directory)
-    found = run(store, conf=conf)[0]
-    said = {one.topic: one.severity for one in found if one.code == "CQ-LMQ"}
+    findings = run(store, conf=conf)[0]
+    said = {finding.topic: finding.severity for finding in findings if finding.code == "CQ-LMQ"}
     assert dict.fromkeys(gone, Severity.DAMAGE) == said
     prediction = predict(open_store(store, conf), version)
-    counts = {one.topic: one.messages for one in prediction.light.topics}
+    counts = {topic.topic: topic.messages for topic in prediction.light.topics}
     assert gone == counts
     assert prediction.loses
     assert f"{sum(gone.values())} messages not in {len(gone)} light queue" in verdict(prediction)

@@ -35,8 +35,8 @@ TRAFFIC = "rocketmq-5.3.3-traffic"
 def checked(store: Path, **options: object) -> tuple[Findings, list[Finding]]:
     """Validate with a manifest; give the run, and what is more than a note."""
     run = validate(ValidateOptions(store, keeps_book=True, **options))  # type: ignore[arg-type]  # a test's shorthand
-    found = [one for one in run if one.severity is not Severity.NOTE]
-    return run, found
+    findings = [finding for finding in run if finding.severity is not Severity.NOTE]
+    return run, findings
 
 
 def manifest_of(run: Findings) -> Manifest:
@@ -81,15 +81,15 @@ def flip(path: Path, *, keeps_time: bool) -> None:
 def test_fixtures(name: str, tmp_path: Path, *, has_conf: bool) -> None:
     """A second run, which reads the end of the log only, finds what the first one found."""
     store, conf = fixture_store(name, tmp_path), broker_conf(name) if has_conf else None
-    first, found = checked(store, broker_conf=conf)
+    first, findings = checked(store, broker_conf=conf)
     book = tmp_path / "book"
     book.write_bytes(manifest_of(first).encode())
     assert manifest_of(first) == Manifest.read(book)
     second, again = checked(store, broker_conf=conf, since=book)
-    assert found == again
+    assert findings == again
     assert manifest_of(first) == manifest_of(second)
     assert changes(second).keys() <= {"the same", "taken over"}
-    sealed = [one.path for one in manifest_of(first).files.values() if one.sealed]
+    sealed = [file.path for file in manifest_of(first).files.values() if file.sealed]
     assert manifest_of(first).is_proven
     assert sealed == changes(second).get("taken over", [])
 
@@ -99,17 +99,17 @@ def test_facts(store: Path, book: Path) -> None:
     files = Manifest.read(book).files
     names = {str(path.relative_to(store)) for path in store.rglob("*") if path.is_file()}
     assert {"abort.bak"} == names - files.keys()  # none of a store's own
-    for path, one in files.items():
+    for path, file in files.items():
         raw, status = (store / path).read_bytes(), (store / path).stat()
         assert (status.st_size, status.st_mtime_ns, status.st_ino) == (
-            one.size, one.mtime_ns, one.inode,
+            file.size, file.mtime_ns, file.inode,
         )  # fmt: skip
-        assert hashlib.sha256(raw.rstrip(b"\0")).hexdigest() == one.used_sha256
-        assert hashlib.sha256(raw).hexdigest() == one.sha256
+        assert hashlib.sha256(raw.rstrip(b"\0")).hexdigest() == file.used_sha256
+        assert hashlib.sha256(raw).hexdigest() == file.sha256
     counts = dict.fromkeys(("commitlog", "consume-queue", "index", "config"), 0)
-    for one in files.values():
-        if one.kind in counts:
-            counts[one.kind] += one.records or 0
+    for file in files.values():
+        if file.kind in counts:
+            counts[file.kind] += file.records or 0
     assert {"commitlog": 1383, "consume-queue": 1383, "index": 3364, "config": 0} == counts
 
 
@@ -131,9 +131,11 @@ def test_changed_byte(store: Path, book: Path) -> None:
     """A changed byte is found when the time tells, and at --level deep when it does not."""
     segment = min((store / "commitlog").iterdir())
     flip(segment, keeps_time=False)
-    run, found = checked(store, since=book)
+    run, findings = checked(store, since=book)
     used = Manifest.read(book).files[f"commitlog/{segment.name}"].used
-    assert [("FS-CHANGED", 0, used)] == [(one.code, one.position, one.length) for one in found]
+    assert [("FS-CHANGED", 0, used)] == [
+        (finding.code, finding.position, finding.length) for finding in findings
+    ]
     assert not manifest_of(run).is_proven
     assert "taken over" not in changes(run)  # it is the first one: all behind it is read, too
 
@@ -144,7 +146,7 @@ def test_changed_byte_with_its_time(store: Path, book: Path) -> None:
     flip(segment, keeps_time=True)
     assert [] == checked(store, since=book)[1]
     deep = checked(store, since=book, level=CheckLevel.DEEP)[1]
-    assert ["FS-CHANGED"] == [one.code for one in deep]
+    assert ["FS-CHANGED"] == [finding.code for finding in deep]
     assert [] == checked(store)[1]  # no checksum covers it
 
 
@@ -157,11 +159,11 @@ def test_growth(store: Path) -> None:
     book = store.parent / "book"
     book.write_bytes(manifest_of(checked(store)[0]).encode())
     segment.write_bytes(whole)
-    run, found = checked(store, since=book)
-    assert [] == found
+    run, findings = checked(store, since=book)
+    assert [] == findings
     assert [f"commitlog/{segment.name}"] == changes(run)["grown"]
     segment.write_bytes(bytes([whole[0] ^ 1]) + whole[1:])
-    assert "FS-CHANGED" in {one.code for one in checked(store, since=book)[1]}
+    assert "FS-CHANGED" in {finding.code for finding in checked(store, since=book)[1]}
 
 
 def test_made_ahead_of_need(store: Path) -> None:
@@ -173,8 +175,8 @@ def test_made_ahead_of_need(store: Path) -> None:
     book.write_bytes(manifest_of(checked(store)[0]).encode())
     assert 0 == Manifest.read(book).files[f"commitlog/{segment.name}"].used
     segment.write_bytes(whole)
-    run, found = checked(store, since=book)
-    assert ([], [f"commitlog/{segment.name}"]) == (found, changes(run)["grown"])
+    run, findings = checked(store, since=book)
+    assert ([], [f"commitlog/{segment.name}"]) == (findings, changes(run)["grown"])
 
 
 @pytest.mark.parametrize("is_live", [False, True])
@@ -196,9 +198,9 @@ def test_gone_meanwhile(
     with ExitStack() as held:
         if is_live:
             held.enter_context(held_by_another(store))
-        run, found = checked(store)
+        run, findings = checked(store)
     unread = [] if is_live else [("FS-READ", name)]
-    assert unread == [(one.code, one.path) for one in found]
+    assert unread == [(finding.code, finding.path) for finding in findings]
     assert is_live is (name not in manifest_of(run).files)
 
 
@@ -213,8 +215,8 @@ def test_replaced_meanwhile(store: Path, monkeypatch: pytest.MonkeyPatch) -> Non
 
     monkeypatch.setattr(time, "sleep", bring_back)
     with held_by_another(store):
-        run, found = checked(store)
-    assert [] == found
+        run, findings = checked(store)
+    assert [] == findings
     assert manifest_of(run).files["config/topics.json"].sha256
 
 
@@ -224,8 +226,8 @@ def test_gone_while_it_is_replaced(store: Path, monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr(Ledger, "finish", preceded(path.unlink, Ledger.finish))
     monkeypatch.setattr(manifest_ledger, "PAUSES", (0.0,) * 2)
     with held_by_another(store):
-        run, found = checked(store)
-    assert [] == found
+        run, findings = checked(store)
+    assert [] == findings
     assert [("config/topics.json", BEING_WRITTEN)] == run.summary.account.left_out
     assert "" == manifest_of(run).files["config/topics.json"].sha256
 
@@ -290,7 +292,9 @@ FILES = st.builds(
 @given(st.lists(FILES, max_size=3, unique_by=lambda one: one.path), st.sampled_from(CheckLevel))
 def test_round_trip(files: list[ManifestFile], level: CheckLevel) -> None:
     """What is written is read again as it was, and is JSON."""
-    made = Manifest("/s", level, is_proven=True, log_end=7, files={one.path: one for one in files})
+    made = Manifest(
+        "/s", level, is_proven=True, log_end=7, files={file.path: file for file in files}
+    )
     assert made == Manifest.decode(made.encode())
     assert "rmqtool manifest 2" == json.loads(made.encode())["format"]
 
@@ -324,14 +328,14 @@ def _digest_file(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.M
 
 def test_blank_of_a_sealed_file(store: Path, book: Path) -> None:
     """A byte that changes in the zeros at the end of a sealed segment is a change."""
-    sealed = next(one for one in Manifest.read(book).files.values() if one.sealed)
+    sealed = next(file for file in Manifest.read(book).files.values() if file.sealed)
     assert sealed.used < sealed.size
     with (store / sealed.path).open("r+b") as file:
         file.seek(sealed.size - 1)
         file.write(b"\1")
-    run, found = checked(store, since=book)
+    run, findings = checked(store, since=book)
     assert [sealed.path] == changes(run)["rewritten"]
-    assert "FS-CHANGED" in {one.code.name for one in found}
+    assert "FS-CHANGED" in {finding.code.name for finding in findings}
     assert changes(run).keys() <= {"rewritten", "taken over", "the same"}
 
 

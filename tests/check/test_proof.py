@@ -32,7 +32,9 @@ SPEC = Spec(
     total_bytes=16 << 20, segment_bytes=8 << 20, topics=2, queues=4, slots=5000, entries=100_000
 )
 DAMAGED = [
-    one.name for one in (*COMMITLOG, *QUEUES, *INDEX) if one.fixture in {"", "traffic", "crash"}
+    damage.name
+    for damage in (*COMMITLOG, *QUEUES, *INDEX)
+    if damage.fixture in {"", "traffic", "crash"}
 ]
 NAMES = [*fixture_names(scenario="traffic"), *fixture_names(scenario="dledger")]
 

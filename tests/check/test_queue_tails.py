@@ -42,10 +42,12 @@ def test_zeroed_from(version: str, kept: int, is_lost: bool, tmp_path: Path) -> 
         inflict.write_at(path, begin, bytes(max(path.stat().st_size - begin, 0)))
     (root / "abort").touch()
     conf = str(broker_conf(name))
-    found = validate(ValidateOptions(root, broker_conf=conf, level=CheckLevel.FULL))
-    said = {(one.code, one.severity) for one in found if one.code.startswith("CQ")}
+    findings = validate(ValidateOptions(root, broker_conf=conf, level=CheckLevel.FULL))
+    said = {
+        (finding.code, finding.severity) for finding in findings if finding.code.startswith("CQ")
+    }
     fates = predict(open_store(root, conf), version).queues
-    assert is_lost is any(one.units_shifted for one in fates)
+    assert is_lost is any(finding.units_shifted for finding in fates)
     assert {("CQ-GAP", Severity.DAMAGE) if is_lost else ("CQ-LAG", Severity.NOTE)} == said
 
 
@@ -82,7 +84,7 @@ def test_empty_checkpoint(tmp_path: Path) -> None:
     queue = root / "consumequeue" / "traffic-orders" / "1"
     for path in plain_store.numbered(queue)[1:]:
         inflict.write_at(path, 0, bytes(path.stat().st_size))
-    assert "CP-LEN" in {one.code for one in validate(ValidateOptions(root))}
+    assert "CP-LEN" in {finding.code for finding in validate(ValidateOptions(root))}
 
 
 def test_lost_queue(tmp_path: Path) -> None:
@@ -143,8 +145,10 @@ def _said(root: Path, name: str, release: str | None = None) -> set[tuple[str, S
     options = ValidateOptions(
         root, broker_conf=str(broker_conf(name)), broker_version=release, level=CheckLevel.FULL
     )
-    found = {(str(one.code), one.severity) for one in validate(options)}
-    return {one for one in found if one[0].startswith("CQ") and one[0] != "CQ-EXPIRED"}
+    found = {(str(finding.code), finding.severity) for finding in validate(options)}
+    return {
+        finding for finding in found if finding[0].startswith("CQ") and finding[0] != "CQ-EXPIRED"
+    }
 
 
 def test_wanted_past_the_end(tmp_path: Path) -> None:
@@ -155,7 +159,11 @@ def test_wanted_past_the_end(tmp_path: Path) -> None:
     inflict.write_at(path, 28 * UNIT, plain_store.UNIT.pack(1 << 46, 320, 7))
     (root / "abort").touch()
     options = ValidateOptions(root, broker_conf=str(broker_conf(name)), level=CheckLevel.FULL)
-    said = {(one.code, one.severity) for one in validate(options) if one.code.startswith("CQ")}
+    said = {
+        (finding.code, finding.severity)
+        for finding in validate(options)
+        if finding.code.startswith("CQ")
+    }
     assert {("CQ-RANGE", Severity.DAMAGE)} == said
 
 
@@ -178,6 +186,6 @@ def test_made_meanwhile(
     with ExitStack() as stack:
         if is_live:
             stack.enter_context(held_by_another(str(store)))
-        found, code, _ = run(store, conf=broker_conf(TRAFFIC))
-    odd = [one for one in found if str(one.code).startswith("CQ-")]
+        findings, code, _ = run(store, conf=broker_conf(TRAFFIC))
+    odd = [finding for finding in findings if str(finding.code).startswith("CQ-")]
     assert (not odd, code) == (is_live, int(not is_live))

@@ -39,9 +39,9 @@ def test_manifest(tmp_path: Path) -> None:
         assert run.ledger is not None
         assert run.ledger.manifest is not None
         found = {
-            one.path: one.range_checksum
-            for one in run.ledger.manifest.files.values()
-            if one.range_checksum
+            file.path: file.range_checksum
+            for file in run.ledger.manifest.files.values()
+            if file.range_checksum
         }
         assert (GIVEN if is_asked else {}) == found
 

@@ -27,9 +27,9 @@ def _found(root: Path, version: str | None) -> list[tuple[str, int | None]]:
         level=CheckLevel.FULL,
     )
     return [
-        (str(one.code), one.physical_offset)
-        for one in validate(options)
-        if one.severity is not Severity.NOTE
+        (str(finding.code), finding.physical_offset)
+        for finding in validate(options)
+        if finding.severity is not Severity.NOTE
     ]
 
 
@@ -38,9 +38,9 @@ def test_version_2(version: str | None, tmp_path: Path) -> None:
     """Each record of version 2 is named where the broker that is to run cuts the log there."""
     root = fixture_store(FIXTURE, tmp_path)
     places = [
-        one.physical_offset
-        for one in plain_store.records(root)
-        if one.raw[4:8] == b"\xda\xa3\x20\xab"
+        record.physical_offset
+        for record in plain_store.records(root)
+        if record.raw[4:8] == b"\xda\xa3\x20\xab"
     ]
     assert places
     wanted = [("CL-VERSION", place) for place in places] if version in OLDER else []

@@ -84,7 +84,11 @@ def _copy(source: Path, target: Path, *, backwards: bool) -> None:
 
 def _above_notes(found: list[Finding]) -> list[Finding]:
     """Leave out what is true of a copy whose checkpoint is older: a start destroys an index."""
-    return [one for one in found if one.severity is not Severity.NOTE and one.code != IX_CRASH]
+    return [
+        finding
+        for finding in found
+        if finding.severity is not Severity.NOTE and finding.code != IX_CRASH
+    ]
 
 
 @pytest.fixture(
@@ -110,8 +114,8 @@ def test_copy_in_flight(broker: Broker, tmp_path: Path) -> None:
         _written_on(broker)
         target = tmp_path / f"copy-{number}"
         _copy(_store(broker), target, backwards=number % 2 == 1)
-        found, exit_code, summary = run(target, "deep", broker.conf)
-        assert [] == _above_notes(found), f"copy {number}"
+        findings, exit_code, summary = run(target, "deep", broker.conf)
+        assert [] == _above_notes(findings), f"copy {number}"
         assert 0 == exit_code
         counts.append(summary.account.records)
     assert sorted(counts) == counts
@@ -122,10 +126,10 @@ def test_beside_a_broker(broker: Broker) -> None:
     """What is written meanwhile is no damage; the lock is a note."""
     ends, since = [], []
     for _ in range(RUNS):
-        found, exit_code, summary = run(_store(broker), "deep", broker.conf)
-        assert ([], 0) == (_above_notes(found), exit_code)
+        findings, exit_code, summary = run(_store(broker), "deep", broker.conf)
+        assert ([], 0) == (_above_notes(findings), exit_code)
         since.append(summary.account.since)
-        assert FS_LOCK in {one.code for one in found}
+        assert FS_LOCK in {finding.code for finding in findings}
         result = rebuild(_checked(broker))
         assert [] == result.differences
         assert result.cut is not None
@@ -142,12 +146,12 @@ def test_damage_beside_a_broker(broker: Broker) -> None:
     queue = min((_store(broker) / "consumequeue" / TOPIC / "0").iterdir())
     index = min((_store(broker) / "index").iterdir())
     with _flipped(segment, BODY), _flipped(queue, 20 * 3 + 7):
-        found, exit_code, _ = run(_store(broker), "full", broker.conf)
+        findings, exit_code, _ = run(_store(broker), "full", broker.conf)
         assert 1 == exit_code
-        paths = {one.path for one in _above_notes(found)}
+        paths = {difference.path for difference in _above_notes(findings)}
         assert {f"commitlog/{segment.name}", f"consumequeue/{TOPIC}/0/{queue.name}"} <= paths
     with _flipped(queue, 20 * 3 + 7), _flipped(index, 40 + 4 * SLOTS + 20 * 5):
-        differing = {one.path for one in rebuild(_checked(broker)).differences}
+        differing = {difference.path for difference in rebuild(_checked(broker)).differences}
         assert {f"consumequeue/{TOPIC}/0/{queue.name}", f"index/{index.name}"} == differing
     assert [] == rebuild(_checked(broker)).differences
 

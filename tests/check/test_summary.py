@@ -42,9 +42,9 @@ def test_compiling_is_no_reading(tmp_path: Path) -> None:
         waited.append(0.3)
 
     store = fixture_store("rocketmq-5.5.0-traffic", tmp_path)
-    found = validate(ValidateOptions(store=store), watch)
+    findings = validate(ValidateOptions(store=store), watch)
     begin = time.monotonic()
-    for _ in found:
+    for _ in findings:
         pass
     assert waited
-    assert found.summary.seconds <= time.monotonic() - begin - sum(waited)
+    assert findings.summary.seconds <= time.monotonic() - begin - sum(waited)

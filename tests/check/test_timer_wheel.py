@@ -32,13 +32,13 @@ def test_waiting_timers_without_slots(
     before = predict(open_store(store), "5.3.3")
     assert (before.timers > 2, before.timers_lost) == (True, 0)
     harm(store / "timerwheel")
-    (one,) = (one for one in run(store)[0] if one.severity != "note")
+    (finding,) = (finding for finding in run(store)[0] if finding.severity != "note")
     after = predict(open_store(store), "5.3.3")
-    assert ("TW-LOST", before.timers) == (one.code, after.timers)
-    assert one.message.startswith(f"{after.timers_lost} waiting timer message")
+    assert ("TW-LOST", before.timers) == (finding.code, after.timers)
+    assert finding.message.startswith(f"{after.timers_lost} waiting timer message")
     assert 0 < after.timers_lost < after.timers
     repair.apply(repair.plan(store), in_place=True)
-    assert [] == [one for one in run(store)[0] if one.severity != "note"]
+    assert [] == [finding for finding in run(store)[0] if finding.severity != "note"]
     assert 0 == predict(open_store(store), "5.3.3").timers_lost
     assert [] == repair.plan(store).edits
 
@@ -47,7 +47,7 @@ def test_wheel_that_a_start_makes_anew(copy_of: Callable[[str], Path]) -> None:
     """Nothing is lost with the wheel where a start reads all that waits in the timer log."""
     store = copy_of(NAME)
     (store / "timerwheel").unlink()
-    assert [] == [one for one in run(store)[0] if one.severity != "note"]
+    assert [] == [finding for finding in run(store)[0] if finding.severity != "note"]
 
 
 @pytest.mark.parametrize(("version", "lost"), [("4.9.3", 2), ("5.0.0", 0), ("5.5.0", 0)])

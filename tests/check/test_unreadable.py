@@ -85,12 +85,20 @@ def _ids(pairs: tuple[tuple[str, str], ...]) -> list[str]:
 
 def _damage(store: Path, name: str) -> tuple[list[str], int, list[str]]:
     """Give what is blamed, the exit code, and what could not be read."""
-    found, exit_code, summary = run(store, "full", broker_conf(name))
-    told = [one.path for one in found if one.code == "FS-READ"]
+    findings, exit_code, summary = run(store, "full", broker_conf(name))
+    told = [finding.path for finding in findings if finding.code == "FS-READ"]
     assert len(set(told)) == len(told)  # once, however many checks want it
-    blamed = [one for one in found if one.severity is not Severity.NOTE and one.code != "FS-READ"]
+    blamed = [
+        finding
+        for finding in findings
+        if finding.severity is not Severity.NOTE and finding.code != "FS-READ"
+    ]
     unread = [*summary.account.unread]
-    return [f"{one.code} {one.path} {one.message}" for one in blamed], exit_code, unread
+    return (
+        [f"{finding.code} {finding.path} {finding.message}" for finding in blamed],
+        exit_code,
+        unread,
+    )
 
 
 @pytest.mark.parametrize("put", [_loop, _directory, _pipe])
@@ -195,10 +203,10 @@ def test_shrinking(
         return file
 
     monkeypatch.setattr(Place, "open", open_and_cut)
-    found, exit_code, summary = run(store, "deep", broker_conf(name))
+    findings, exit_code, summary = run(store, "deep", broker_conf(name))
     assert summary.is_finished
     assert exit_code in {0, 1, 3}
-    assert found is not None
+    assert findings is not None
 
 
 @pytest.mark.parametrize("level", ["quick", "full"])
@@ -252,9 +260,9 @@ def test_expired_meanwhile(
     with ExitStack() as stack:
         if is_live:
             stack.enter_context(held_by_another(str(store)))
-        found, code, summary = run(store, conf=broker_conf(TRAFFIC))
+        findings, code, summary = run(store, conf=broker_conf(TRAFFIC))
     path = gone.relative_to(store).as_posix()
-    named = {one.path for one in found if one.code == FS_READ}
+    named = {finding.path for finding in findings if finding.code == FS_READ}
     if is_live and expires:
         assert (set(), {path}, {}) == (named, summary.account.expired, summary.account.unread)
         assert code != 3

@@ -37,6 +37,6 @@ def run(
     options = ValidateOptions(
         store, level=CheckLevel(level), broker_conf=conf, broker_version=version, jobs=1
     )
-    found = validate(options)
-    rows = list(found)
-    return rows, found.exit_code, found.summary
+    findings = validate(options)
+    rows = list(findings)
+    return rows, findings.exit_code, findings.summary

@@ -124,9 +124,9 @@ def _link() -> None:
     from rmqtool.machine.warm_up import kernels
 
     places = cache.places()
-    for one in kernels():
-        if cache.find(one.key, places) is not None:
-            one._load()  # noqa: SLF001 - as its first call does
+    for kernel in kernels():
+        if cache.find(kernel.key, places) is not None:
+            kernel._load()  # noqa: SLF001 - as its first call does
 
 
 def _ordered(line: socket.socket) -> Order | None:

@@ -102,7 +102,7 @@ def test_rebuild(store: Path) -> None:
     for name, path in (("a", packed), ("b", store)):
         assert DONE == rmqtool("rebuild-cq", path, "--output", store.parent / name).code
     trees = [
-        {str(one.relative_to(top)): one.read_bytes() for one in top.rglob("*") if one.is_file()}
+        {str(path.relative_to(top)): path.read_bytes() for path in top.rglob("*") if path.is_file()}
         for top in (store.parent / "a", store.parent / "b")
     ]
     assert trees[0] == trees[1] != {}
@@ -139,9 +139,9 @@ def test_sql(store: Path) -> None:
     packed = store.parent / "s.tar.gz"
     as_tar_gz(store, packed)
     question = "SELECT topic, count(*) AS n FROM messages GROUP BY topic ORDER BY topic"
-    found = [rmqtool("sql", path, question) for path in (store, packed)]
-    assert {DONE} == {done.code for done in found}
-    assert found[0].out == found[1].out != b""
+    runs = [rmqtool("sql", path, question) for path in (store, packed)]
+    assert {DONE} == {done.code for done in runs}
+    assert runs[0].out == runs[1].out != b""
 
 
 @pytest.mark.parametrize("how", ["option", "environment"])

@@ -50,7 +50,7 @@ def test_commands() -> None:
 def test_options() -> None:
     """The options of each command are those that it takes."""
     for name in NAMES:
-        known = {spelt for one in parameters(load(name)) for spelt in one.spellings}
+        known = {spelt for parameter in parameters(load(name)) for spelt in parameter.spellings}
         short = {spelt for spelt in known if not spelt.startswith("--")}
         assert known - short <= set(offers(name, "--"))
 
@@ -59,12 +59,12 @@ def test_values_of_options() -> None:
     """An option of one name offers the same wherever it is taken, or nothing but files."""
     sources: dict[str, set[object]] = {}
     for name in NAMES:
-        for one in parameters(load(name)):
+        for parameter in parameters(load(name)):
             if (
-                one.name in {"topic", "queue", "broker_version", "time_zone"}
-                and not one.is_argument
+                parameter.name in {"topic", "queue", "broker_version", "time_zone"}
+                and not parameter.is_argument
             ):
-                sources.setdefault(one.name, set()).add(one.declaration.completes)
+                sources.setdefault(parameter.name, set()).add(parameter.declaration.completes)
     assert {"topic": 1, "queue": 1, "broker_version": 1, "time_zone": 1} == {
         name: len(found) for name, found in sources.items()
     }

@@ -58,8 +58,8 @@ def codes_of(rows: list[dict[str, Any]]) -> set[str]:
 
 def words_of(store: Path) -> list[str]:
     """Give what there is to dump: the words of `READ_FROM`."""
-    words = [one.word for one in views_of(open_store(str(store), None), "all")]
-    there = {"log" if one in LOG_WORDS else one for one in words}
+    words = [view.word for view in views_of(open_store(str(store), None), "all")]
+    there = {"log" if word in LOG_WORDS else word for word in words}
     if "index" in there:
         there |= {"index-slot", "index-header"}
     if "dledger" in words:
@@ -83,8 +83,8 @@ class Commands:
     def __init__(self, store: Path, conf: Path, into: Path) -> None:
         self.store, self._conf, self._into = store, ("--broker-conf", conf), into
         into.mkdir()
-        self.log = next(one.word for one in views_of(open_store(str(store), None), "all")
-                        if one.word in LOG_WORDS)  # fmt: skip
+        self.log = next(view.word for view in views_of(open_store(str(store), None), "all")
+                        if view.word in LOG_WORDS)  # fmt: skip
 
     def dump(self, word: str) -> tuple[Run, set[str]]:
         """Dump a table; give the codes of its rows."""
@@ -153,7 +153,7 @@ def test_damage(name: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.all_variants
-@pytest.mark.parametrize("name", [one for one in NAMES if one not in SAMPLE])
+@pytest.mark.parametrize("name", [name for name in NAMES if name not in SAMPLE])
 def test_every_damage(name: str, tmp_path: Path) -> None:
     """The same holds for all damages that have the same codes."""
     judge(*damaged_store(name, tmp_path), tmp_path / "out")

@@ -83,7 +83,7 @@ def test_sound(fleet: Path) -> None:
 )
 def test_refused(arguments: tuple[str, ...], said: str, fleet: Path) -> None:
     """What cannot be meant is said."""
-    done = rmqtool("validate", *(one.replace("TOP", str(fleet)) for one in arguments))
+    done = rmqtool("validate", *(argument.replace("TOP", str(fleet)) for argument in arguments))
     assert 2 == done.code
     assert said in done.err
 

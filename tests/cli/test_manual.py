@@ -154,7 +154,7 @@ def test_committed_pages(update_golden: bool) -> None:
     """The pages in man/ are those that would be written now, and there are no others."""
     if update_golden:
         write(str(MAN))
-    written = {one.file_name: roff(one) for one in pages()}
+    written = {page.file_name: roff(page) for page in pages()}
     committed = written_in(MAN)
     stale = sorted(
         name
@@ -172,7 +172,7 @@ def test_written_twice(tmp_path: Path) -> None:
         subprocess.run(  # noqa: S603 - our own program
             [sys.executable, "-m", "rmqtool.cli.manual", str(tmp_path)], check=True, cwd=ROOT
         )
-    assert {one.file_name: roff(one) for one in pages()} == written_in(tmp_path)
+    assert {page.file_name: roff(page) for page in pages()} == written_in(tmp_path)
 
 
 def test_installed() -> None:
@@ -221,7 +221,7 @@ def test_every_layout() -> None:
             assert re.search(
                 rf"^\\fB *{field.position}  \S+  {field.name}\\fR$", table, re.MULTILINE
             )
-    assert {*LAYOUTS} == {name for one in files.ARTEFACTS for name in one.layouts}
+    assert {*LAYOUTS} == {name for artefact in files.ARTEFACTS for name in artefact.layouts}
 
 
 def test_layout_of_no_file(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -230,7 +230,9 @@ def test_layout_of_no_file(monkeypatch: pytest.MonkeyPatch) -> None:
     shown = [
         block.title for block in formats.formats_page().blocks if isinstance(block, Subsection)
     ]
-    assert sorted(f"{one.name}, {one.size} bytes" for one in LAYOUTS.values()) == sorted(shown)
+    assert sorted(f"{layout.name}, {layout.size} bytes" for layout in LAYOUTS.values()) == sorted(
+        shown
+    )
 
 
 def test_every_code() -> None:
@@ -261,8 +263,8 @@ def test_undetectable(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_links() -> None:
     """A page that another one refers to exists, and each page is referred to."""
     linked: set[str] = set()
-    for one in pages():
-        for block in one.blocks:
+    for written in pages():
+        for block in written.blocks:
             if isinstance(block, References):
                 linked |= {f"man{number}/{name}.{number}" for name, number in block.pages}
     assert {*PAGES} == linked
@@ -276,7 +278,9 @@ def test_commands_of_codes_exist() -> None:
         name, *words = recommended.split() or [""]
         if name in known:  # a command that is still to come is the registry's own affair
             options = [word for word in words if word.startswith("--")]
-            assert [] == [one for one in options if rf"\fB{one}\fR" not in known[name]], code.name
+            assert [] == [option for option in options if rf"\fB{option}\fR" not in known[name]], (
+                code.name
+            )
 
 
 def test_exit_status() -> None:
@@ -323,10 +327,10 @@ def _texts(block: object) -> tuple[str, ...]:
 @pytest.mark.parametrize("topic", [*topics(), "rmqtool-info", "rmqtool-formats", "FORMATS"])
 def test_help(topic: str, capfd: pytest.CaptureFixture[str]) -> None:
     """Each page is shown under its own name and under its topic."""
-    one = whole_page(topic)
-    assert one is not None
+    page = whole_page(topic)
+    assert page is not None
     assert 0 == main(["help", topic])
-    assert (plain(one, 80), "") == tuple(capfd.readouterr())
+    assert (plain(page, 80), "") == tuple(capfd.readouterr())
 
 
 def test_help_alone(capfd: pytest.CaptureFixture[str]) -> None:

@@ -37,19 +37,19 @@ def values(one: Parameter) -> Iterator[list[str]]:
 
 def needed(name: str) -> Iterator[str]:
     """Give what a line must have besides the option that is looked at."""
-    for one in parameters(load(name)):
-        if one.is_required:
-            yield from [] if one.is_argument else [max(one.spellings, key=len)]
-            yield VALUES.get(one.name, "store")
+    for parameter in parameters(load(name)):
+        if parameter.is_required:
+            yield from [] if parameter.is_argument else [max(parameter.spellings, key=len)]
+            yield VALUES.get(parameter.name, "store")
 
 
 def lines(name: str) -> Iterator[list[str]]:
     """Give lines of a command: with each of its options, in each way to write it."""
-    for one in parameters(load(name)):
-        if one.is_argument or one.is_required:
+    for parameter in parameters(load(name)):
+        if parameter.is_argument or parameter.is_required:
             continue
-        extra = ["--scan"] if (name, one.group) == ("query", "choice") else []
-        for words in values(one):
+        extra = ["--scan"] if (name, parameter.group) == ("query", "choice") else []
+        for words in values(parameter):
             yield [name, *needed(name), *words, *extra]
 
 
@@ -89,9 +89,9 @@ def test_every_option(name: str) -> None:
 def test_lines(line: str) -> None:
     """Arguments and options mix."""
     words = line.split()
-    found = plain.read(words)
-    assert found is not None
-    assert typed.read(words) == found
+    command = plain.read(words)
+    assert command is not None
+    assert typed.read(words) == command
 
 
 @pytest.mark.parametrize(
@@ -173,8 +173,8 @@ def test_help(name: str, capfd: pytest.CaptureFixture[str]) -> None:
 def test_no_name_twice(name: str) -> None:
     """A command has no two fields of one name, and no two options that are spelt alike."""
     known = parameters(load(name))
-    spelt = ["-h", "--help", *(one for each in known for one in each.spellings)]
-    assert len({one.name for one in known}) == len(known)
+    spelt = ["-h", "--help", *(parameter for each in known for parameter in each.spellings)]
+    assert len({parameter.name for parameter in known}) == len(known)
     assert len({*spelt}) == len(spelt)
 
 

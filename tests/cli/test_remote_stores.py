@@ -75,7 +75,11 @@ def test_lookup_reads_little(store: Path, uri: str, capfd: pytest.CaptureFixture
     }
     read = {name: server.fetched(f"commitlog/{name}") for name in segments}
     assert sum(read.values()) < sum(segments.values())
-    assert all(one.range for one in server.requests if one.method == "GET" and one.length > 1 << 16)
+    assert all(
+        request.range
+        for request in server.requests
+        if request.method == "GET" and request.length > 1 << 16
+    )
 
 
 def test_missing(capfd: pytest.CaptureFixture[str]) -> None:

@@ -83,7 +83,7 @@ def run_all(root: Path, name: str, into: Path) -> None:
     before = state_of(root)
     segment = min((root / "commitlog").iterdir())
     names = {"STORE": str(root), "CONF": str(broker_conf(name)), "SEGMENT": str(segment)}
-    for line in (one for one in LINES if one.split()[0].replace("-", "_") in MODULES):
+    for line in (line for line in LINES if line.split()[0].replace("-", "_") in MODULES):
         words = [names.get(word, word.replace("NEW", f"{into}/new")) for word in line.split()]
         done = rmqtool(*words, "--quiet")
         is_known = "--group" not in words or done.code != 2  # not each store has that group

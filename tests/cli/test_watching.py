@@ -130,7 +130,7 @@ def test_pace(store: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Reads are held to a rate, together, and what was read does not stay in the page cache."""
     clock, dropped = [0.0], []
     place = Place.of(store / "commitlog")
-    name = next(one.name for one in place.entries() if one.kind is EntryKind.FILE)
+    name = next(entry.name for entry in place.entries() if entry.kind is EntryKind.FILE)
     sleep = partial(_sleep, clock)
     monkeypatch.setattr(
         "rmqtool.store.place.time", SimpleNamespace(monotonic=lambda: clock[0], sleep=sleep)

@@ -38,11 +38,11 @@ def runs_of(
     segment = written(directory, segment_bytes(messages, size=1 << 18))
     small = ScanOptions(window_bytes=1 << 10, batch_rows=3)
     options = DeriveOptions(rules, run_units=run_units)
-    found = derive(whole(segment), options)
+    runs = derive(whole(segment), options)
     again: Runs = pickle.loads(  # noqa: S301 - our own bytes
         pickle.dumps(derive(whole(segment), replace(options, scan=small)))
     )
-    assert values(found) == values(again)
+    assert values(runs) == values(again)
     return again
 
 
@@ -89,7 +89,7 @@ def test_units_of_two_queues(tmp_path: Path) -> None:
     assert [(0, 5, 2), (0, 8, 2), (1, 0, 2), (1, 1, 1)] == [
         (run.queue_id, run.queue_offset, run.count) for run in runs.queues
     ]
-    assert [starts[number] for number in (0, 2, 4, 6, 1, 3, 5)] == [one[3] for one in units(runs)]
+    assert [starts[number] for number in (0, 2, 4, 6, 1, 3, 5)] == [unit[3] for unit in units(runs)]
 
 
 def test_runs_end_with_their_file(tmp_path: Path) -> None:
@@ -122,10 +122,10 @@ def test_transactions(flags: int, queued: int, indexed: int, tmp_path: Path) -> 
 )
 def test_delay(level: str, code: int | None, tmp_path: Path) -> None:
     """A delayed message has its deliver time as tags code; levels are capped."""
-    one = DELAYED._replace(properties_bytes=properties(DELAY=level, TAGS="TagA"))
+    message = DELAYED._replace(properties_bytes=properties(DELAY=level, TAGS="TagA"))
     expected = java.string_hash("TagA") if code is None else MESSAGE.store_timestamp + code
-    assert [expected] == [unit[4] for unit in units(runs_of(tmp_path, [one]))]
-    delivered = one._replace(topic_bytes=b"real")
+    assert [expected] == [unit[4] for unit in units(runs_of(tmp_path, [message]))]
+    delivered = message._replace(topic_bytes=b"real")
     found = units(runs_of(tmp_path, [delivered]))
     assert [java.string_hash("TagA")] == [unit[4] for unit in found]
 
@@ -225,4 +225,6 @@ def test_facts_of_a_part(tmp_path: Path) -> None:
     assert (0, 1 << 18, 2, size, 9) == (
         runs.first, runs.end, runs.records, runs.last_physical_offset, runs.last_store_timestamp
     )  # fmt: skip
-    assert [("filler", 2 * size)] == [(one.kind, one.position) for one in runs.stretches]
+    assert [("filler", 2 * size)] == [
+        (stretch.kind, stretch.position) for stretch in runs.stretches
+    ]

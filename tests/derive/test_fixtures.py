@@ -132,7 +132,7 @@ def test_index(subject: Derived) -> None:
     store = subject.store
     if not store.index_files():
         pytest.skip("no index")
-    runs = [one.index for one in subject.runs]
+    runs = [run.index for run in subject.runs]
     hashes = np.concatenate([run.hashes for run in runs])
     offsets = np.concatenate([run.physical_offsets for run in runs])
     done = 0

@@ -94,22 +94,26 @@ def test_epochs(version: str, tmp_path: Path) -> None:
                 sent += send(producer, ALONE, "alone")
             first.wait_dispatched()
             first.stop()
-        found = stores.compare()
-        assert (found.parts_at, found.log.first, found.state.epochs) == (end, None, {})
-        assert counted(found) == (ALONE, 0)
+        compared = stores.compare()
+        assert (compared.parts_at, compared.log.first, compared.state.epochs) == (end, None, {})
+        assert counted(compared) == (ALONE, 0)
         controller.config.setEnableElectUncleanMaster(True)
         with controller.broker(stores.b.parent) as second:
             wait_master(second)
             with Producer(second, "shop") as producer:
                 sent += send(producer, PROMOTED, "promoted")
-            found = stores.compare()
-            assert (found.parts_at, found.log.first, found.log.goes_on) == (end, end, False)
-            assert counted(found) == (ALONE, PROMOTED)
-            assert list(found.state.epochs.values()) == [(None, end)]
-            assert "; 1 epoch differs; " in verdict(found)
+            compared = stores.compare()
+            assert (compared.parts_at, compared.log.first, compared.log.goes_on) == (
+                end,
+                end,
+                False,
+            )
+            assert counted(compared) == (ALONE, PROMOTED)
+            assert list(compared.state.epochs.values()) == [(None, end)]
+            assert "; 1 epoch differs; " in verdict(compared)
             with controller.broker(stores.a.parent) as again:
                 wait_copied(second, again)
-            found = stores.compare()
-    assert found.log.is_same
-    assert found.state.epochs == {}
+            compared = stores.compare()
+    assert compared.log.is_same
+    assert compared.state.epochs == {}
     assert {one.status for one in sent} == {"SEND_OK"}

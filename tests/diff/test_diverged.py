@@ -46,16 +46,16 @@ def test_diverged(tmp_path: Path) -> None:
         shutil.copytree(root, stores.b)
         assert stores.compare().is_same
         end, end_a = go_on(jvm, stores.a, further)
-        found = stores.compare()
-        assert (found.parts_at, found.log.b.end, found.log.a.end) == (end, end, end_a)
-        assert "B is A's log up to " in verdict(found)
-        assert verdict(found).split("; ")[1] == "A has 30 messages more"
+        compared = stores.compare()
+        assert (compared.parts_at, compared.log.b.end, compared.log.a.end) == (end, end, end_a)
+        assert "B is A's log up to " in verdict(compared)
+        assert verdict(compared).split("; ")[1] == "A has 30 messages more"
         assert end == go_on(jvm, stores.b, others)[0]
-    found = stores.compare()
-    assert (found.parts_at, found.log.first, found.log.goes_on) == (end, end, False)
+    compared = stores.compare()
+    assert (compared.parts_at, compared.log.first, compared.log.goes_on) == (end, end, False)
     said = f"they part at {end}: from there A has 30 messages and B has 12 messages of its own"
-    assert verdict(found).startswith(said)
-    for own, sent in zip(found.log.own, (further, others), strict=True):
+    assert verdict(compared).startswith(said)
+    for own, sent in zip(compared.log.own, (further, others), strict=True):
         counts = Counter((one.topic, one.queue_id) for one in sent)
         seen: Counter[tuple[str, int]] = Counter()
         for key, tally in own.tallies.items():

@@ -32,7 +32,7 @@ Pairs = Callable[[str], Pair]
 
 def counted(records: Iterable[Record]) -> Counter[tuple[str, int]]:
     """Count records by topic and queue."""
-    return Counter((one.topic, one.integer("queue_id")) for one in records)
+    return Counter((record.topic, record.integer("queue_id")) for record in records)
 
 
 def own(found: StoreDifference, side: int, *ranges: str) -> Counter[tuple[str, int]]:
@@ -86,17 +86,17 @@ def reframe(store: Path, size: int) -> None:
 @pytest.mark.parametrize(
     "name",
     [
-        *(one for one in fixture_names("5.3.3") if "default-geometry" not in one),
+        *(fixture for fixture in fixture_names("5.3.3") if "default-geometry" not in fixture),
         *("rocketmq-4.9.3-dledger", "rocketmq-5.5.0-rocksdb-combined"),
     ],
 )
 def test_itself(name: str, pair: Pairs) -> None:
     """A store and its copy are the same."""
-    found = pair(name).compare()
-    assert found.is_same
-    assert (found.parts_at, found.log.unread) == (None, 0)
-    assert found.log.compared == found.log.a.length > 0
-    assert verdict(found).startswith("the stores are the same")
+    compared = pair(name).compare()
+    assert compared.is_same
+    assert (compared.parts_at, compared.log.unread) == (None, 0)
+    assert compared.log.compared == compared.log.a.length > 0
+    assert verdict(compared).startswith("the stores are the same")
 
 
 @pytest.mark.parametrize("where", [0.0, 0.3, 0.7, 0.99])
@@ -107,18 +107,18 @@ def test_cut(name: str, where: float, pair: Pairs) -> None:
     records = plain_store.records(stores.a)
     number = max(int(where * len(records)), 1)
     cut_from(plain_store.records(stores.b)[number])
-    found = stores.compare()
-    assert (found.parts_at, found.log.first) == (found.log.b.end, None)
+    compared = stores.compare()
+    assert (compared.parts_at, compared.log.first) == (compared.log.b.end, None)
     # The cut may lie behind a blank, past which the log ends.
-    assert offset_of(records[number]) == found.log.b.end
-    assert (own(found, 0, AFTER), own(found, 1)) == (counted(records[number:]), Counter())
-    assert own(found, 0) == own(found, 0, AFTER)
+    assert offset_of(records[number]) == compared.log.b.end
+    assert (own(compared, 0, AFTER), own(compared, 1)) == (counted(records[number:]), Counter())
+    assert own(compared, 0) == own(compared, 0, AFTER)
     time = iso_time(records[number - 1].integer("store_timestamp"))
     count = len(records) - number
-    assert f"B is A's log up to {time} (physical offset {found.log.b.end})" in verdict(found)
-    assert f"A has {count:,} message" in verdict(found)
+    assert f"B is A's log up to {time} (physical offset {compared.log.b.end})" in verdict(compared)
+    assert f"A has {count:,} message" in verdict(compared)
     turned = Pair(stores.b, stores.a).compare()
-    assert own(turned, 1) == own(found, 0)
+    assert own(turned, 1) == own(compared, 0)
     assert f"A is B's log up to {time}" in verdict(turned)
 
 
@@ -129,15 +129,15 @@ def test_flipped_bit(field: str, where: float, pair: Pairs) -> None:
     stores = pair(TRAFFIC)
     record = plain_store.nth(stores.b, where)
     flip(record, field, 3 if field in {"total_size", "queue_id"} else 0)
-    found = stores.compare()
+    compared = stores.compare()
     at = offset_of(record)
-    assert (found.is_same, found.log.first, found.log.goes_on) == (False, at, True)
-    assert own(found, 0) == counted([record])
-    assert sum(own(found, 1).values()) == (field in {"body", "topic", "queue_id"})
-    damaged = [one.physical_offset for one in found.troubles[1] if one.code]
+    assert (compared.is_same, compared.log.first, compared.log.goes_on) == (False, at, True)
+    assert own(compared, 0) == counted([record])
+    assert sum(own(compared, 1).values()) == (field in {"body", "topic", "queue_id"})
+    damaged = [one.physical_offset for one in compared.troubles[1] if one.code]
     assert damaged == ([] if field in {"topic", "queue_id"} else [at])
-    assert not [one for one in found.troubles[0] if one.code]
-    assert f"they differ first at {at}" in verdict(found)
+    assert not [one for one in compared.troubles[0] if one.code]
+    assert f"they differ first at {at}" in verdict(compared)
 
 
 def test_shared_damage(pair: Pairs) -> None:
@@ -147,9 +147,9 @@ def test_shared_damage(pair: Pairs) -> None:
         flip(plain_store.nth(store, 0.05), "body")
     assert stores.compare().is_same
     flip(plain_store.nth(stores.b, 0.1), "body")  # in the same file, which is scanned then
-    found = stores.compare()
-    assert [len(own.own_damage) for own in found.log.own] == [0, 1]
-    assert [len(own.damage) for own in found.log.own] == [1, 2]
+    compared = stores.compare()
+    assert [len(own.own_damage) for own in compared.log.own] == [0, 1]
+    assert [len(own.damage) for own in compared.log.own] == [1, 2]
 
 
 def test_damage_side_by_side(pair: Pairs) -> None:
@@ -162,7 +162,7 @@ def test_damage_side_by_side(pair: Pairs) -> None:
     assert [
         (offset_of(first), first.size),
         (offset_of(second), second.size + third.size),
-    ] == [(one.physical_offset, one.length) for one in stores.compare().log.own[1].damage]
+    ] == [(damage.physical_offset, damage.length) for damage in stores.compare().log.own[1].damage]
 
 
 @pytest.mark.parametrize("where", [0.2, 0.8])
@@ -175,12 +175,12 @@ def test_divergence(where: float, pair: Pairs) -> None:
         place, size = record.places()["store_timestamp"]
         later = record.integer("store_timestamp") + 1
         overwrite(record.path, record.position + place, later.to_bytes(size, "big"))
-    found = stores.compare()
+    compared = stores.compare()
     at = offset_of(records[number])
-    assert (found.log.first, found.log.goes_on) == (at, False)
-    assert own(found, 0) == own(found, 1) == counted(records[number:])
-    assert verdict(found).startswith(f"they part at {at}: from there A has ")
-    offsets = [getattr(one, "physical_offset", None) for one in found.records]
+    assert (compared.log.first, compared.log.goes_on) == (at, False)
+    assert own(compared, 0) == own(compared, 1) == counted(records[number:])
+    assert verdict(compared).startswith(f"they part at {at}: from there A has ")
+    offsets = [getattr(record, "physical_offset", None) for record in compared.records]
     assert offsets == [at, at]
 
 
@@ -195,8 +195,8 @@ def test_other_files(pair: Pairs) -> None:
     path = stores.b / "commitlog" / f"{at - at % (SEGMENT // 2):020}"
     place = record.places()["store_timestamp"][0] + 7
     overwrite(path, at % (SEGMENT // 2) + place, bytes([record.raw[place] ^ 1]))
-    found = stores.compare()
-    assert (found.log.first, own(found, 0), own(found, 1)) == (
+    compared = stores.compare()
+    assert (compared.log.first, own(compared, 0), own(compared, 1)) == (
         at,
         counted([record]),
         counted([record]),
@@ -206,14 +206,14 @@ def test_other_files(pair: Pairs) -> None:
 def test_rest_of_a_blank(pair: Pairs) -> None:
     """What a broker leaves in the rest of a blank, and past the end, is no difference."""
     stores = pair(TRAFFIC)
-    path, position, size = next(one for one in plain_store.blanks(stores.b) if one[2] > 9)
+    path, position, size = next(blank for blank in plain_store.blanks(stores.b) if blank[2] > 9)
     overwrite(path, position + 8, b"\1" * (size - 8))
     last, end = plain_store.tail(stores.b)
     overwrite(last, end + 4096, bytes(64))
     with last.open("ab") as file:
         file.write(bytes(SEGMENT))
-    found = stores.compare()
-    assert found.log.is_same
+    compared = stores.compare()
+    assert compared.log.is_same
 
 
 def test_head_of_a_blank(pair: Pairs) -> None:
@@ -221,20 +221,20 @@ def test_head_of_a_blank(pair: Pairs) -> None:
     stores = pair(TRAFFIC)
     path, position, size = plain_store.blanks(stores.b)[0]
     overwrite(path, position, (size + 1).to_bytes(4, "big"))
-    found = stores.compare()
+    compared = stores.compare()
     at = int(path.name) + position
-    assert (found.is_same, found.log.first, found.log.goes_on) == (False, at, True)
-    assert own(found, 0) == own(found, 1) == Counter()
-    assert [len(one.own_damage) for one in found.log.own] == [0, 1]
+    assert (compared.is_same, compared.log.first, compared.log.goes_on) == (False, at, True)
+    assert own(compared, 0) == own(compared, 1) == Counter()
+    assert [len(one.own_damage) for one in compared.log.own] == [0, 1]
 
 
 def test_running(pair: Pairs) -> None:
     """That a broker holds a store is said, and is no difference."""
     stores = pair(TRAFFIC)
     with held_by_another(stores.b):
-        found = stores.compare()
-    assert found.is_same
-    assert [[one.path for one in some] for some in found.troubles] == [[], ["lock"]]
+        compared = stores.compare()
+    assert compared.is_same
+    assert [[problem.path for problem in some] for some in compared.troubles] == [[], ["lock"]]
 
 
 @pytest.mark.parametrize("name", [TRAFFIC, "rocketmq-5.5.0-ipv6"])
@@ -243,7 +243,7 @@ def test_goes_on(name: str, pair: Pairs, monkeypatch: pytest.MonkeyPatch) -> Non
     stores = pair(name)
     records = plain_store.records(stores.a)
     path = records[-1].path
-    own_file = [number for number, one in enumerate(records) if one.path == path]
+    own_file = [number for number, record in enumerate(records) if record.path == path]
     number = own_file[len(own_file) // 2]
     whole = path.read_bytes()
     cut_from(records[number])
@@ -256,35 +256,35 @@ def test_goes_on(name: str, pair: Pairs, monkeypatch: pytest.MonkeyPatch) -> Non
 
     monkeypatch.setattr(log_difference, "compare_logs", written)
     with held_by_another(stores.a):
-        found = stores.compare()
-    assert (found.log.first, found.parts_at) == (None, found.log.a.end)
-    assert (own(found, 0), own(found, 1)) == (Counter(), counted(records[number:]))
-    assert NoRecord(found.log.a.end, WRITTEN_LATER) == found.records[0]
-    assert f"B has {len(records) - number:,} messages more" in verdict(found)
+        compared = stores.compare()
+    assert (compared.log.first, compared.parts_at) == (None, compared.log.a.end)
+    assert (own(compared, 0), own(compared, 1)) == (Counter(), counted(records[number:]))
+    assert NoRecord(compared.log.a.end, WRITTEN_LATER) == compared.records[0]
+    assert f"B has {len(records) - number:,} messages more" in verdict(compared)
 
 
 def test_expired(pair: Pairs) -> None:
     """What one has let go, the other has alone: older messages."""
     stores = pair(TRAFFIC)
     first = plain_store.segments(stores.b)[0]
-    records = [one for one in plain_store.records(stores.a) if one.path.name == first.name]
+    records = [record for record in plain_store.records(stores.a) if record.path.name == first.name]
     first.unlink()
-    found = stores.compare()
-    assert (found.is_same, found.parts_at) == (False, None)
-    assert (found.log.shared.begin, own(found, 0, BEFORE)) == (SEGMENT, counted(records))
-    assert own(found, 0, SHARED, AFTER) == own(found, 1) == Counter()
-    assert f"A has {len(records):,} older messages" in verdict(found)
+    compared = stores.compare()
+    assert (compared.is_same, compared.parts_at) == (False, None)
+    assert (compared.log.shared.begin, own(compared, 0, BEFORE)) == (SEGMENT, counted(records))
+    assert own(compared, 0, SHARED, AFTER) == own(compared, 1) == Counter()
+    assert f"A has {len(records):,} older messages" in verdict(compared)
 
 
 def test_hole(pair: Pairs) -> None:
     """A missing file in the middle is a difference, and the log goes on after it."""
     stores = pair(TRAFFIC)
     gone = plain_store.segments(stores.b)[1]
-    records = [one for one in plain_store.records(stores.a) if one.path.name == gone.name]
+    records = [record for record in plain_store.records(stores.a) if record.path.name == gone.name]
     gone.unlink()
-    found = stores.compare()
-    assert (found.log.first, found.log.goes_on) == (SEGMENT, True)
-    assert (own(found, 0), own(found, 1)) == (counted(records), Counter())
+    compared = stores.compare()
+    assert (compared.log.first, compared.log.goes_on) == (SEGMENT, True)
+    assert (own(compared, 0), own(compared, 1)) == (counted(records), Counter())
 
 
 def test_nothing_in_common(pair: Pairs) -> None:
@@ -295,9 +295,9 @@ def test_nothing_in_common(pair: Pairs) -> None:
     for path in plain_store.segments(stores.b)[:2]:
         path.unlink()
     shutil.rmtree(stores.a / "consumequeue")
-    found = stores.compare()
-    assert "the logs have no offset in common" in verdict(found)
-    assert not found.is_same
+    compared = stores.compare()
+    assert "the logs have no offset in common" in verdict(compared)
+    assert not compared.is_same
     shutil.rmtree(stores.b / "commitlog")
     assert "B has no message in a commitlog" in verdict(stores.compare())
 
@@ -308,14 +308,14 @@ def test_unreadable(side: int, pair: Pairs) -> None:
     stores = pair(TRAFFIC)
     bad = plain_store.segments((stores.a, stores.b)[side])[1]
     with bad_sector(bad):
-        found = stores.compare()
-    assert (found.is_complete, found.log.unread) == (False, SEGMENT)
-    assert [bool(one) for one in found.troubles] == [side == 0, side == 1]
-    assert own(found, 0) == own(found, 1) == Counter()
-    there = [one for one in plain_store.records(stores.a) if one.path.name == bad.name]
-    assert found.log.own[1 - side].unknown == len(there)
-    assert "the stores are the same" not in verdict(found)
-    assert "some input could not be read" in verdict(found)
+        compared = stores.compare()
+    assert (compared.is_complete, compared.log.unread) == (False, SEGMENT)
+    assert [bool(record) for record in compared.troubles] == [side == 0, side == 1]
+    assert own(compared, 0) == own(compared, 1) == Counter()
+    there = [record for record in plain_store.records(stores.a) if record.path.name == bad.name]
+    assert compared.log.own[1 - side].unknown == len(there)
+    assert "the stores are the same" not in verdict(compared)
+    assert "some input could not be read" in verdict(compared)
 
 
 def test_never_replicas(pair: Pairs, tmp_path: Path) -> None:

@@ -80,9 +80,9 @@ def test_changes(
     """Each file that differs is named; the sentence begins with the log."""
     before = _manifest(store)
     work(store)
-    found = compare(open_store(store), before, jobs=1)
-    assert (told, 0) == (_told(found), found.unread)
-    assert said in found.verdict
+    compared = compare(open_store(store), before, jobs=1)
+    assert (told, 0) == (_told(compared), compared.unread)
+    assert said in compared.verdict
 
 
 def test_unread(store: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -96,9 +96,9 @@ def test_unread(store: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
     for name in OPENS:
         monkeypatch.setattr(Place, name, refuse)
-    found = compare(open_store(store), before, jobs=1)
-    assert ({SECOND: "unread"}, 1) == (_told(found), found.unread)
-    assert f"{SECOND} could not be read" in found.verdict
+    compared = compare(open_store(store), before, jobs=1)
+    assert ({SECOND: "unread"}, 1) == (_told(compared), compared.unread)
+    assert f"{SECOND} could not be read" in compared.verdict
 
 
 def test_grown(store: Path, tmp_path: Path) -> None:
@@ -107,10 +107,10 @@ def test_grown(store: Path, tmp_path: Path) -> None:
     shutil.copytree(store, earlier)
     _grow(earlier)
     before = _manifest(earlier)
-    found = compare(open_store(store), before, jobs=1)
+    compared = compare(open_store(store), before, jobs=1)
     last = plain_store.records(store)[-1].path
-    assert {str(last.relative_to(store)): "grown"} == _told(found)
-    assert f"the log is unchanged up to {before.log_end}, and goes on" in found.verdict
+    assert {str(last.relative_to(store)): "grown"} == _told(compared)
+    assert f"the log is unchanged up to {before.log_end}, and goes on" in compared.verdict
 
 
 def test_part(store: Path) -> None:

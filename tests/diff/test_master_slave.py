@@ -170,16 +170,20 @@ def test_killed_in_the_middle(parted: Pairing, tmp_path: Path) -> None:
 
     A slave without a log begins with the last file of its master.
     """
-    found = parted.stores.compare()
-    end = found.parts_at
+    compared = parted.stores.compare()
+    end = compared.parts_at
     assert end is not None
     copy = Path(shutil.copytree(parted.stores.b, tmp_path / "b"))
     assert recovered_end(parted.version, tmp_path / "home", copy) == end
     own = parted.own(end)
     assert 0 < own < ALONE
-    assert (found.log.b.begin, found.log.b.end, found.log.first) == (parted.begin, end, None)
-    assert counted(found) == (own, 0)
-    said = verdict(found).split("; ")
+    assert (compared.log.b.begin, compared.log.b.end, compared.log.first) == (
+        parted.begin,
+        end,
+        None,
+    )
+    assert counted(compared) == (own, 0)
+    said = verdict(compared).split("; ")
     assert said[0].startswith("B is A's log up to ")
     assert said[0].endswith(f"(physical offset {end})")
     older = sum(one.physical_offset < parted.begin for one in parted.sent)
@@ -188,7 +192,7 @@ def test_killed_in_the_middle(parted: Pairing, tmp_path: Path) -> None:
         f"A has {older} older messages",
         "the offsets of 2 groups are newer in A",
     ]
-    assert offsets(found) == {("both", TOPIC, 0): (70, 20), ("late", TOPIC, 1): (9, None)}
+    assert offsets(compared) == {("both", TOPIC, 0): (70, 20), ("late", TOPIC, 1): (9, None)}
 
 
 @pytest.mark.broker
@@ -209,10 +213,10 @@ def test_truncated(parted: Pairing, tmp_path: Path) -> None:
     raw[raw.index(lost.body)] ^= 1
     path.write_bytes(raw)
     assert recovered_end(parted.version, tmp_path / "home", stores.b) == lost.physical_offset
-    found = stores.compare()
-    assert found.parts_at == lost.physical_offset
-    assert counted(found) == (1 + parted.own(end), 1)
-    assert [one.code for one in found.troubles[1] if one.code] == ["CL-CRC"]
+    compared = stores.compare()
+    assert compared.parts_at == lost.physical_offset
+    assert counted(compared) == (1 + parted.own(end), 1)
+    assert [one.code for one in compared.troubles[1] if one.code] == ["CL-CRC"]
 
 
 @pytest.mark.broker
@@ -235,26 +239,26 @@ def test_written_alone(parted: Pairing, tmp_path: Path) -> None:
         commit(promoted, "both", 0, 110)
         promoted.controller.getConsumerOffsetManager().persist()
         promoted.wait_dispatched()
-        found = stores.compare()
+        compared = stores.compare()
         own = parted.own(end)
-        assert (found.parts_at, found.log.first, found.log.goes_on) == (end, end, False)
-        assert counted(found) == (own, PROMOTED)
-        assert verdict(found).startswith(
+        assert (compared.parts_at, compared.log.first, compared.log.goes_on) == (end, end, False)
+        assert counted(compared) == (own, PROMOTED)
+        assert verdict(compared).startswith(
             f"they part at {end}: from there A has {own} messages and B has {PROMOTED} messages "
             "of its own; "
         )
         newer = "; the offsets of 1 group are newer in A; the offsets of 1 group are newer in B; "
-        assert newer in verdict(found)
-        assert offsets(found) == {("both", TOPIC, 0): (70, 110), ("late", TOPIC, 1): (9, None)}
+        assert newer in verdict(compared)
+        assert offsets(compared) == {("both", TOPIC, 0): (70, 110), ("late", TOPIC, 1): (9, None)}
         with slave(parted.version, homes[0], promoted) as copy:
             wait_copied(promoted, copy)
             copy.controller.getSlaveSynchronize().syncAll()
-    found = stores.compare()
+    compared = stores.compare()
     overwritten = sum(one.physical_offset < end_a for one in taken)
-    assert (found.parts_at, found.log.first, found.log.goes_on) == (end, end, True)
-    assert found.log.a.end == found.log.b.end
-    assert counted(found) == (own, overwritten)
+    assert (compared.parts_at, compared.log.first, compared.log.goes_on) == (end, end, True)
+    assert compared.log.a.end == compared.log.b.end
+    assert counted(compared) == (own, overwritten)
     aligned = any(one.physical_offset == end_a for one in taken)
-    damage = [one.physical_offset for one in found.troubles[0] if one.length]
+    damage = [one.physical_offset for one in compared.troubles[0] if one.length]
     assert damage == ([] if aligned else [end_a])
-    assert offsets(found) == {("late", TOPIC, 1): (9, None)}
+    assert offsets(compared) == {("late", TOPIC, 1): (9, None)}

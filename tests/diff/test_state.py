@@ -57,21 +57,21 @@ def test_offset(step: int, newer: str, pair: Pairs) -> None:
         document["offsetTable"][key][queue] = offset + step
 
     edit(stores.b, "consumerOffset.json", change)
-    found = stores.compare()
-    assert found.is_same is False
-    assert found.log.is_same
-    assert found.state.offsets == {(group, topic, int(queue)): (offset, offset + step)}
+    compared = stores.compare()
+    assert compared.is_same is False
+    assert compared.log.is_same
+    assert compared.state.offsets == {(group, topic, int(queue)): (offset, offset + step)}
     said = f"their logs are the same; the offsets of 1 group are newer in {newer}"
-    assert verdict(found) == said
+    assert verdict(compared) == said
 
 
 def test_offset_of_one_side(pair: Pairs) -> None:
     """A group that only one store knows is newer there."""
     stores = pair(TRAFFIC)
     edit(stores.a, "consumerOffset.json", lambda one: one["offsetTable"].update({"T@g": {"3": 7}}))
-    found = stores.compare()
-    assert found.state.offsets == {("g", "T", 3): (7, None)}
-    assert (found.state.newer(0), found.state.newer(1)) == ({"g"}, set())
+    compared = stores.compare()
+    assert compared.state.offsets == {("g", "T", 3): (7, None)}
+    assert (compared.state.newer(0), compared.state.newer(1)) == ({"g"}, set())
 
 
 @pytest.mark.parametrize(
@@ -92,9 +92,9 @@ def test_setting(name: str, table: str, pair: Pairs) -> None:
     assert stores.compare().is_same
     entry = next(iter(read(stores.a / "config" / name)[table]))
     edit(stores.b, name, lambda one: one[table][entry].update({"perhaps": [1]}))
-    found = stores.compare()
-    assert found.state.settings == {(name, entry, "perhaps"): (None, "[1]")}
-    assert verdict(found) == "their logs are the same; 1 setting differs"
+    compared = stores.compare()
+    assert compared.state.settings == {(name, entry, "perhaps"): (None, "[1]")}
+    assert verdict(compared) == "their logs are the same; 1 setting differs"
 
 
 def test_epochs(pair: Pairs) -> None:
@@ -103,25 +103,25 @@ def test_epochs(pair: Pairs) -> None:
     for store, last in ((stores.a, 200), (stores.b, 300)):
         entries = (EpochEntry(1, 0), EpochEntry(2, last))
         (store / "epochFileCheckpoint").write_bytes(encode(entries))
-    found = stores.compare()
-    assert found.state.epochs == {2: (200, 300)}
-    assert "1 epoch differs" in verdict(found)
-    assert not found.troubles[1]
+    compared = stores.compare()
+    assert compared.state.epochs == {2: (200, 300)}
+    assert "1 epoch differs" in verdict(compared)
+    assert not compared.troubles[1]
     (stores.b / "epochFileCheckpoint").write_bytes(b"2\n77\n1-0\n2-200\n")
-    found = stores.compare()
-    assert (found.state.epochs, [one.code for one in found.troubles[1]]) == ({}, ["EP-CRC"])
+    compared = stores.compare()
+    assert (compared.state.epochs, [one.code for one in compared.troubles[1]]) == ({}, ["EP-CRC"])
 
 
 def test_queues(pair: Pairs) -> None:
     """A queue that is gone differs, although the log is the same."""
     stores = pair(TRAFFIC)
     shutil.rmtree(stores.b / "consumequeue/traffic-orders/1")
-    found = stores.compare()
-    ((key, (a, b)),) = found.state.queues.items()
+    compared = stores.compare()
+    ((key, (a, b)),) = compared.state.queues.items()
     assert (key, b) == (("traffic-orders", 1, "consume-queue"), None)
     assert a is not None
     assert a.next > a.first == 0
-    assert verdict(found) == "their logs are the same; 1 queue differs"
+    assert verdict(compared) == "their logs are the same; 1 queue differs"
 
 
 @pytest.mark.parametrize("text", ["{", "[]", '{"offsetTable": '])
@@ -131,12 +131,12 @@ def test_broken(text: str, pair: Pairs) -> None:
     for store in (stores.a, stores.b):
         (store / "config/consumerOffset.json").write_text(text)
         (store / "config/consumerOffset.json.bak").unlink(missing_ok=True)
-    found = stores.compare()
-    assert (found.is_same, found.is_complete) == (None, False)
-    assert [[one.path for one in some] for some in found.troubles] == [
+    compared = stores.compare()
+    assert (compared.is_same, compared.is_complete) == (None, False)
+    assert [[problem.path for problem in some] for some in compared.troubles] == [
         ["config/consumerOffset.json"]
     ] * 2
-    assert verdict(found) == "no difference was seen; some input could not be read"
+    assert verdict(compared) == "no difference was seen; some input could not be read"
 
 
 def test_backup(pair: Pairs) -> None:
@@ -145,9 +145,9 @@ def test_backup(pair: Pairs) -> None:
     path = stores.b / "config/consumerOffset.json"
     shutil.copy(path, f"{path}.bak")
     path.write_text("{")
-    found = stores.compare()
-    assert found.is_same
-    (trouble,) = found.troubles[1]
+    compared = stores.compare()
+    assert compared.is_same
+    (trouble,) = compared.troubles[1]
     assert trouble.problem.endswith("config/consumerOffset.json.bak was compared instead")
 
 
@@ -162,8 +162,8 @@ def test_backup(pair: Pairs) -> None:
 def test_part(a: str, b: str, same: str, pair: Pairs) -> None:
     """If one side is partial, only the common part is compared."""
     stores = pair(TRAFFIC)
-    found = Pair(stores.a / a, stores.b / b).compare()
-    assert (found.is_same, verdict(found)) == (True, same)
+    compared = Pair(stores.a / a, stores.b / b).compare()
+    assert (compared.is_same, verdict(compared)) == (True, same)
     (stores.b / "commitlog/00000000000000393216").unlink()
     edit(stores.b, "topics.json", lambda one: one["topicConfigTable"].clear())
     shutil.rmtree(stores.b / "consumequeue/traffic-orders")

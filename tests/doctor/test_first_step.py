@@ -105,10 +105,10 @@ def spoil_topics(store: Path) -> None:
 
 def exchange_segments(store: Path) -> None:
     """Give the first two commitlog files each other's name."""
-    one, two = inflict.segment_at(store, 0), inflict.segment_at(store, 1)
+    path, two = inflict.segment_at(store, 0), inflict.segment_at(store, 1)
     aside = store / "aside"
-    one.rename(aside)
-    two.rename(one)
+    path.rename(aside)
+    two.rename(path)
     aside.rename(two)
 
 
@@ -287,8 +287,8 @@ def test_files_are_kept(free_blocks: list[int], tmp_path: Path, *, is_fuller: bo
     assert is_fuller == bool(room)
     assert f"sed -i -e '$a cleanFileForciblyEnable=false' {conf}" == keep.command
     subprocess.run(["/bin/sh", "-c", keep.command], check=True)  # noqa: S603 - our own
-    commands = [one.command for one in steps()]
-    assert [one.command for one in room] or [""] == commands
+    commands = [step.command for step in steps()]
+    assert [step.command for step in room] or [""] == commands
 
 
 @pytest.mark.parametrize("is_damaged", [False, True])

@@ -90,9 +90,9 @@ def test_wrong_owner(
     assert "the broker runs as nobody" in first.cause
     follow(first.command, quick_path)
     assert not steps_for(examined(store, as_user))[0].command
-    found = nobody.observe(store, settings_of(TRAFFIC), {})
-    assert found.loaded
-    assert seen.summary.account.records <= sum(found.delivered.values())
+    observation = nobody.observe(store, settings_of(TRAFFIC), {})
+    assert observation.loaded
+    assert seen.summary.account.records <= sum(observation.delivered.values())
 
 
 @pytest.fixture
@@ -130,7 +130,7 @@ def test_full_disk(percent: float, small_disk: Path, tmp_path: Path) -> None:
         ["/bin/sh", "-c", first.command], capture_output=True, text=True, check=True
     ).stdout
     named = [Path(line.partition("\t")[2]) for line in said.splitlines()]
-    strange = [one for one in named if one.is_file() and store not in one.parents]
+    strange = [path for path in named if path.is_file() and store not in path.parents]
     assert [other] == strange
     other.unlink()
     assert not steps_for(examined(store))[0].command

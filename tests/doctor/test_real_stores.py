@@ -29,7 +29,7 @@ from tests.stores import broker_conf, fixture_store
 pytestmark = pytest.mark.broker
 
 # Whose first step is a command that changes the store; the others want a person's hands.
-FOLLOWED: Final = [one for one in CASES if one.command]
+FOLLOWED: Final = [case for case in CASES if case.command]
 # What else a broker loads: a whole broker is asked, not its store.
 WHOLE: Final = {"topics spoilt twice", "timers gone"}
 
@@ -79,15 +79,15 @@ def test_command_helps(case: Case, oracle_of: Callable[[str], Oracle], tmp_path:
         return
     records = seen.summary.account.records
     if case.name == "RocksDB broken":
-        keys = {(one.topic, one.integer("queue_id")) for one in plain_store.records(store)}
+        keys = {(record.topic, record.integer("queue_id")) for record in plain_store.records(store)}
         pulled = rocks_oracle.observe(oracle.jvm, store, settings, keys)
         assert pulled.loaded
         assert records <= sum(count for _, _, count in pulled.queues.values())
         return
-    found = oracle.observe(store, settings, {})
-    assert found.loaded
-    assert not found.hangs
-    assert records <= sum(found.delivered.values())
+    observation = oracle.observe(store, settings, {})
+    assert observation.loaded
+    assert not observation.hangs
+    assert records <= sum(observation.delivered.values())
 
 
 def test_configuration_helps(oracle_of: Callable[[str], Oracle], tmp_path: Path) -> None:
@@ -105,6 +105,6 @@ def test_configuration_helps(oracle_of: Callable[[str], Oracle], tmp_path: Path)
     assert not oracle.observe(copy, told(), {}).loaded
     seen = examine_store(RepairOptions(str(store), broker_conf=str(conf)))
     follow(steps_for(seen)[0].command, tmp_path)
-    found = oracle.observe(store, told(), {})
-    assert found.loaded
-    assert seen.summary.account.records <= sum(found.delivered.values())
+    observation = oracle.observe(store, told(), {})
+    assert observation.loaded
+    assert seen.summary.account.records <= sum(observation.delivered.values())

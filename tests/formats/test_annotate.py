@@ -51,8 +51,8 @@ def test_values() -> None:
 def test_dropped_property() -> None:
     """A property that readers drop is said to be."""
     message = Message(properties_bytes=b"a\x01\x02")
-    found = annotate.body_spans(message, encode(message))
-    assert found[-1].value.startswith("dropped by the reader")
+    spans = annotate.body_spans(message, encode(message))
+    assert spans[-1].value.startswith("dropped by the reader")
 
 
 @pytest.mark.parametrize(

@@ -61,18 +61,18 @@ def test_cut_off(flags: int) -> None:
     """A body that ends too early is no body, wherever it was cut."""
     raw = WRITERS[flags](bytes(range(256)) * 40)
     for length in (0, 1, 3, 5, 9, 17, len(raw) // 2, len(raw) - 1):
-        found = decompress(raw[:length], flags)
+        decompressed = decompress(raw[:length], flags)
         if length or flags & 0x300 in {0, 0x300}:  # no frame at all is an empty body elsewhere
-            assert found.body is None
-            assert found.reason
+            assert decompressed.body is None
+            assert decompressed.reason
 
 
 @each_encoding
 @given(raw=st.binary(max_size=200))
 def test_rubbish(flags: int, raw: bytes) -> None:
     """Any bytes give a body or a reason."""
-    found = decompress(raw, flags, 10_000)
-    assert (found.body is None) == bool(found.reason)
+    decompressed = decompress(raw, flags, 10_000)
+    assert (decompressed.body is None) == bool(decompressed.reason)
 
 
 @each_encoding
@@ -82,9 +82,9 @@ def test_flips(flags: int, flips: list[tuple[int, int]]) -> None:
     raw = bytearray(WRITERS[flags](b"all work and no play " * 50))
     for position, mask in flips:
         raw[position % len(raw)] ^= mask
-    found = decompress(bytes(raw), flags, 100_000)
-    assert (found.body is None) == bool(found.reason)
-    assert found.body is None or len(found.body) <= 100_000
+    decompressed = decompress(bytes(raw), flags, 100_000)
+    assert (decompressed.body is None) == bool(decompressed.reason)
+    assert decompressed.body is None or len(decompressed.body) <= 100_000
 
 
 @pytest.mark.parametrize("flags", [0x101, 0x201], ids=hex)

@@ -212,5 +212,9 @@ def test_shapes() -> None:
     assert list(config_shapes.lmq_consumer_offsets(document)) == [
         ConsumerOffset("%LMQ%a", "G", 0, 3)
     ]
-    found = next(config_shapes.consumer_filters(document))
-    assert (112, (1, 2, 3), "a > 1") == (found.bit_count, found.bit_positions, found.expression)
+    filter_ = next(config_shapes.consumer_filters(document))
+    assert (112, (1, 2, 3), "a > 1") == (
+        filter_.bit_count,
+        filter_.bit_positions,
+        filter_.expression,
+    )

@@ -17,22 +17,22 @@ ENTRIES = st.builds(EpochEntry, st.integers(0, 2**31 - 1), st.integers(0, 2**63 
 @given(st.lists(ENTRIES, max_size=5))
 def test_round_trip(entries: list[EpochEntry]) -> None:
     """Decode inverts encode, and the CRC is found equal."""
-    found = epoch.decode(epoch.encode(tuple(entries)))
-    assert (len(entries), tuple(entries)) == (found.count, found.entries)
-    assert found.crc == found.crc_found
+    file = epoch.decode(epoch.encode(tuple(entries)))
+    assert (len(entries), tuple(entries)) == (file.count, file.entries)
+    assert file.crc == file.crc_found
 
 
 def test_crc_covers_line_ends() -> None:
     """The CRC is over the lines with their separators."""
-    found = epoch.decode(b"2\n0\n1-0\n2-4096\n")
-    assert found.entries == (EpochEntry(1, 0), EpochEntry(2, 4096))
-    assert found.crc_found == java.crc31(b"1-0\n2-4096\n")
+    file = epoch.decode(b"2\n0\n1-0\n2-4096\n")
+    assert file.entries == (EpochEntry(1, 0), EpochEntry(2, 4096))
+    assert file.crc_found == java.crc31(b"1-0\n2-4096\n")
 
 
 def test_line_that_is_no_entry() -> None:
     """The broker skips such a line; count and entries then differ."""
-    found = epoch.decode(b"2\n0\n1-0\nrubbish\n")
-    assert (2, 1) == (found.count, len(found.entries))
+    file = epoch.decode(b"2\n0\n1-0\nrubbish\n")
+    assert (2, 1) == (file.count, len(file.entries))
 
 
 @pytest.mark.parametrize("raw", [b"", b"1\n", b"\xff\n", b"x\n0\n", b"1\n0\na-b\n"])

@@ -18,10 +18,10 @@ BATCHES = st.lists(st.tuples(INTS, st.binary(max_size=20), st.binary(max_size=20
 def test_round_trip(parts: list[tuple[int, bytes, bytes]]) -> None:
     """Messages come back in order, and their positions tile the body."""
     batch = b"".join(inner_batch.encode(ClientMessage(0, 0, *part)) for part in parts)
-    found = list(inner_batch.messages(batch))
-    assert parts == [(one.flag, one.body, one.properties_bytes) for one in found]
-    ends = [one.position + one.total_size for one in found]
-    assert [0, *ends] == [*(one.position for one in found), len(batch)]
+    messages = list(inner_batch.messages(batch))
+    assert parts == [(message.flag, message.body, message.properties_bytes) for message in messages]
+    ends = [message.position + message.total_size for message in messages]
+    assert [0, *ends] == [*(message.position for message in messages), len(batch)]
 
 
 def test_properties() -> None:
@@ -34,7 +34,7 @@ def test_lies() -> None:
     """What does not fit is refused with its place; what came before it is given."""
     raw = inner_batch.encode(ClientMessage(0, 0, 0, b"body", b""))
     for lie in (raw[:-1], b"\x7f" + raw[1:], raw[:16] + b"\x7f" + raw[17:], b"\x00"):
-        found = inner_batch.messages(raw + lie, path="log/00", position=100)
-        assert next(found).body == b"body"
+        messages = inner_batch.messages(raw + lie, path="log/00", position=100)
+        assert next(messages).body == b"body"
         with pytest.raises(BadLength, match=rf"^log/00: at .* \({100 + len(raw)}\): total_size"):
-            next(found)
+            next(messages)

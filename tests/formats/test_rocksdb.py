@@ -37,62 +37,62 @@ def test_unit_vector() -> None:
     """A unit of a 5.3.3 broker; its first 20 bytes are a unit of a file."""
     key = bytes.fromhex("0000000e01726f636b7364622d6f7264657273010000000001 0000000000000000")
     value = bytes.fromhex("0000000000000000 00000166 000000000027a807 000001a1fc1aa864")
-    found = rocksdb_queue.unit_row(key, value)
+    row = rocksdb_queue.unit_row(key, value)
     assert key == rocksdb_queue.unit_key(TOPIC, 0, 0)
-    assert "unit" == found.kind
+    assert "unit" == row.kind
     assert (TOPIC, 0, 0) == tuple(
-        found.values[name] for name in ("topic", "queue_id", "queue_offset")
+        row.values[name] for name in ("topic", "queue_id", "queue_offset")
     )
     assert (0, 358, 2598919) == tuple(CQ_UNIT.parse(value[:20]).values())
     assert (358, 2598919, 0x1A1FC1AA864) == tuple(
-        found.values[name] for name in ("size", "tags_code", "store_timestamp")
+        row.values[name] for name in ("size", "tags_code", "store_timestamp")
     )
-    assert tiled(key, found.key_spans)
-    assert tiled(value, found.value_spans)
+    assert tiled(key, row.key_spans)
+    assert tiled(value, row.value_spans)
 
 
 def test_offset_vectors() -> None:
     """A `max` row and the end of dispatch, as a 5.3.3 broker wrote them."""
     key = bytes.fromhex("0000000e01726f636b7364622d6f7264657273016d61780100000000")
-    found = rocksdb_queue.offset_row(key, bytes.fromhex("0000000000008f87000000000000003b"))
+    row = rocksdb_queue.offset_row(key, bytes.fromhex("0000000000008f87000000000000003b"))
     assert key == rocksdb_queue.offset_key(TOPIC, 0, b"max")
     assert ("max", 36743, 59) == (
-        found.kind,
-        found.values["physical_offset"],
-        found.values["queue_offset"],
+        row.kind,
+        row.values["physical_offset"],
+        row.values["queue_offset"],
     )
     key = bytes.fromhex("0000001001434845434b504f494e545f544f504943016d61780100000000")
-    found = rocksdb_queue.offset_row(key, bytes.fromhex("00000000000091d0"))
+    row = rocksdb_queue.offset_row(key, bytes.fromhex("00000000000091d0"))
     assert key == rocksdb_queue.CHECKPOINT_KEY
-    assert ("checkpoint", 37328) == (found.kind, found.values["dispatched"])
+    assert ("checkpoint", 37328) == (row.kind, row.values["dispatched"])
 
 
 def test_config_vectors() -> None:
     """Data version, topic, and the two offsets of which one has topic and group swapped."""
     version = bytes.fromhex("01000101646174615f76657273696f6e")
     numbers = (0).to_bytes(8, "big") + (5).to_bytes(8, "big") + (2).to_bytes(8, "big")
-    found = rocksdb_config.v2_row(version, numbers)
-    assert ("consumer_offset_version", 2) == (found.kind, found.values["counter"])
+    row = rocksdb_config.v2_row(version, numbers)
+    assert ("consumer_offset_version", 2) == (row.kind, row.values["counter"])
     topic = bytes.fromhex("01000302000d6d6164652d62792d61646d696e")
-    found = rocksdb_config.v2_row(topic, b'\x01{"attributes":{}}')
+    row = rocksdb_config.v2_row(topic, b'\x01{"attributes":{}}')
     assert topic == rocksdb_config.v2_name_key(rocksdb_config.TOPIC, b"made-by-admin")
-    assert ("topic", b'{"attributes":{}}') == (found.kind, found.values["json"])
+    assert ("topic", b'{"attributes":{}}') == (row.kind, row.values["json"])
     offset = rocksdb_config.v2_offset_key(1, b"reader-group-1", b"made-by-admin", 1)
     assert offset.startswith(bytes.fromhex("01000102000e"))
-    found = rocksdb_config.v2_row(offset, (7).to_bytes(8, "big"))
+    row = rocksdb_config.v2_row(offset, (7).to_bytes(8, "big"))
     assert ("consumer_offset", b"reader-group-1", b"made-by-admin", 1, 7) == (
-        found.kind,
-        *(found.values[name] for name in ("group", "topic", "queue_id", "queue_offset")),
+        row.kind,
+        *(row.values[name] for name in ("group", "topic", "queue_id", "queue_offset")),
     )
 
 
 def test_pop_vector() -> None:
     """The key of a popped message, as a broker wrote it."""
     key = bytes.fromhex("000001a202c1ab83706f705f67406f72646572734000000000400000000000000000")
-    found = pop_row(key, b"{}")
+    row = pop_row(key, b"{}")
     assert key == pop_key(0x1A202C1AB83, b"pop_g", b"orders", 0, 0)
-    assert (b"pop_g", b"orders") == (found.values["group"], found.values["topic"])
-    assert tiled(key, found.key_spans)
+    assert (b"pop_g", b"orders") == (row.values["group"], row.values["topic"])
+    assert tiled(key, row.key_spans)
 
 
 @given(NAMES, INTS, LONGS)
@@ -113,13 +113,13 @@ def test_index_keys(topic: bytes, kind: bytes, key: bytes, unique: bytes, offset
     """A key of the index, whatever its text holds, is taken apart again."""
     entry = IndexKey(topic, kind, unique if kind == b"U" else key, unique)
     raw = rocksdb_store.index_key(entry, 1_795_230_967_168, offset)
-    found = rocksdb_store.index_row(raw, bytes(8))
+    row = rocksdb_store.index_row(raw, bytes(8))
     assert (topic, unique, offset) == tuple(
-        found.values[name] for name in ("topic", "unique_key", "physical_offset")
+        row.values[name] for name in ("topic", "unique_key", "physical_offset")
     )
-    assert kind == b"U" or key == found.values["key"]
-    assert 0 == found.values["hour"] % rocksdb_store.HOUR_MS
-    assert tiled(raw, found.key_spans)
+    assert kind == b"U" or key == row.values["key"]
+    assert 0 == row.values["hour"] % rocksdb_store.HOUR_MS
+    assert tiled(raw, row.key_spans)
 
 
 @given(LONGS, NAMES, st.binary(max_size=9))
@@ -145,8 +145,8 @@ def test_store_keys(number: int, topic: bytes, name: bytes) -> None:
 )
 def test_checkpoints(read: Callable[[bytes, bytes], RocksdbRow], name: bytes) -> None:
     """Rows whose keys are words hold a number."""
-    found = read(name, (17).to_bytes(8, "big"))
-    assert ("checkpoint", 17) == (found.kind, found.values["number"])
+    row = read(name, (17).to_bytes(8, "big"))
+    assert ("checkpoint", 17) == (row.kind, row.values["number"])
 
 
 @pytest.mark.parametrize("path", DATABASES)
@@ -160,11 +160,11 @@ def test_every_family_is_read(path: str) -> None:
 def test_any_bytes(read: Callable[[bytes, bytes], RocksdbRow], key: bytes, value: bytes) -> None:
     """Whatever bytes there are, they are a row whose spans tile them, or a DecodeError."""
     try:
-        found = read(key, value)
+        row = read(key, value)
     except DecodeError:
         return
-    assert tiled(key, found.key_spans)
-    assert tiled(value, found.value_spans)
+    assert tiled(key, row.key_spans)
+    assert tiled(value, row.value_spans)
 
 
 @pytest.mark.parametrize("position", range(33))

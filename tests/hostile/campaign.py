@@ -265,8 +265,8 @@ class Tally:
 def campaign(seeds: range, seconds: float, top: Path, tally: Tally, servers: str) -> None:
     """Run all commands on the store of each seed, and print what breaks."""
     end = time.monotonic() + seconds
-    said = top / "said"
-    said.touch()
+    path = top / "said"
+    path.touch()
     scratch = _temporary_directory(top)
     sound = top / "sound"
     sound.mkdir()
@@ -279,7 +279,7 @@ def campaign(seeds: range, seconds: float, top: Path, tally: Tally, servers: str
         tally.begin(attack)
         for command in COMMANDS:
             is_fresh = tally.runs.total() % FRESH_EACH == FRESH_EACH - 1
-            done = run(attack.given.words_of(command), said, is_fresh=is_fresh)
+            done = run(attack.given.words_of(command), path, is_fresh=is_fresh)
             left = sorted({path.name for path in scratch.iterdir()} - own)
             if is_fresh and done.code >= 0 and left:
                 done.ends.append(f"left in the temporary directory: {left[:5]}")

@@ -175,7 +175,9 @@ def tried(way: str, program: Sequence[str] = PROGRAM) -> Try:
         attack = prepare(made, way)
         before = made.seen()
         with stranger(attack) as counter:
-            wrong = next(filter(None, (_wrong(program, one) for one in commands(made, way))), "")
+            wrong = next(
+                filter(None, (_wrong(program, command) for command in commands(made, way))), ""
+            )
             count = int.from_bytes(counter[:])
         if not wrong and before != made.seen():
             wrong = "something outside has changed"

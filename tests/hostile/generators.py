@@ -172,7 +172,9 @@ def empty_documents(top: Path, count: int) -> Path:
 
 def keys(top: Path, count: int) -> Path:
     """Rows of RocksDB whose keys share all but their last bytes: 64 KiB each, for some bytes."""
-    return _rows(_store(top), "config/topics", {"default": ((one, b"{}") for one in _names(count))})
+    return _rows(
+        _store(top), "config/topics", {"default": ((name, b"{}") for name in _names(count))}
+    )
 
 
 def queues(top: Path, count: int) -> Path:

@@ -169,11 +169,13 @@ def contents(path: Path) -> dict[str, str] | None:
     if not path.exists():
         return None
     files = [path, *path.rglob("*")] if path.is_dir() else [path]
-    found = {str(one.relative_to(path)): "" if one.is_dir() else digest_of(one) for one in files}
-    for current in (one for one in files if one.name == "CURRENT"):
+    found = {
+        str(file.relative_to(path)): "" if file.is_dir() else digest_of(file) for file in files
+    }
+    for current in (file for file in files if file.name == "CURRENT"):
         # RocksDB writes an identity and times into its files: what they hold is compared.
         above = current.parent
-        for name in [one.name for one in above.iterdir() if one.is_file()]:
+        for name in [path.name for path in above.iterdir() if path.is_file()]:
             found[str((above / name).relative_to(path))] = "of a database"
         rows = rows_of(above, above.name)
         found[str(above.relative_to(path))] = hashlib.sha256(repr(rows).encode()).hexdigest()

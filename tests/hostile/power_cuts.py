@@ -97,8 +97,8 @@ class Disk:
     def copy(self) -> Disk:
         """Give a disk of the same content."""
         nodes = {
-            node: File(one.mode, one.mtime_ns, None if one.content is None else one.content[:])
-            for node, one in self.nodes.items()
+            node: File(file.mode, file.mtime_ns, None if file.content is None else file.content[:])
+            for node, file in self.nodes.items()
         }
         return Disk(self.root, nodes, {node: dict(names) for node, names in self.names.items()})
 
@@ -142,9 +142,9 @@ class Disk:
             self.nodes[node].mtime_ns = mtime_ns
 
     def _content(self, node: Node) -> bytearray:
-        found = self.nodes.setdefault(node, File(0o100644, 0, bytearray()))
-        assert found.content is not None
-        return found.content
+        file = self.nodes.setdefault(node, File(0o100644, 0, bytearray()))
+        assert file.content is not None
+        return file.content
 
     def put(self, top: Path) -> None:
         """Make it anew; a journal then names the inodes that things have there."""
@@ -163,14 +163,14 @@ class Disk:
         path.mkdir()
         path.chmod(self.nodes[here].mode & 0o7777)
         for name, node in self.names[here].items():
-            below, one = path / name, self.nodes.get(node)
+            below, file = path / name, self.nodes.get(node)
             if node in self.names:
                 self._put(node, below, inodes, times)
                 continue
-            below.write_bytes(b"" if one is None or one.content is None else one.content)
-            if one is not None:
-                below.chmod(one.mode & 0o7777)
-                times.append((below, one.mtime_ns))
+            below.write_bytes(b"" if file is None or file.content is None else file.content)
+            if file is not None:
+                below.chmod(file.mode & 0o7777)
+                times.append((below, file.mtime_ns))
             inodes[node[0]] = below.stat().st_ino
         inodes[here[0]] = path.stat().st_ino
         times.append((path, self.nodes[here].mtime_ns))
@@ -392,7 +392,7 @@ class Cut:
         elif number < self._whole or self._synced.get(operation[1], -1) > number:
             yield operation
         elif self._chance is not None:
-            yield from (one for one in _pages(operation) if self._chance.random() < 0.5)
+            yield from (page for page in _pages(operation) if self._chance.random() < 0.5)
 
     def _end(self, directory: Node | None, begin: int) -> int:
         """Give the operation from which on names of a directory are not there."""
@@ -417,11 +417,13 @@ class Cut:
         if moved is not None and self._has_names(moved, self._done[moved]):
             return True  # what is there under its later name was made before
         directories = {operation[1]} | ({operation[3]} if operation[0] == "rename" else set())
-        synced = {one: self._synced.get(one, -1) for one in directories}
+        synced = {directory: self._synced.get(directory, -1) for directory in directories}
         if number < self._whole or max(synced.values()) > number:
             return True
-        begins = {one: max(last, self._whole) + 1 for one, last in synced.items()}
-        return {number < self._end(one, begin) for one, begin in begins.items()} == {True}
+        begins = {directory: max(last, self._whole) + 1 for directory, last in synced.items()}
+        return {number < self._end(directory, begin) for directory, begin in begins.items()} == {
+            True
+        }
 
 
 def _pages(operation: Operation) -> Iterator[Operation]:
@@ -453,7 +455,9 @@ UNDO: Final = ("repair", "--undo")
 
 def _harm(store: Path) -> None:
     inflict.flip_field("body")(store)
-    shutil.rmtree(next(one for one in sorted((store / "consumequeue").iterdir()) if one.is_dir()))
+    shutil.rmtree(
+        next(path for path in sorted((store / "consumequeue").iterdir()) if path.is_dir())
+    )
 
 
 WORKS: Final[dict[str, Work]] = {
@@ -501,7 +505,9 @@ def content_of(store: Path) -> dict[str, str]:
     for above, directories, names in os.walk(store):
         path = os.path.relpath(above, store)
         if path == ".":
-            directories[:] = [one for one in directories if not one.startswith("rmqtool-")]
+            directories[:] = [
+                directory for directory in directories if not directory.startswith("rmqtool-")
+            ]
         if "CURRENT" in names and path == QUEUES:
             found[path] = _rows(Path(above), path)
             continue
@@ -573,10 +579,10 @@ class Cuts:
             number = int(chance.integers(1, len(self.operations) + 1))
             done = self.operations[:number]
             disk = Cut(done, order, chance if turn % 4 else None).disk(self._base)
-            names = sorted((one, sorted(below.items())) for one, below in disk.names.items())
+            names = sorted((file, sorted(below.items())) for file, below in disk.names.items())
             digest = zlib.crc32(repr(names).encode())
-            for _, one in sorted(disk.nodes.items()):
-                digest = zlib.crc32(one.content or b"", digest)
+            for _, file in sorted(disk.nodes.items()):
+                digest = zlib.crc32(file.content or b"", digest)
             if digest not in seen:
                 seen.add(digest)
                 yield number, disk
@@ -596,7 +602,7 @@ class Cuts:
                 is_done = code in {0, 1, 3} or (is_old and "no edit to take back" in words)
                 if not is_done or found != expected:
                     paths = expected.keys() | found.keys()
-                    differs = [one for one in paths if expected.get(one) != found.get(one)]
+                    differs = [path for path in paths if expected.get(path) != found.get(path)]
                     yield Wrong(number, " ".join(command), code, words[-300:], sorted(differs)[:4])
                     break
 

@@ -124,7 +124,7 @@ class Race:
         return [
             number
             for number, paths in enumerate(self._paths)
-            if any(one == above or at_or_below.fullmatch(one) for one in paths)
+            if any(path == above or at_or_below.fullmatch(path) for path in paths)
         ]
 
     def tries(
@@ -294,12 +294,15 @@ def main() -> int:
             for work in asked.work
         }
         for work, answers in started.items():
-            found = [one.result() for one in answers]
-            for name, one in zip(components_of(work), found, strict=True):
-                for number in one.wrong:
+            found = [answer.result() for answer in answers]
+            for name, answer in zip(components_of(work), found, strict=True):
+                for number in answer.wrong:
                     print(f"{work} | call {number} | {name} | changed or copied")
             count, named = found[0].calls
-            tries, wrong = sum(one.tries for one in found), sum(len(one.wrong) for one in found)
+            tries, wrong = (
+                sum(answer.tries for answer in found),
+                sum(len(answer.wrong) for answer in found),
+            )
             calls = f"{count:,} calls, {named:,} by name"
             seconds = time.monotonic() - begin
             print(

@@ -94,7 +94,7 @@ class Scene:
             _become(self.user, out, err)
             code = 99
             try:
-                code = main([str(one) for one in arguments])
+                code = main([str(argument) for argument in arguments])
             finally:
                 sys.stdout.flush()
                 sys.stderr.flush()
@@ -225,7 +225,7 @@ def hide_secrets(outside: Path) -> None:
     """Put databases with a secret in the place of those that a store's can be made links to."""
     for current in [*outside.rglob("CURRENT")]:
         directory, made = current.parent, outside / "made"
-        tables = [one.name for one in directory.glob("*.sst")]
+        tables = [path.name for path in directory.glob("*.sst")]
         shutil.rmtree(directory)
         with OutputDirectory(made) as tree, DatabaseWriter(tree, ("default", "offset")) as writer:
             writer.put("default", [(SECRET[:30], SECRET)])

@@ -119,7 +119,7 @@ def bomb_in_rocksdb(store: Path, count: int, size: int) -> Path:
     words = (store / "consumequeue", count, size)
     command = [sys.executable, "-c", DATABASE, *map(str, words)]
     subprocess.run(command, check=True)  # noqa: S603 - ours
-    assert sum(one.stat().st_size for one in (store / "consumequeue").iterdir()) < MIB
+    assert sum(path.stat().st_size for path in (store / "consumequeue").iterdir()) < MIB
     return store
 
 

@@ -211,7 +211,7 @@ def test_index_of_zeros(tmp_path: Path) -> None:
     (tmp_path / "commitlog").mkdir()
     (tmp_path / "commitlog" / f"{0:020}").write_bytes(bytes(4096))
     facts = {"index_count": 9, "end_physical_offset": 4000}
-    header = INDEX_HEADER.build({one.name: 0 for one in INDEX_HEADER.fields} | facts)
+    header = INDEX_HEADER.build({field.name: 0 for field in INDEX_HEADER.fields} | facts)
     with (tmp_path / "index/20260101000000000").open("wb") as file:
         file.write(header)
         file.truncate(len(header) + (1 << 30))

@@ -23,7 +23,7 @@ ATTACKED = [name for name in NAMES if name not in OF_SPARK | WITHOUT_A_STORE | O
 
 def options(name: str) -> list[Parameter]:
     """Give what may be asked of a command."""
-    return [one for one in parameters(load(name)) if not one.is_argument]
+    return [parameter for parameter in parameters(load(name)) if not parameter.is_argument]
 
 
 def words(name: str) -> set[str]:
@@ -37,7 +37,9 @@ def test_each_option(name: str) -> None:
     there = words(name)
     assert there
     alike = SHARED | ON_SPARK | ENDLESS
-    missing = [one.declaration for one in options(name) if not (there | alike) & {*one.spellings}]
+    missing = [
+        option.declaration for option in options(name) if not (there | alike) & {*option.spellings}
+    ]
     assert not missing
 
 
@@ -49,5 +51,5 @@ def test_shared() -> None:
 def test_no_other() -> None:
     """What is excused is there."""
     assert {*NAMES} >= OF_SPARK | WITHOUT_A_STORE | ON_A_TERMINAL
-    known = {spelt for name in NAMES for one in options(name) for spelt in one.spellings}
+    known = {spelt for name in NAMES for option in options(name) for spelt in option.spellings}
     assert known >= SHARED | ON_SPARK | ENDLESS

@@ -43,7 +43,7 @@ def test_leads_out(stage: Scene, name: str, action: str) -> None:
         answer = stage.run("repair", stage.store, "--apply", path, *how, "--quarantine", kept)
         assert 2 == answer.code, answer
         assert before == stage.seen()
-        assert not any(SECRET in found.read_bytes() for found in kept.rglob("*") if found.is_file())
+        assert not any(SECRET in path.read_bytes() for path in kept.rglob("*") if path.is_file())
         assert not (stage.work / "copy").exists()
     (store.pop("."), store.pop("lock"))
     assert store.items() <= look(stage.store).items()

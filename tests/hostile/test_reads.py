@@ -95,7 +95,7 @@ def test_fails_once(
 @pytest.mark.parametrize("longest", [1000, 4097])
 @pytest.mark.parametrize(
     "command",
-    [one for one in COMMANDS if one != ("doctor",)],  # which tells how full the disk is
+    [command for command in COMMANDS if command != ("doctor",)],  # which tells how full the disk is
     ids=" ".join,
 )
 def test_short(
@@ -112,7 +112,7 @@ def test_short(
 @pytest.mark.skipif(not can_trace(), reason="strace interrupts calls")
 @pytest.mark.parametrize(
     "command",
-    [one for one in (*COMMANDS, ("diff", "{store}")) if one != ("doctor",)],  # as above
+    [command for command in (*COMMANDS, ("diff", "{store}")) if command != ("doctor",)],  # as above
     ids=" ".join,
 )
 def test_interrupted(tmp_path: Path, *, is_whole: bool, command: tuple[str, ...]) -> None:
@@ -173,7 +173,7 @@ def test_no_file(tmp_path: Path, capfd: pytest.CaptureFixture[str], kind: str) -
         }
         make[kind](path)
     for (command, *options), named in NAMING.items():
-        words = [one.format(top=tmp_path) for one in options]
+        words = [option.format(top=tmp_path) for option in options]
         code = main([command, str(store), *words, "--quiet"])
         said = capfd.readouterr().err
         assert code in {1, 2, 3}, (command, code)

@@ -96,5 +96,5 @@ def test_delays_in_rocksdb(change: int, codes: set[str], tmp_path: Path) -> None
     unit["tags_code"] += change
     rocksdb.edit(store / QUEUES, put={key: ROCKSDB_CQ_UNIT.build(unit)})
     findings, _, _ = run(store)
-    damages = {one.code.name for one in findings if one.severity is Severity.DAMAGE}
+    damages = {finding.code.name for finding in findings if finding.severity is Severity.DAMAGE}
     assert codes == damages

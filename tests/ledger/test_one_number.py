@@ -35,7 +35,7 @@ def numbers(
     listed = [row for row in rows if row["kind"] == "lost_messages"]
     _, validated = said(capfd, "validate", str(store), *more)
     account = examine(RepairOptions(str(store), broker_conf=conf)).account
-    (sentence,) = [one for one in validated.splitlines() if " lost: rmqtool doctor " in one]
+    (sentence,) = [line for line in validated.splitlines() if " lost: rmqtool doctor " in line]
     return {
         "startup": verdict["messages_missing"],
         "doctor": diagnosis["messages_missing"],
@@ -61,9 +61,9 @@ def test_batches(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     store, repaired = fixture_store(BATCHES, tmp_path), tmp_path / "repaired"
     conf = str(broker_conf(BATCHES))
     batches = [
-        one
-        for one in plain_store.records(store)
-        if one.topic == "batch-queue" and int(one.properties.get("INNER_NUM", "1")) > 1
+        record
+        for record in plain_store.records(store)
+        if record.topic == "batch-queue" and int(record.properties.get("INNER_NUM", "1")) > 1
     ]
     gone = batches[len(batches) // 2]
     inflict.write_at(gone.path, gone.position, bytes(gone.size))

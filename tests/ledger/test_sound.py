@@ -28,7 +28,7 @@ from tests.stores import fixture_names, fixture_store
 TRAFFIC: Final = "rocketmq-5.3.3-traffic"
 PART_BYTES: Final = 16_384  # of the log that are read at once: many parts, so that queues go on
 DAMAGED: Final = [
-    one.name for one in (*COMMITLOG, *QUEUES) if one.fixture in {"", "traffic", "crash"}
+    damage.name for damage in (*COMMITLOG, *QUEUES) if damage.fixture in {"", "traffic", "crash"}
 ]
 
 

@@ -55,11 +55,11 @@ THRICE = "63"
 @pytest.fixture
 def place() -> Iterator[Path]:
     """Give a directory that every user can reach, of whoever runs the test."""
-    found = Path(tempfile.mkdtemp(prefix="rmqtool-cache-"))
-    found.chmod(0o755)
-    (found / "program.py").write_text(PROGRAM)
-    yield found
-    shutil.rmtree(found)
+    path = Path(tempfile.mkdtemp(prefix="rmqtool-cache-"))
+    path.chmod(0o755)
+    (path / "program.py").write_text(PROGRAM)
+    yield path
+    shutil.rmtree(path)
 
 
 def run(
@@ -110,8 +110,8 @@ def test_kept(place: Path) -> None:
     assert RIGHT == run(place, {"HOME": home})
     assert KEPT == run(place, {"HOME": home})
     kept = home / ".cache" / "rmqtool"
-    assert {0o40700} == {one.stat().st_mode for one in (kept, kept.parent)}
-    assert {0o100600} == {one.stat().st_mode for one in kept.iterdir()}
+    assert {0o40700} == {path.stat().st_mode for path in (kept, kept.parent)}
+    assert {0o100600} == {path.stat().st_mode for path in kept.iterdir()}
 
 
 @pytest.mark.parametrize("at", [0, 16, 17, 48, 49, 80, 81, 200, -1])
@@ -242,7 +242,7 @@ def test_unused(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         (file.parent / name).touch()
         os.utime(file.parent / name, (time.time() - days * 24 * 3600,) * 2)
     assert cache.keep(KEY, CODE, own()) == own()[0]
-    left = {one.name for one in file.parent.iterdir()}
+    left = {path.name for path in file.parent.iterdir()}
     assert left == {file.name, f"some.kernel-{'1' * 32}.kernel", "photograph"}
 
 
@@ -289,7 +289,7 @@ def test_beside_an_installation(place: Path) -> None:
         os.umask(previous)
     assert cache.find(KEY, [installed]) == CODE
     assert 0o40755 == Path(installed.path).stat().st_mode
-    assert {0o100644} == {one.stat().st_mode for one in Path(installed.path).iterdir()}
+    assert {0o100644} == {path.stat().st_mode for path in Path(installed.path).iterdir()}
     os.chown(place / "lib", NOBODY, NOBODY)
     assert cache.find(KEY, [installed]) is None
     with pytest.raises(cache.NotKept, match="lib belongs to another user"):

@@ -20,7 +20,7 @@ from rmqtool.machine.warm_up import kernels
 from tests.imports import PACKAGE, imports
 from tests.machine.kernels import constants, functions
 
-KERNELS = {one.key.name: one for one in kernels()}
+KERNELS = {kernel.key.name: kernel for kernel in kernels()}
 WITHOUT = {  # which name no constant
     "rmqtool.machine.probe.probe",
     "rmqtool.scan.kernels_walk.zero_run",
@@ -29,7 +29,7 @@ WITHOUT = {  # which name no constant
     "rmqtool.tables.text_kernels.write_hex",
 }
 FIELD = re.compile(r'"(\w+)"\s+/ ')
-MODULES = sorted({Path(one.function.__code__.co_filename) for one in KERNELS.values()})
+MODULES = sorted({Path(kernel.function.__code__.co_filename) for kernel in KERNELS.values()})
 
 
 @pytest.fixture(autouse=True)
@@ -75,14 +75,14 @@ def test_constants(name: str) -> None:
     """Each constant that a kernel uses, in whichever of its functions, changes the stamp."""
     kernel = KERNELS[name]
     before, count = stamp_of(kernel), 0
-    for one in [one for function in functions(kernel) for one in constants(function)]:
-        if (other := changed(one.value)) is None:
+    for constant in [used for function in functions(kernel) for used in constants(function)]:
+        if (other := changed(constant.value)) is None:
             continue
-        one.names[one.name] = other
+        constant.names[constant.name] = other
         try:
-            assert before != stamp_of(kernel), one.name
+            assert before != stamp_of(kernel), constant.name
         finally:
-            one.names[one.name] = one.value
+            constant.names[constant.name] = constant.value
         count += 1
     assert before == stamp_of(kernel)
     assert count or name in WITHOUT
@@ -104,23 +104,23 @@ def test_layouts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
             moved.add(field[1])
         path.write_text(source)
     assert before == contents(copy)
-    fields = {field.name for one in registry.LAYOUTS.values() for field in one.fields}
+    fields = {field.name for layout in registry.LAYOUTS.values() for field in layout.fields}
     assert set() == fields - moved
 
 
 def contents(package: Path) -> set[bytes]:
     """Give the digests of the sources of each kernel as they are now in a copy of the package."""
     forget()
-    copies = (package / one.relative_to(PACKAGE) for one in MODULES)
-    return {stamp._contents(one) for one in copies}  # noqa: SLF001 - a copy is not imported
+    copies = (package / module.relative_to(PACKAGE) for module in MODULES)
+    return {stamp._contents(copy) for copy in copies}  # noqa: SLF001 - a copy is not imported
 
 
 def test_sources() -> None:
     """All that a kernel's module imports counts, by whatever way, as another reader sees it."""
     known: dict[str, set[str]] = {}
-    for one in imports():
-        if one.imported.startswith("rmqtool") and not one.is_lazy:
-            known.setdefault(one.importer, set()).add(one.imported)
+    for file in imports():
+        if file.imported.startswith("rmqtool") and not file.is_lazy:
+            known.setdefault(file.importer, set()).add(file.imported)
     for path in MODULES:
         name = ".".join(path.relative_to(PACKAGE.parent).with_suffix("").parts)
         reached, waiting = {name}, [name]
@@ -128,8 +128,8 @@ def test_sources() -> None:
             new = known.get(waiting.pop(), set()) - reached
             reached |= new
             waiting += new
-        files = {PACKAGE.parent.joinpath(*one.split(".")).with_suffix(".py") for one in reached}
-        assert set() == {one for one in files if one.is_file()} - stamp.sources(path)
+        files = {PACKAGE.parent.joinpath(*file.split(".")).with_suffix(".py") for file in reached}
+        assert set() == {file for file in files if file.is_file()} - stamp.sources(path)
 
 
 PROGRAM = """

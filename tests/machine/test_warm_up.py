@@ -21,7 +21,7 @@ from rmqtool.machine.compiled import Kernel
 from tests.imports import PACKAGE, imports
 from tests.machine.test_cache import NOBODY, READS
 
-NAMES = {one.key.name for one in warm_up.kernels()}
+NAMES = {kernel.key.name for kernel in warm_up.kernels()}
 PROGRAM = """
 import sys
 sys.modules["rmqtool.machine.compiler"] = None  # nothing is to be compiled
@@ -38,7 +38,7 @@ print(total_size(np.array([0, 0, 1, 2] * 30, np.uint8), 0))
 def few(monkeypatch: pytest.MonkeyPatch) -> dict[str, Kernel]:
     """Have few kernels: to compile all takes ten seconds."""
     wanted = ("zero_run", "total_size", "probe")
-    found = {name: one for name, one in warm_up._named().items() if name.endswith(wanted)}  # noqa: SLF001
+    found = {name: kernel for name, kernel in warm_up._named().items() if name.endswith(wanted)}  # noqa: SLF001
     monkeypatch.setattr(warm_up, "_named", lambda: found)
     return found
 
@@ -46,10 +46,10 @@ def few(monkeypatch: pytest.MonkeyPatch) -> dict[str, Kernel]:
 @pytest.fixture
 def home(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """Give a cache of one's own."""
-    found = Path(tempfile.mkdtemp(prefix="rmqtool-home-"))
-    monkeypatch.setenv("NUMBA_CACHE_DIR", str(found / "cache"))
-    yield found
-    shutil.rmtree(found)
+    path = Path(tempfile.mkdtemp(prefix="rmqtool-home-"))
+    monkeypatch.setenv("NUMBA_CACHE_DIR", str(path / "cache"))
+    yield path
+    shutil.rmtree(path)
 
 
 def test_every_kernel() -> None:
@@ -75,8 +75,8 @@ def test_own(home: Path, few: dict[str, Kernel], monkeypatch: pytest.MonkeyPatch
     ready = warm_up.warm_up(lambda done, of: seen.append((done, of)))
     assert [(1, 3), (2, 3), (3, 3)] == seen
     assert (3, 3, f"{home}/cache") == (ready.kernels, ready.compiled, ready.place)
-    for one in few.values():
-        assert cache.find(one.key, [CacheDirectory(ready.place)]) is not None
+    for kernel in few.values():
+        assert cache.find(kernel.key, [CacheDirectory(ready.place)]) is not None
     assert 0 == warm_up.warm_up().compiled
 
 
@@ -87,8 +87,8 @@ def test_of_root(home: Path, few: dict[str, Kernel]) -> None:
     shutil.copytree(PACKAGE, home / "rmqtool", ignore=shutil.ignore_patterns("__pycache__"))
     kernels = home / "rmqtool" / "machine" / "__pycache__" / "kernels"
     place = CacheDirectory(str(kernels), 0o755, 0o644)
-    for one in few.values():
-        cache.keep(one.key, cache.find(one.key, cache.places()) or one.compile(), [place])
+    for kernel in few.values():
+        cache.keep(kernel.key, cache.find(kernel.key, cache.places()) or kernel.compile(), [place])
     user = ["setpriv", f"--reuid={NOBODY}", f"--regid={NOBODY}", *READS]
     done = subprocess.run(  # noqa: S603 - our own interpreter
         [*user, sys.executable, "-c", PROGRAM],
@@ -139,4 +139,4 @@ def test_no_processes(few: dict[str, Kernel], home: Path, monkeypatch: pytest.Mo
     monkeypatch.setattr(warm_up, "own", lambda: [place])
     monkeypatch.setattr(warm_up, "ProcessPoolExecutor", refuse)
     assert (3, 3) == (len(few), warm_up.warm_up().compiled)
-    assert all(cache.find(one.key, [place]) for one in few.values())
+    assert all(cache.find(kernel.key, [place]) for kernel in few.values())

@@ -108,11 +108,11 @@ def ordered(broker: Broker) -> None:
 def ordered_rest(broker: Broker, count: int) -> list[Received]:
     """Drain what is left, in order."""
     with PushConsumer(broker, GROUP, TOPIC, orderly=True) as consumer:
-        found = settled(consumer, count)
+        received = settled(consumer, count)
     for queue_id in range(QUEUES):
-        offsets = [one.queue_offset for one in found if one.queue_id == queue_id]
+        offsets = [one.queue_offset for one in received if one.queue_id == queue_id]
         assert offsets == sorted(offsets)
-    return found
+    return received
 
 
 def light(broker: Broker) -> None:
@@ -133,11 +133,11 @@ def light_rest(broker: Broker, _: int) -> list[Received]:
     """Drain what is left of the light queues; a message in two of them comes twice."""
     with PullConsumer(broker, READER) as consumer:
         next(consumer.read(TOPIC, 0))
-        found = [
+        received = [
             one for queue in LIGHT for one in consumer.read(queue, 0, consumer.committed(queue, 0))
         ]
-    assert len(found) == (18 + 9 - 11) + (18 - 15)
-    return [*{one.properties["UNIQ_KEY"]: one for one in found}.values()]
+    assert len(received) == (18 + 9 - 11) + (18 - 15)
+    return [*{one.properties["UNIQ_KEY"]: one for one in received}.values()]
 
 
 def pop(broker: Broker) -> None:
@@ -274,9 +274,9 @@ def test_is_what_a_consumer_gets(
     }
     with started(jvm, names, settings) as broker:
         for group, drain in store.drains.items():
-            found = drain(broker, expected[group].total())
-            got = Counter((one.properties["UNIQ_KEY"], one.body) for one in found)
+            received = drain(broker, expected[group].total())
+            got = Counter((one.properties["UNIQ_KEY"], one.body) for one in received)
             # A busy machine outlasts the time in which a popped message is hidden: it comes again.
             assert set(expected[group]) == set(got)
             assert expected[group] <= got
-            assert found
+            assert received

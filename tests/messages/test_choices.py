@@ -38,7 +38,7 @@ def extract(
     file.unlink(missing_ok=True)
     done = ExtractRun(ExtractOptions((str(store),), str(file), **options)).run()
     raw = file.read_bytes()
-    return done, [json.loads(one) for one in raw.splitlines()] if name.endswith("jsonl") else []
+    return done, [json.loads(line) for line in raw.splitlines()] if name.endswith("jsonl") else []
 
 
 def test_where(tmp_path: Path, evidence: Evidence) -> None:
@@ -96,15 +96,15 @@ def test_undecided(tmp_path: Path) -> None:
     store = fixture_store(TRAFFIC, tmp_path)
     done, found = extract(store, undecided=True)
     sent = (fixture_directory(TRAFFIC) / "sent.jsonl").read_text(encoding="utf-8")
-    halves = [one for one in map(json.loads, sent.splitlines()) if one["kind"] == "half"]
-    open_ones = [one for one in halves if one["outcome"] == "undecided"]
-    assert {one["unique_key"] for one in open_ones} == {one["unique_key"] for one in found}
+    halves = [half for half in map(json.loads, sent.splitlines()) if half["kind"] == "half"]
+    open_ones = [half for half in halves if half["outcome"] == "undecided"]
+    assert {half["unique_key"] for half in open_ones} == {half["unique_key"] for half in found}
     assert len(open_ones) == len(found) == done.messages
-    assert {one["topic"] for one in open_ones} == {one["topic"] for one in found}
+    assert {half["topic"] for half in open_ones} == {half["topic"] for half in found}
     (said,) = sentences(done, None)
-    keys = {one["unique_key"] for one in open_ones}
+    keys = {half["unique_key"] for half in open_ones}
     held = extract(store, held=True)[1]
-    oldest = min(one["store_time"] for one in held if one["unique_key"] in keys)
+    oldest = min(half["store_time"] for half in held if half["unique_key"] in keys)
     assert said == (
         f"producer group traffic-transactions: {len(found)} open transactions, the oldest of "
         f"{oldest}; its application knows: commit or roll back"
@@ -193,22 +193,24 @@ def test_lost_in(tmp_path: Path, evidence: Evidence) -> None:
     evidence.keep(other)
     _, every = extract(store, held=True)
     left = {
-        (one.topic, one.properties.get("UNIQ_KEY") or one.physical_offset)
-        for one in records(other)
-        if crc32(one.bytes_of("body")) & 0x7FFFFFFF == one.integer("body_crc")
+        (record.topic, record.properties.get("UNIQ_KEY") or record.physical_offset)
+        for record in records(other)
+        if crc32(record.bytes_of("body")) & 0x7FFFFFFF == record.integer("body_crc")
     }
     expected = [
-        one["physical_offset"]
-        for one in every
-        if (one["stored_topic"], one["unique_key"] or one["physical_offset"]) not in left
+        record["physical_offset"]
+        for record in every
+        if (record["stored_topic"], record["unique_key"] or record["physical_offset"]) not in left
     ]
     _, lost = extract(store, held=True, lost_in=str(other))
-    assert expected == [one["physical_offset"] for one in lost]
+    assert expected == [record["physical_offset"] for record in lost]
     assert 0 < len(lost) < len(every)
     assert 0 == extract(other, lost_in=str(store))[0].messages
     extract(other, "other.rmq", held=True)
     _, again = extract(store, held=True, lost_in=str(other.parent / "other.rmq"))
-    assert [one["physical_offset"] for one in lost] == [one["physical_offset"] for one in again]
+    assert [record["physical_offset"] for record in lost] == [
+        record["physical_offset"] for record in again
+    ]
 
 
 @pytest.mark.parametrize("name", [TRAFFIC, "rocketmq-5.3.3-batch-queue"])

@@ -99,10 +99,10 @@ def waits(fixture: Fixture) -> list[Record]:
     """Give the delayed messages that the broker has not delivered."""
     delivered = offsets(fixture, "delayOffset.json").get("", {})
     return [
-        one
-        for one in fixture.records
-        if one.topic == DELAY
-        and one.fields["queue_offset"] >= delivered.get(one.fields["queue_id"] + 1, 0)
+        record
+        for record in fixture.records
+        if record.topic == DELAY
+        and record.fields["queue_offset"] >= delivered.get(record.fields["queue_id"] + 1, 0)
     ]
 
 
@@ -112,7 +112,7 @@ def is_copy(record: Record, fixture: Fixture) -> bool:
     topic = texts.get("REAL_TOPIC", "") if record.topic == DELAY else record.topic
     first = texts.get("RETRY_TOPIC"), texts.get("UNIQ_KEY")
     return topic.startswith(("%RETRY%", "%DLQ%")) and any(
-        (one.topic, one.properties.get("UNIQ_KEY")) == first for one in fixture.records
+        (record.topic, record.properties.get("UNIQ_KEY")) == first for record in fixture.records
     )
 
 
@@ -146,7 +146,7 @@ def test_whole_store(name: str, tmp_path: Path, evidence: Evidence) -> None:
         assert row["topic"] == (texts["REAL_TOPIC"] if is_elsewhere else record.topic)
         stored = (record.topic, record.fields["queue_id"], record.fields["queue_offset"])
         assert stored == tuple(
-            row[one] for one in ("stored_topic", "stored_queue_id", "stored_queue_offset")
+            row[record] for record in ("stored_topic", "stored_queue_id", "stored_queue_offset")
         )
         assert row["queue_offset"] == (None if is_elsewhere else stored[2])
         assert row["queue_id"] == (int(texts["REAL_QID"]) if is_elsewhere else stored[1])
@@ -177,11 +177,11 @@ def test_raw_records(name: str, tmp_path: Path) -> None:
     """A .rmq file is the records of the log, byte for byte; each begins with its length."""
     fixture = fixture_of(name, tmp_path)
     done, raw = extract(fixture.store, "out.rmq", held=True)
-    waiting = {one.physical_offset for one in waits(fixture)}
+    waiting = {record.physical_offset for record in waits(fixture)}
     expected = [
-        one.raw
-        for one in fixture.records
-        if is_sent(one) or one.topic in HELD or one.physical_offset in waiting
+        record.raw
+        for record in fixture.records
+        if is_sent(record) or record.topic in HELD or record.physical_offset in waiting
     ]
     assert len(expected) == done.records
     assert expected == records(raw)
@@ -190,10 +190,10 @@ def test_raw_records(name: str, tmp_path: Path) -> None:
 def test_held(tmp_path: Path) -> None:
     """Half messages are resolved to the topic that they were sent to."""
     fixture = fixture_of(TRAFFIC, tmp_path)
-    halves = [one for one in fixture.records if one.topic == "RMQ_SYS_TRANS_HALF_TOPIC"]
+    halves = [record for record in fixture.records if record.topic == "RMQ_SYS_TRANS_HALF_TOPIC"]
     _, raw = extract(fixture.store, held=True)
-    found = [one for one in lines(raw) if one["stored_topic"] == "RMQ_SYS_TRANS_HALF_TOPIC"]
-    assert [(one.physical_offset, one.properties["REAL_TOPIC"]) for one in halves] == [
+    found = [line for line in lines(raw) if line["stored_topic"] == "RMQ_SYS_TRANS_HALF_TOPIC"]
+    assert [(half.physical_offset, half.properties["REAL_TOPIC"]) for half in halves] == [
         (one["physical_offset"], one["topic"]) for one in found
     ]
     assert found
@@ -279,17 +279,17 @@ def test_unconsumed(name: str, group: str, tmp_path: Path) -> None:
     topics = {*committed, f"%RETRY%{group}"}
     waiting = {one.physical_offset for one in waits(fixture)}
     expected = [
-        one.physical_offset
-        for one in fixture.records
+        record.physical_offset
+        for record in fixture.records
         if (
-            one.topic in topics
-            and one.fields["queue_offset"]
-            >= committed.get(one.topic, {}).get(one.fields["queue_id"], 0)
+            record.topic in topics
+            and record.fields["queue_offset"]
+            >= committed.get(record.topic, {}).get(record.fields["queue_id"], 0)
         )
-        or (one.physical_offset in waiting and one.properties["REAL_TOPIC"] in topics)
+        or (record.physical_offset in waiting and record.properties["REAL_TOPIC"] in topics)
     ]
     _, raw = extract(fixture.store, unconsumed_by=group)
-    assert expected == [one["physical_offset"] for one in lines(raw)]
+    assert expected == [line["physical_offset"] for line in lines(raw)]
     assert expected or group == "traffic-failing"
 
 
@@ -298,13 +298,13 @@ def test_unconsumed_in_light_queues(tmp_path: Path) -> None:
     fixture = fixture_of("rocketmq-5.3.3-lmq", tmp_path)
     reader = {"%LMQ%home-1": 30, "%LMQ%home-2": 12}  # as the scenario commits
     expected = []
-    for one in fixture.records:
-        queues = one.properties.get("INNER_MULTI_DISPATCH", "").split(",")
-        offsets = one.properties.get("INNER_MULTI_QUEUE_OFFSET", "").split(",")
+    for record in fixture.records:
+        queues = record.properties.get("INNER_MULTI_DISPATCH", "").split(",")
+        offsets = record.properties.get("INNER_MULTI_QUEUE_OFFSET", "").split(",")
         if any(int(o) >= reader[q] for q, o in zip(queues, offsets, strict=True) if q in reader):
-            expected.append(one.physical_offset)
+            expected.append(record.physical_offset)
     done, raw = extract(fixture.store, unconsumed_by="%LMQ%reader")
-    assert expected == [one["physical_offset"] for one in lines(raw)]
+    assert expected == [line["physical_offset"] for line in lines(raw)]
     assert expected
     assert {("%RETRY%%LMQ%reader", 0)} >= done.without_offset
 
@@ -317,9 +317,11 @@ def test_unconsumed_in_flight(tmp_path: Path) -> None:
     _, raw = extract(
         fixture.store, unconsumed_by="pop_group", selection=Selection(topics=("pop-orders",))
     )
-    assert {(one.fields["queue_id"], one.fields["queue_offset"]) for one in fixture.records} - {
-        (queue_id, offset) for queue_id in range(2) for offset in range(4)
-    } == {(one["queue_id"], one["queue_offset"]) for one in lines(raw)}
+    assert {
+        (record.fields["queue_id"], record.fields["queue_offset"]) for record in fixture.records
+    } - {(queue_id, offset) for queue_id in range(2) for offset in range(4)} == {
+        (line["queue_id"], line["queue_offset"]) for line in lines(raw)
+    }
 
 
 def test_queue_without_offset(tmp_path: Path) -> None:
@@ -329,9 +331,9 @@ def test_queue_without_offset(tmp_path: Path) -> None:
     kept = path.read_text().replace("0:10,1:11,2:12,3:13", "0:10,2:12,3:13")
     path.write_text(kept)
     done, raw = extract(fixture.store, unconsumed_by="traffic-slow")
-    queue = [one for one in fixture.records if one.topic == "traffic-orders"]
-    whole = [one for one in queue if one.fields["queue_id"] == 1]
-    assert len(whole) == sum(one["queue_id"] == 1 for one in lines(raw))
+    queue = [record for record in fixture.records if record.topic == "traffic-orders"]
+    whole = [record for record in queue if record.fields["queue_id"] == 1]
+    assert len(whole) == sum(line["queue_id"] == 1 for line in lines(raw))
     assert {("traffic-orders", 1)} == done.without_offset
 
 
@@ -349,10 +351,12 @@ def test_unknown_group(tmp_path: Path) -> None:
 def test_dead_letters(tmp_path: Path) -> None:
     """What a group gave up."""
     fixture = fixture_of(TRAFFIC, tmp_path)
-    (topic,) = {one.topic for one in fixture.records if one.topic.startswith("%DLQ%traffic")}
-    expected = [one.physical_offset for one in fixture.records if one.topic == topic]
+    (topic,) = {
+        record.topic for record in fixture.records if record.topic.startswith("%DLQ%traffic")
+    }
+    expected = [record.physical_offset for record in fixture.records if record.topic == topic]
     _, raw = extract(fixture.store, dead_letters=topic.removeprefix("%DLQ%"))
-    assert expected == [one["physical_offset"] for one in lines(raw)]
+    assert expected == [line["physical_offset"] for line in lines(raw)]
 
 
 @pytest.mark.parametrize("version", ["5.3.3", "5.5.0"])
@@ -406,10 +410,12 @@ def test_filters(chosen: Selection, is_wanted: Callable[[Record], bool], tmp_pat
     fixture = fixture_of(TRAFFIC, tmp_path)
     topic = "traffic-orders"
     expected = [
-        one.physical_offset for one in fixture.records if one.topic == topic and is_wanted(one)
+        record.physical_offset
+        for record in fixture.records
+        if record.topic == topic and is_wanted(record)
     ]
     _, raw = extract(fixture.store, selection=replace(chosen, topics=(topic,)))
-    assert expected == [one["physical_offset"] for one in lines(raw)]
+    assert expected == [line["physical_offset"] for line in lines(raw)]
     assert expected
 
 
@@ -447,7 +453,7 @@ def test_damaged_body(tmp_path: Path) -> None:
     inflict.flip_field("body")(store)
     done, raw = extract(store)
     assert (before.messages, 1) == (done.messages, done.damaged)
-    assert ["CL-CRC"] == [one["code"] for one in lines(raw) if one["code"] is not None]
+    assert ["CL-CRC"] == [line["code"] for line in lines(raw) if line["code"] is not None]
     assert 1 == extract(store, "out.rmq")[0].damaged
 
 

@@ -19,6 +19,7 @@ from rmqtool.machine import announce
 from tests.stores import fixture_store
 
 ROOT: Final = Path(__file__).parents[2]
+PACKAGES: Final = ("rmqtool", "pyspark_rocketmq")
 SHARED: Final = re.compile(rf"rmqtool-{re.escape(__version__)}\.data/data/(share/.+)")
 
 
@@ -38,15 +39,16 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def wheel(built: Path) -> Path:
     """Give the wheel."""
-    (one,) = built.glob("*.whl")
-    return one
+    (path,) = built.glob("*.whl")
+    return path
 
 
 def sources() -> set[str]:
     """Give the files of the package, as they are in the tree."""
     return {
         str(path.relative_to(ROOT))
-        for path in (ROOT / "rmqtool").rglob("*")
+        for package in PACKAGES
+        for path in (ROOT / package).rglob("*")
         if path.is_file() and "__pycache__" not in path.parts
     }
 
@@ -67,7 +69,7 @@ def test_wheel(wheel: Path) -> None:
         "share/fish/vendor_completions.d/rmqtool.fish",
         "share/zsh/site-functions/_rmqtool",
     } <= shared
-    package = {name for name in names if name.startswith("rmqtool/")}
+    package = {name for name in names if name.partition("/")[0] in PACKAGES}
     assert sources() == package
     assert names == package | {name for name in names if name.startswith(f"rmqtool-{__version__}.")}
     for line in (
@@ -80,8 +82,8 @@ def test_wheel(wheel: Path) -> None:
 
 def test_sdist(built: Path) -> None:
     """The sdist has what the wheel is built from, and the pages that people read."""
-    (one,) = built.glob("*.tar.gz")
-    with tarfile.open(one) as archive:
+    (path,) = built.glob("*.tar.gz")
+    with tarfile.open(path) as archive:
         names = {name.partition("/")[2] for name in archive.getnames()}
     assert sources() <= names
     pages = {"README.md", "CHANGELOG.md", "DEPENDENCIES.md", "LICENSE", "pyproject.toml"}
@@ -91,7 +93,7 @@ def test_sdist(built: Path) -> None:
         path for path in names if path.startswith("packaging/") and path != "packaging/"
     ]
     assert {path.split("/")[0] for path in names if path} <= pages | {
-        "rmqtool", "man", "completion", "packaging", "PKG-INFO", ".gitignore",
+        *PACKAGES, "man", "completion", "packaging", "PKG-INFO", ".gitignore",
     }  # fmt: skip
 
 

@@ -37,10 +37,10 @@ STARTED: Final = 7
 @pytest.fixture(scope="module")
 def place() -> Iterator[Path]:
     """Give a directory that every user can reach."""
-    found = Path(tempfile.mkdtemp(prefix="rmqtool-bundle-test-"))
-    found.chmod(0o755)
-    yield found
-    shutil.rmtree(found)
+    path = Path(tempfile.mkdtemp(prefix="rmqtool-bundle-test-"))
+    path.chmod(0o755)
+    yield path
+    shutil.rmtree(path)
 
 
 @pytest.fixture(scope="module")
@@ -243,7 +243,9 @@ def empty(place: Path) -> Empty:
         words = [sys.executable, BUNDLE / "build.py", "--level", "3", "--output", root / "rmqtool"]
         subprocess.run(list(map(str, words)), check=True)  # noqa: S603
     shutil.copytree(tour.TOUR, root / "tour")
-    fixture_store([one for one in fixture_names() if "rocksdb" in one][-1], root / "rocksdb")
+    fixture_store(
+        [fixture for fixture in fixture_names() if "rocksdb" in fixture][-1], root / "rocksdb"
+    )
     return Empty(root)
 
 

@@ -65,9 +65,9 @@ def groups() -> dict[str, list[Dependency]]:
         for m in map(LINE.match, text.splitlines())
         if m
     ]
-    known = {re.sub(r"\[.*\]", "", one.name): one for one in lines}
+    known = {re.sub(r"\[.*\]", "", line.name): line for line in lines}
     return {
-        group: [known[re.split(r"[\[<>=]", one)[0]] for one in listed]
+        group: [known[re.split(r"[\[<>=]", line)[0]] for line in listed]
         for group, listed in wanted.items()
     }
 
@@ -79,7 +79,8 @@ def page() -> str:
         title = "Always" if group == "rmqtool" else f"With `pip install '.[{group}]'`"
         parts.append(f"## {title}\n\n| package | versions | licence | why |\n|---|---|---|---|")
         parts[-1] += "".join(
-            f"\n| {one.name} | `{one.bounds}` | {one.licence} | {one.why} |" for one in listed
+            f"\n| {needed.name} | `{needed.bounds}` | {needed.licence} | {needed.why} |"
+            for needed in listed
         )
         parts[-1] += "\n"
     return "\n".join(parts)
@@ -92,12 +93,12 @@ def test_page(*, update_golden: bool) -> None:
     assert page() == PAGE.read_text(encoding="utf-8")
 
 
-ALL: Final = [one for listed in groups().values() for one in listed]
+ALL: Final = [dependency for listed in groups().values() for dependency in listed]
 
 
 def test_bounds() -> None:
     """Each has a lower and an upper bound, a reason, and a licence that lets anybody use it."""
-    assert [] == [one for one in ALL if not all(claims(one))]
+    assert [] == [dependency for dependency in ALL if not all(claims(dependency))]
 
 
 def claims(one: Dependency) -> Iterator[bool]:
@@ -110,8 +111,13 @@ def claims(one: Dependency) -> Iterator[bool]:
 
 def test_used() -> None:
     """What is asked for is imported, and what is imported is asked for."""
-    asked = {one.name for group, listed in groups().items() if group != "dev" for one in listed}
-    used = {one.imported.split(".")[0] for one in imports()}
+    asked = {
+        dependency.name
+        for group, listed in groups().items()
+        if group != "dev"
+        for dependency in listed
+    }
+    used = {dependency.imported.split(".")[0] for dependency in imports()}
     loaded = {"isal", "pandas"}  # by the loader of its library, and by pyspark
     indirect = {"markupsafe", "typing_extensions", "py4j"}  # of jinja2, of typer, of pyspark
     outside = {name for name in used if name not in sys.stdlib_module_names and name != "rmqtool"}

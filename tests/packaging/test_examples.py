@@ -43,7 +43,7 @@ def test_options_exist(page: Path) -> None:
     found = list(commands(page))
     assert found or page.parent.name == "docs"
     for name, *words in found:
-        known = {spelt for one in parameters(load(name)) for spelt in one.spellings}
+        known = {spelt for parameter in parameters(load(name)) for spelt in parameter.spellings}
         asked = {word.partition("=")[0] for word in words if word.startswith("-")}
         assert asked <= known | {"--help", "-"}, (name, words)
 
@@ -101,9 +101,9 @@ def test_pipelines(is_damaged: bool, code: int, tmp_path: Path) -> None:
         inflict.zero_sector()(fixture)
     assert fixture == tmp_path / "store"
     github = [
-        one["run"]
-        for one in steps("github-actions.yml")["jobs"]["validate"]["steps"][2:]
-        if "run" in one
+        step["run"]
+        for step in steps("github-actions.yml")["jobs"]["validate"]["steps"][2:]
+        if "run" in step
     ]
     gitlab = steps("gitlab-ci.yml")["validate"]
     lines: list[str] = [*gitlab["script"], *gitlab["after_script"]]

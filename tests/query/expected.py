@@ -82,4 +82,4 @@ class Expected:
 
 def offsets(answer: Answer) -> list[int]:
     """Give the physical offsets of an answer."""
-    return [found.record.physical_offset for found in answer.hits]
+    return [hit.record.physical_offset for hit in answer.hits]

@@ -31,7 +31,7 @@ def path(tmp_path: Path) -> Path:
 
 
 def _text(broker: str, committed: dict[int, int]) -> str:
-    entries = ",".join(QUEUE.format(broker, *one) for one in committed.items())
+    entries = ",".join(QUEUE.format(broker, *item) for item in committed.items())
     return f'{{"offsetTable":{{{entries}}}}}'
 
 

@@ -153,7 +153,7 @@ def test_search_is_said(tmp_path: Path) -> None:
     with Lookup(open_store(expected.fixture.store)) as lookup:
         key = expected.key_names(1)[0]
         answer = lookup.find(ByKey(key))
-        assert {BY_SEARCH} == {found.found_by for found in answer.hits}
+        assert {BY_SEARCH} == {hit.found_by for hit in answer.hits}
         assert any("the log [" in one for one in answer.trail.searched)
         lookup.scan = False
         assert [] == lookup.find(ByKey(key)).hits
@@ -239,9 +239,9 @@ def test_times_without_one_queue(tmp_path: Path) -> None:
         expected = places(lookup.find(requests[0]).rows)
     shutil.rmtree(store / "consumequeue" / topic)
     with Lookup(open_store(store, broker_conf(name)), jobs=1) as lookup:
-        found, unknown = map(lookup.find, requests)
-    assert expected == places(found.rows) != []
-    assert "this comes from its records" in found.problem
+        answer, unknown = map(lookup.find, requests)
+    assert expected == places(answer.rows) != []
+    assert "this comes from its records" in answer.problem
     assert (None, []) == (unknown.rows, [one for one in unknown.trail.searched if "log" in one])
 
 

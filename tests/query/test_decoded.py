@@ -27,7 +27,7 @@ def test_ids_of_a_broker(name: str, tmp_path: Path) -> None:
     stored = {
         message.physical_offset: message
         for message in (
-            decode(one.raw) for one in plain_store.records(fixture_store(name, tmp_path))
+            decode(record.raw) for record in plain_store.records(fixture_store(name, tmp_path))
         )
     }
     for row in sent(name):

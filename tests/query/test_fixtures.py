@@ -36,7 +36,7 @@ def test_unique_keys(expected: Expected, lookup: Lookup, some: int) -> None:
             assert known == offsets(answer), line
         else:
             assert line["physical_offset"] in offsets(answer), line
-            assert {found.how for found in answer.hits} <= SUPERFICIAL
+            assert {hit.how for hit in answer.hits} <= SUPERFICIAL
 
 
 def test_keys(expected: Expected, lookup: Lookup, some: int) -> None:
@@ -45,7 +45,7 @@ def test_keys(expected: Expected, lookup: Lookup, some: int) -> None:
         answer = lookup.find(ByKey(key))
         assert expected.by_key[key] == offsets(answer), key
         if expected.fixture.name.endswith("traffic"):
-            assert {BY_INDEX} == {found.found_by for found in answer.hits}
+            assert {BY_INDEX} == {hit.found_by for hit in answer.hits}
 
 
 def test_keys_of_a_topic(expected: Expected, lookup: Lookup) -> None:

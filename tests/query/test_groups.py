@@ -32,9 +32,9 @@ def edited(store: Path, name: str, queues: dict[str, int]) -> None:
 def lags(store: Path, group: str, *topics: str) -> list[dict[str, object]]:
     """Give the rows of a group."""
     with Lookup(open_store(store)) as lookup:
-        found = ConsumerGroup(lookup, group)
-        found.require()
-        return list(found.rows(topics))
+        consumer_group = ConsumerGroup(lookup, group)
+        consumer_group.require()
+        return list(consumer_group.rows(topics))
 
 
 @pytest.fixture(scope="module")
@@ -62,13 +62,13 @@ def test_as_overview(traffic: Path) -> None:
         spans = [queue.span(lookup.log.start) for topic in lookup.queues.topics()
                  for queue in lookup.queues.queues_of(topic)]  # fmt: skip
         overview = group_rows([store.config("consumerOffset.json").document], spans)
-        for one in overview:
-            rows = list(ConsumerGroup(lookup, one.group).rows([one.topic]))
-            assert (one.lag, one.expired) == (
+        for row in overview:
+            rows = list(ConsumerGroup(lookup, row.group).rows([row.topic]))
+            assert (row.lag, row.expired) == (
                 sum(int(str(row.get("lag") or 0)) for row in rows),
                 sum(int(str(row.get("expired") or 0)) for row in rows),
             )
-        assert {"traffic-slow", "traffic-failing"} <= {one.group for one in overview}
+        assert {"traffic-slow", "traffic-failing"} <= {row.group for row in overview}
 
 
 def test_dead_letters(traffic: Path) -> None:
@@ -173,8 +173,8 @@ def test_given_back(tmp_path: Path, committed: int, verdict: str) -> None:
         answer = lookup.find(ByQueueOffset(*place))
         group = ConsumerGroup(lookup, "traffic-failing")
         follow(lookup, answer)
-        records = [one.record.message for one in answer.hits]
-        alive = [one for one in records if not one.topic.startswith("%DLQ%")]
+        records = [hit.record.message for hit in answer.hits]
+        alive = [record for record in records if not record.topic.startswith("%DLQ%")]
         copy = given_back(group, records[0], alive)
     assert copy is not None
     assert verdict == copy[0]
@@ -186,9 +186,9 @@ def test_own_copy(traffic: Path) -> None:
         answer = lookup.find(ByQueueOffset(*retried(traffic)))
         group = ConsumerGroup(lookup, "traffic-failing")
         follow(lookup, answer)
-        records = [one.record.message for one in answer.hits]
-        retries = [one for one in records if one.topic == group.retry_topic]
-        last = max(retries, key=lambda one: one.physical_offset)
+        records = [hit.record.message for hit in answer.hits]
+        retries = [record for record in records if record.topic == group.retry_topic]
+        last = max(retries, key=lambda message: message.physical_offset)
         assert given_back(group, records[0], [*retries]) is not None
         assert given_back(group, last, [*retries]) is None
 

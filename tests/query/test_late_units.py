@@ -57,7 +57,7 @@ def test_places(store: Path) -> None:
         for (topic, queue_id), places in _places(store).items():
             for queue_offset, physical_offset in (places[0], places[len(places) // 2], places[-1]):
                 answer = lookup.find(ByQueueOffset(topic, queue_id, queue_offset))
-                assert [physical_offset] == [one.record.physical_offset for one in answer.hits]
+                assert [physical_offset] == [hit.record.physical_offset for hit in answer.hits]
             end = places[-1][0] + 1
             answer = lookup.find(ByQueueOffset(topic, queue_id, end))
             assert f"has offsets [0, {end})" in answer.summary
@@ -115,9 +115,9 @@ def test_units(store: Path) -> None:
             assert [*wanted.values()] == packed["physical_offset"].tolist()
             assert [one for one, _ in queue.used(5, 9)][:1] == [5][: len(wanted) - 5]
             middle = span.max_offset // 2
-            found = queue.look_up(middle)
-            assert found is not None
-            assert found.unit is not None
-            assert wanted[middle] == found.unit.physical_offset
+            unit = queue.look_up(middle)
+            assert unit is not None
+            assert unit.unit is not None
+            assert wanted[middle] == unit.unit.physical_offset
             assert queue.look_up(span.max_offset) is None
             assert queue.look_up(-1) is None

@@ -61,8 +61,8 @@ def test_sound(tmp_path: Path) -> None:
     for name in (TRAFFIC, "rocketmq-5.3.3-expired"):
         (tmp_path / name).mkdir()
         store = fixture_store(name, tmp_path / name)
-        found = list(validate(ValidateOptions(str(store))))
-        assert [] == lost_messages(open_tree(str(store)), found)
+        findings = list(validate(ValidateOptions(str(store))))
+        assert [] == lost_messages(open_tree(str(store)), findings)
 
 
 def test_copy_tells_the_key(tmp_path: Path) -> None:
@@ -83,10 +83,10 @@ def test_too_many(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """What has no room in the list is counted, and a row says so."""
     store = fixture_store(TRAFFIC, tmp_path)
     inflict.remove_segment(1)(store)
-    found = list(validate(ValidateOptions(str(store))))
-    whole = lost_messages(open_tree(str(store)), found)
+    findings = list(validate(ValidateOptions(str(store))))
+    whole = lost_messages(open_tree(str(store)), findings)
     monkeypatch.setattr(lost, "LISTED", 7)
-    *listed, rest = lost_messages(open_tree(str(store)), found)
+    *listed, rest = lost_messages(open_tree(str(store)), findings)
     assert listed == [row for row in whole if row["physical_offset"] in places(listed)]
     assert 7 == len(places(listed))
     assert (UNLISTED, len(whole) - len(listed)) == (rest["fate"], rest["messages"])

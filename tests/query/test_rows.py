@@ -28,7 +28,7 @@ def test_same_as_dump(expected: Expected, lookup: Lookup) -> None:
         if not row.get("extent")
     }
     for record in records:
-        found = lookup.find(ByOffset(record.physical_offset)).hits[0]
-        row = message_row(found.record)
+        hit = lookup.find(ByOffset(record.physical_offset)).hits[0]
+        row = message_row(hit.record)
         known = dumped[record.physical_offset]
         assert {name: known.get(name) for name in row} == row

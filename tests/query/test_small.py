@@ -64,7 +64,7 @@ def test_colliding(lookup: Lookup) -> None:
     assert java.key_hash("Topic", COLLIDING[0]) == java.key_hash("Topic", COLLIDING[1])
     for number, key in enumerate(COLLIDING):
         answer = lookup.find(ByKey(key, ("Topic",)))
-        assert [key] == [found.record.message.keys[0] for found in answer.hits]
+        assert [key] == [hit.record.message.keys[0] for hit in answer.hits]
         steps = [step.result for step in answer.trail.steps]
         assert f"hash collision with Topic#{COLLIDING[1 - number]}" in steps
 
@@ -73,8 +73,8 @@ def test_colliding(lookup: Lookup) -> None:
 def test_odd_keys(key: str, lookup: Lookup) -> None:
     """Keys beyond the BMP, of the smallest hash and short ones are found by the index."""
     answer = lookup.find(ByKey(key))
-    assert [key] == [found.record.message.keys[0] for found in answer.hits]
-    assert {"index"} == {found.found_by for found in answer.hits}
+    assert [key] == [hit.record.message.keys[0] for hit in answer.hits]
+    assert {"index"} == {hit.found_by for hit in answer.hits}
 
 
 def test_smallest_hash() -> None:

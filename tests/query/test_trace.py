@@ -33,11 +33,11 @@ def lives(expected: Expected, lookup: Lookup, kind: str) -> list[tuple[dict[str,
 def test_transactions(expected: Expected, lookup: Lookup) -> None:
     """The last half message says how the transaction ended, and a commit is delivered."""
     for line, answer in lives(expected, lookup, "half"):
-        halves = [found for found in answer.hits if found.stage == "half"]
+        halves = [hit for hit in answer.hits if hit.stage == "half"]
         assert OUTCOMES[str(line["outcome"])] in halves[-1].note, line
-        commits = [found for found in answer.hits if found.stage == "commit"]
+        commits = [hit for hit in answer.hits if hit.stage == "commit"]
         assert (line["outcome"] == "committed") == bool(commits)
-        assert {line["topic"]} >= {found.record.message.topic for found in commits}
+        assert {line["topic"]} >= {commit.record.message.topic for commit in commits}
 
 
 @pytest.mark.parametrize("kind", ["delay", "timer"])
@@ -45,10 +45,10 @@ def test_delays(kind: str, expected: Expected, lookup: Lookup) -> None:
     """A delayed message is found where it waits, and again where it was delivered."""
     waits = {"delay": "scheduled", "timer": "timer"}[kind]
     for line, answer in lives(expected, lookup, kind):
-        stages = [found.stage for found in answer.hits]
+        stages = [hit.stage for hit in answer.hits]
         assert waits in stages
-        delivered = [found for found in answer.hits if found.stage == "delivered"]
-        assert {line["topic"]} >= {found.record.message.topic for found in delivered}
+        delivered = [hit for hit in answer.hits if hit.stage == "delivered"]
+        assert {line["topic"]} >= {hit.record.message.topic for hit in delivered}
         if line["outcome"] == "recalled":
             assert "recall" in stages
 
@@ -70,13 +70,13 @@ def test_transaction_ids(expected: Expected, lookup: Lookup) -> None:
     """A transaction's ID leads to its half message."""
     for line, _ in lives(expected, lookup, "half")[:2]:
         answer = lookup.find(ByTransaction(str(line["unique_key"])))
-        assert line["physical_offset"] in [one.record.physical_offset for one in answer.hits]
+        assert line["physical_offset"] in [hit.record.physical_offset for hit in answer.hits]
 
 
 def test_members(expected: Expected, lookup: Lookup) -> None:
     """A message inside of a batch leads to the record that holds it."""
     for line, _ in lives(expected, lookup, "inner-batch"):
         answer = lookup.find(ById(str(line["unique_key"])))
-        assert [line["physical_offset"]] == [one.record.physical_offset for one in answer.hits]
+        assert [line["physical_offset"]] == [hit.record.physical_offset for hit in answer.hits]
         follow(lookup, answer)
-        assert {"batch"} == {found.stage for found in answer.hits}
+        assert {"batch"} == {hit.stage for hit in answer.hits}

@@ -88,7 +88,7 @@ def of_message(store: Path, unique_key: str | None, topic: str) -> list[Row]:
     with Lookup(open_store(store)) as lookup:
         answer = lookup.find(ById(str(unique_key)))
         follow(lookup, answer, (topic,))
-        assert {topic}.isdisjoint(found.record.message.topic for found in answer.hits)
+        assert {topic}.isdisjoint(hit.record.message.topic for hit in answer.hits)
         return trace_rows(lookup, answer, (topic,))
 
 
@@ -203,8 +203,8 @@ def test_needs_traces(tmp_path: Path) -> None:
 @given(st.lists(st.sampled_from(["Pub", "SubAfter", "x", "1", "\x01", "\x02", "null", "é"])))
 def test_any_text(parts: list[str]) -> None:
     """Whatever a body holds, each event is read, or has a reason; none raises."""
-    for found in trace.events("".join(parts).encode()):
-        assert bool(found.reason) or found.kind in trace.FIELDS
+    for event in trace.events("".join(parts).encode()):
+        assert bool(event.reason) or event.kind in trace.FIELDS
 
 
 @given(st.binary())

@@ -27,7 +27,7 @@ def test_places_tile(name: str, tmp_path: Path) -> None:
         log = lookup.log
         places = [log.start, *places_after(log, log.start)]
         records = [log.record_at(place) for place in places]
-        ends = [one.end if isinstance(one, LogRecord) else None for one in records]
+        ends = [record.end if isinstance(record, LogRecord) else None for record in records]
         assert all(
             end in {None, after} for end, (_, after) in zip(ends, pairwise(places), strict=False)
         )

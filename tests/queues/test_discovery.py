@@ -35,10 +35,10 @@ def test_fixtures(name: str, tmp_path: Path) -> None:
             path = listed[ArtefactKind.CONSUME_QUEUE, topic, queue_id]
             assert f"consumequeue/{topic}/{queue_id}" == path
             assert topic in queues.topics()
-            found = queues.queue(topic, queue_id)
-            assert found is not None
-            assert path == found.path
-            assert path in [one.path for one in queues.queues_of(topic)]
+            units = queues.queue(topic, queue_id)
+            assert units is not None
+            assert path == units.path
+            assert path in [units.path for units in queues.queues_of(topic)]
         assert not [topic for topic in queues.topics() if not [*queues.queues_of(topic)]]
 
 

@@ -46,7 +46,7 @@ def write(directory: Path, files: dict[int, bytes]) -> bytes:
 FILES = st.dictionaries(
     st.integers(0, 4),
     st.lists(st.sampled_from([b"\0", b"\1"]), max_size=PER_FILE).flatmap(
-        lambda units: st.sampled_from([b"".join(one * SIZE for one in units)])
+        lambda units: st.sampled_from([b"".join(unit * SIZE for unit in units)])
     ),
     max_size=4,
 )  # fmt: skip
@@ -95,9 +95,9 @@ def test_place(tmp_path: Path) -> None:
         assert [False, True, False] == [queue.holds(number) for number in (4, 9, 14)]
         assert 2 * PER_FILE == queue.blank_end
         assert queue.look_up(4) is None
-        found = queue.look_up(14)
-        assert found is not None
-        assert (None, "the file ends in it") == (found.unit, found.problem)
+        unit = queue.look_up(14)
+        assert unit is not None
+        assert (None, "the file ends in it") == (unit.unit, unit.problem)
 
 
 def test_missing(tmp_path: Path) -> None:
@@ -170,14 +170,14 @@ def test_batches(
         (directory / f"{start:020}").write_bytes(raw[start : start + length].ljust(length, b"\0"))
     with OpenFiles() as opened:
         queue = BatchUnits.of(QueueFiles("T", 0, Place.of(directory), "q"), opened)
-        found = queue.find(wanted)
+        unit = queue.find(wanted)
         assert len(batches) == queue.count
         assert (0, base) == (queue.span().min_offset, queue.span().max_offset)
     if not 0 <= wanted < base:
-        assert found is None
+        assert unit is None
         return
-    assert found is not None
-    assert found.unit is not None
-    assert 0 <= wanted - found.unit.queue_offset < found.unit.messages
-    assert batches[found.unit.number] == found.unit.messages
-    assert 7 == found.unit.store_timestamp
+    assert unit is not None
+    assert unit.unit is not None
+    assert 0 <= wanted - unit.unit.queue_offset < unit.unit.messages
+    assert batches[unit.unit.number] == unit.unit.messages
+    assert 7 == unit.unit.store_timestamp

@@ -46,12 +46,12 @@ def test_fixtures(name: str, tmp_path: Path) -> None:
     start = store.commitlog.start
     with Queues(store) as queues:
         ranges = [queue.span(start) for queue in queues.files.queues()]
-    found = {(one.topic, one.queue_id): one for one in ranges}
+    found = {(unit.topic, unit.queue_id): unit for unit in ranges}
     for directory in queue_directories(root):
         real = [
-            one
-            for one in units(directory)
-            if (one.physical_offset, one.size) != PRE_BLANK[:2] and one.physical_offset >= start
+            unit
+            for unit in units(directory)
+            if (unit.physical_offset, unit.size) != PRE_BLANK[:2] and unit.physical_offset >= start
         ]
         queue = found[directory.parent.name, int(directory.name)]
         assert len(real) == queue.messages
@@ -61,7 +61,7 @@ def test_fixtures(name: str, tmp_path: Path) -> None:
             assert queue.last is not None
             assert real[-1].physical_offset == queue.last.physical_offset
         if queue.is_exact and real:
-            assert sum(one.size for one in real) / len(real) == queue.mean_size
+            assert sum(unit.size for unit in real) / len(real) == queue.mean_size
 
 
 @pytest.mark.parametrize("name", [n for n in fixture_names() if n.endswith("batch-queue")])
@@ -74,9 +74,9 @@ def test_batch_fixtures(name: str, tmp_path: Path) -> None:
         raw = b"".join(file.place.read(1 << 20) for file in queue.files)
         rows = list(BATCH_CQ_UNIT.packer.iter_unpack(raw[: len(raw) // 46 * 46]))
         used = [row for row in rows if row[1] > 0]
-        found = queue.span()
-        assert used[0][4] == found.min_offset
-        assert used[-1][4] + used[-1][5] == found.max_offset
+        span = queue.span()
+        assert used[0][4] == span.min_offset
+        assert used[-1][4] + used[-1][5] == span.max_offset
 
 
 @given(
@@ -94,13 +94,13 @@ def test_any_queue(
     write_queue(directory, [unit(number, size) for number in numbers], pre_blanks)
     log_start = 1000 * (pre_blanks + expired)
     alive = [number for number in numbers if 1000 * number >= log_start]
-    found = range_of(directory, log_start)
-    assert len(alive) == found.messages
-    assert count - len(alive) == found.expired
+    span = range_of(directory, log_start)
+    assert len(alive) == span.messages
+    assert count - len(alive) == span.expired
     if count:
-        assert pre_blanks + count == found.max_offset
+        assert pre_blanks + count == span.max_offset
     if alive:
-        assert (alive[0], size) == (found.min_offset, found.mean_size)
+        assert (alive[0], size) == (span.min_offset, span.mean_size)
 
 
 def test_unused_last_file(tmp_path: Path) -> None:
@@ -146,8 +146,8 @@ def test_odd_lengths(tmp_path: Path) -> None:
 
 def test_empty_directory(tmp_path: Path) -> None:
     """A queue without files is empty."""
-    found = range_of(tmp_path)
-    assert (0, 0, None, True) == (found.messages, found.max_offset, found.last, found.is_exact)
+    span = range_of(tmp_path)
+    assert (0, 0, None, True) == (span.messages, span.max_offset, span.last, span.is_exact)
 
 
 WILD_SIZES = st.sampled_from([-(2**31), -1, 0, 1, 255, 256, 2**24 - 1, 2**24, 2**31 - 1])
@@ -165,11 +165,11 @@ def test_wild_units(tmp_path_factory: pytest.TempPathFactory, wild: list[tuple[i
         for place, size in wild
         if place >= 0 and size > 0 and (place, size) != PRE_BLANK[:2]
     ]
-    found = range_of(directory)
-    last = found.last and (found.last.physical_offset, found.last.size)
+    span = range_of(directory)
+    last = span.last and (span.last.physical_offset, span.last.size)
     assert (real[-1] if real else None) == last
     if len(real) == len(wild):
-        assert sum(size for _, size in wild) / len(wild) == found.mean_size
+        assert sum(size for _, size in wild) / len(wild) == span.mean_size
 
 
 @given(st.binary(max_size=600))

@@ -23,12 +23,12 @@ def build_log(root: Path, messages: Iterable[Message], *, start: int = 0) -> Pat
     directory.mkdir(parents=True)
     segment: list[Message] = []
     used = 0
-    for one in messages:
-        size = placed([one])[0].size
+    for message in messages:
+        size = placed([message])[0].size
         if used + size + BLANK.size > SEGMENT_BYTES:
             _write(directory, start, segment)
             start, used, segment = start + SEGMENT_BYTES, 0, []
-        segment.append(one)
+        segment.append(message)
         used += size
     _write(directory, start, segment)
     return root

@@ -28,9 +28,9 @@ RULES = DispatchRules(Rules(Version.parse("5.3.3")))
 
 
 def _result(*paths: str, at: int = 0) -> RebuildResult:
-    found = RebuildResult(Mode.CHECK, RULES, "told", cut=1)
-    found.differences = [Difference(path, at, 1, "00", "01") for path in paths]
-    return found
+    result = RebuildResult(Mode.CHECK, RULES, "told", cut=1)
+    result.differences = [Difference(path, at, 1, "00", "01") for path in paths]
+    return result
 
 
 def _check(*results: RebuildResult | UnreadablePath) -> Callable[[], RebuildResult]:
@@ -73,8 +73,8 @@ def test_what_stays(
     results: list[RebuildResult | UnreadablePath], stay: list[str], pauses: list[float]
 ) -> None:
     """A difference is one when a file has one each time, wherever in it, for some seconds."""
-    found = settled(_check(*results), is_live=True)
-    assert stay == [one.path for one in found.differences]
+    result = settled(_check(*results), is_live=True)
+    assert stay == [difference.path for difference in result.differences]
     assert (sum(pauses) > SOME_SECONDS) == bool(stay)
 
 
@@ -82,9 +82,9 @@ def test_what_stays(
 def test_lost_meanwhile() -> None:
     """What cannot be read is lost when the same file cannot be read each time."""
     results = [_result("a"), _result("a"), _result("a")]
-    for number, found in enumerate(results):
-        found.lost = [LostRange(name, 0, 1, "unreadable") for name in (f"c/{number}", "c/each")]
-    assert ["c/each"] == [one.path for one in settled(_check(*results), is_live=True).lost]
+    for number, result in enumerate(results):
+        result.lost = [LostRange(name, 0, 1, "unreadable") for name in (f"c/{number}", "c/each")]
+    assert ["c/each"] == [lost.path for lost in settled(_check(*results), is_live=True).lost]
 
 
 @pytest.mark.parametrize("is_live", [False, True])
@@ -99,7 +99,7 @@ def test_part_gone(tmp_path: Path, *, is_live: bool) -> None:
             work(SegmentPart(segment, 0, segment.size))
     else:
         assert [segment.size] == [
-            one.length for one in work(SegmentPart(segment, 0, segment.size)).stretches
+            stretch.length for stretch in work(SegmentPart(segment, 0, segment.size)).stretches
         ]
 
 
@@ -114,12 +114,14 @@ def test_newer_entries(tmp_path: Path) -> None:
         with (store / newest.path).open("r+b") as opened:
             opened.seek(position)
             opened.write(b"\xff")
-        (found,) = rebuild.index(store, check=True).differences
-    assert (newest.path, position, 1) == (found.path, found.position, found.length)
+        (difference,) = rebuild.index(store, check=True).differences
+    assert (newest.path, position, 1) == (difference.path, difference.position, difference.length)
 
 
 def test_without_a_broker() -> None:
     """What is seen once is so, and a file that is gone is an error."""
-    assert ["a"] == [one.path for one in settled(_check(_result("a")), is_live=False).differences]
+    assert ["a"] == [
+        difference.path for difference in settled(_check(_result("a")), is_live=False).differences
+    ]
     with pytest.raises(UnreadablePath):
         settled(_check(GONE, _result()), is_live=False)

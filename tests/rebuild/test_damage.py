@@ -68,7 +68,7 @@ def test_gap(
     result = rebuild.all(store, tmp_path / "new")
     assert not result.is_complete
     assert all(lost.code.startswith(code) and lost.length > 0 for lost in result.lost)
-    lost = [(one.physical_offset, one.physical_offset + one.length) for one in result.lost]
+    lost = [(lost.physical_offset, lost.physical_offset + lost.length) for lost in result.lost]
     found = units_at(tmp_path / "new")
     kept = 0
     for place, unit in expected.items():
@@ -138,7 +138,9 @@ def test_unreadable_compared(name: str, pattern: str, tmp_path: Path) -> None:
     assert (list(result.unread), result.is_complete) == ([inner], False)
     damaged = [] if other in {None, path} else [str(other.relative_to(root))]
     # An index file whose head is unreadable is not known as the one that it is.
-    assert [one.path for one in result.differences if one.actual != "no file"] == damaged
+    assert [
+        difference.path for difference in result.differences if difference.actual != "no file"
+    ] == damaged
     said = list(sentences(RebuildOptions(str(root), check=True), result))
     assert f"not compared: {inner} cannot be read: at 0x0 (0): input/output error" in said
     same = "the store differs" if result.differences else "the readable part is the same"
@@ -186,7 +188,7 @@ def test_negative_queue(tmp_path: Path, queue_id: int) -> None:
     """A negative queue id is no queue."""
     store = build_log(tmp_path / "s", [message(b"T", queue_id, 0), message(b"T", 1, 0)])
     result = rebuild.consume_queues(store, tmp_path / "n")
-    assert ["the topic has a negative queue id", ""] == [one.left_out for one in result.queues]
+    assert ["the topic has a negative queue id", ""] == [queue.left_out for queue in result.queues]
 
 
 @pytest.mark.parametrize("moment", [-(1 << 63), -1, 0, 1 << 45, 1 << 53, (1 << 63) - 1])
@@ -209,7 +211,7 @@ def test_far_queue_offsets(
     """A damaged queue offset costs at most its own unit, and no disk."""
     numbers = [0, 1, 2]
     numbers[at] = number
-    messages = [MESSAGE._replace(queue_offset=one) for one in numbers]
+    messages = [MESSAGE._replace(queue_offset=number) for number in numbers]
     store = build_log(tmp_path / "s", messages, start=start)
     rebuild.consume_queues(store, tmp_path / "n", like_broker=like_broker)
     files = files_of(tmp_path / "n", "consumequeue")
@@ -220,7 +222,7 @@ def test_far_queue_offsets(
 def test_no_message_lost(tmp_path: Path) -> None:
     """In an expired log, too, one damaged number costs no other message."""
     numbers = [700, *range(701, 720)]
-    messages = [MESSAGE._replace(queue_offset=one) for one in numbers]
+    messages = [MESSAGE._replace(queue_offset=number) for number in numbers]
     messages[3] = messages[3]._replace(queue_offset=703 ^ (1 << 33))
     store = build_log(tmp_path / "s", messages, start=SEGMENT_BYTES << 20)
     (queue,) = rebuild.consume_queues(store, tmp_path / "n").queues
@@ -266,6 +268,6 @@ def test_result_says_where(store: Path) -> None:
     inflict.remove_segment(1)(store)
     inflict.garbage(where=0.1, length=500)(store)
     result: RebuildResult = rebuild.index(store, dry_run=True)
-    starts = [one.physical_offset for one in result.lost]
+    starts = [lost.physical_offset for lost in result.lost]
     assert sorted(starts) == starts
     assert 2 <= len(starts)

@@ -51,8 +51,8 @@ def files(top: Path) -> dict[str, bytes]:
 def test_same_bytes(target: Target, fleet: Path, tmp_path: Path) -> None:
     """Each store has the files that it gets alone, in a directory of its own, and a row."""
     options = RebuildOptions("", target, output=f"{tmp_path}/all")
-    found, code = results(options, f"{fleet}/*/store")
-    rows = {Path(str(one.row["store"])).parent.name: one.row for one in found}
+    rebuilds, code = results(options, f"{fleet}/*/store")
+    rows = {Path(str(rebuild.row["store"])).parent.name: rebuild.row for rebuild in rebuilds}
     assert ["damaged", "empty", *reversed(KINDS)] == list(rows)
     verdicts = {name: row["verdict"] for name, row in rows.items()}
     complete = dict.fromkeys(KINDS, "complete")
@@ -68,11 +68,11 @@ def test_same_bytes(target: Target, fleet: Path, tmp_path: Path) -> None:
             assert "empty" in str(row["reason"])
             assert row.get("output") is None
             continue
-        one = alone[target](fleet / name / "store", tmp_path / name)
+        result = alone[target](fleet / name / "store", tmp_path / name)
         assert files(tmp_path / name) == files(Path(str(row["output"])))
-        assert (one.records, one.units) == (row["records"], row["units"])
+        assert (result.records, result.units) == (row["records"], row["units"])
     again, code = results(options, f"{fleet}/*/store")
-    assert {"not rebuilt"} == {one.row["verdict"] for one in again}
+    assert {"not rebuilt"} == {rebuild.row["verdict"] for rebuild in again}
     assert 3 == code
 
 
@@ -81,9 +81,9 @@ def test_check(fleet: Path, tmp_path: Path) -> None:
     shutil.copytree(fleet / KINDS[0], tmp_path / "a")
     shutil.copytree(fleet / KINDS[0], tmp_path / "b")
     DAMAGES["flip-entry-hash"].inflict(tmp_path / "b/store")
-    found, code = results(RebuildOptions("", check=True), f"{tmp_path}/*/store")
-    assert ["same", "differs"] == [one.row["verdict"] for one in found]
-    assert [0, 1] == [one.row["differences"] for one in found]
+    rebuilds, code = results(RebuildOptions("", check=True), f"{tmp_path}/*/store")
+    assert ["same", "differs"] == [rebuild.row["verdict"] for rebuild in rebuilds]
+    assert [0, 1] == [rebuild.row["differences"] for rebuild in rebuilds]
     assert 1 == code
 
 

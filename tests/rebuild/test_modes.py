@@ -53,7 +53,9 @@ def test_check(store: Path, evidence: Evidence) -> None:
     """`check` names the file and the first position of each difference, and changes nothing."""
     damage(store)
     evidence.keep(store)
-    found = {one.path: one for one in rebuild.all(store, check=True).differences}
+    found = {
+        difference.path: difference for difference in rebuild.all(store, check=True).differences
+    }
     paths = [*files_of(store, "consumequeue")]
     flipped = found.pop(paths[-1])
     assert (7, 1) == (flipped.position, flipped.length)
@@ -73,11 +75,13 @@ def test_check_of_more(store: Path) -> None:
     other.parent.mkdir()
     for copy in (beyond, other):
         copy.write_bytes(raw)
-    found = {one.path: one for one in rebuild.all(store, check=True).differences}
+    found = {
+        difference.path: difference for difference in rebuild.all(store, check=True).differences
+    }
     unit = found.pop(path)
     assert (end, 1, "01") == (unit.position, unit.length, unit.actual[:2])
     assert {str(copy.relative_to(store)) for copy in (beyond, other)} == found.keys()
-    assert {"no file"} == {one.expected for one in found.values()}
+    assert {"no file"} == {difference.expected for difference in found.values()}
 
 
 def test_check_of_holes(tmp_path: Path) -> None:
@@ -89,8 +93,8 @@ def test_check_of_holes(tmp_path: Path) -> None:
         for position in (100_000, 200_000):
             os.pwrite(opened.fileno(), b"\1", position)
         hole = os.lseek(opened.fileno(), 100_000, os.SEEK_HOLE)
-    (found,) = rebuild.consume_queues(store, check=True).differences
-    assert (100_000, 1 if hole < 200_000 else 100_001) == (found.position, found.length)
+    (difference,) = rebuild.consume_queues(store, check=True).differences
+    assert (100_000, 1 if hole < 200_000 else 100_001) == (difference.position, difference.length)
 
 
 def test_dry_run(store: Path, evidence: Evidence) -> None:

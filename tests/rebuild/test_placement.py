@@ -42,13 +42,13 @@ def unit(at: int, log_start: int = 0) -> bytes:
 
 def placed(placement: Placement, numbers: Sequence[int], log_start: int = 0) -> dict[int, bytes]:
     """Give what lies at each queue offset."""
-    units = [one for run in runs(numbers, log_start) for one in placement.add(run)]
+    units = [units for run in runs(numbers, log_start) for units in placement.add(run)]
     units += placement.finish()
     found: dict[int, bytes] = {}
-    for one in units:
-        raw = bytes(one.packed) * one.repeated
+    for unit in units:
+        raw = bytes(unit.packed) * unit.repeated
         for number in range(len(raw) // CQ_UNIT_SIZE):
-            at = one.queue_offset + number
+            at = unit.queue_offset + number
             assert at not in found
             found[at] = raw[number * CQ_UNIT_SIZE :][:CQ_UNIT_SIZE]
     return found
@@ -75,10 +75,10 @@ def test_hole_in_first_segment() -> None:
     """A hole before which no segment lies gets copies of the next unit: twice, never lost."""
     placement = Placement(0, SEGMENT)
     at = {0: unit(0), 1: unit(1), 2: unit(9), 3: unit(9), 4: unit(9)}
-    found = [one for run in runs([0, 1]) for one in placement.add(run)]
+    found = [units for run in runs([0, 1]) for units in placement.add(run)]
     later = QueueRun(b"T", 0, 4, memoryview(unit(9)), 1, 9, QueueKind.CONSUME_QUEUE)
     found += [*placement.add(later), *placement.finish()]
-    raw = b"".join(bytes(one.packed) * one.repeated for one in found)
+    raw = b"".join(bytes(units.packed) * units.repeated for units in found)
     assert b"".join(at.values()) == raw
     assert (2, 3) == (placement.tally.filler, placement.tally.units)
 
@@ -87,11 +87,11 @@ def test_hole_in_later_segment() -> None:
     """Elsewhere it gets units on the last byte of the segment before, as long as a segment."""
     placement = Placement(0, SEGMENT)
     numbers = [*range(12)]
-    found = [one for run in runs(numbers) for one in placement.add(run)]
+    found = [units for run in runs(numbers) for units in placement.add(run)]
     late = QueueRun(b"T", 0, 15, memoryview(unit(25)), 1, 25, QueueKind.CONSUME_QUEUE)
     found += [*placement.add(late), *placement.finish()]
     filler = CQ_UNIT.packer.pack(2 * SEGMENT - 1, SEGMENT, 0)
-    raw = b"".join(bytes(one.packed) * one.repeated for one in found)
+    raw = b"".join(bytes(units.packed) * units.repeated for units in found)
     assert b"".join(unit(at) for at in numbers) + filler * 3 + unit(25) == raw
 
 

@@ -87,7 +87,11 @@ def test_files(tmp_path: Path) -> None:
     rebuild.consume_queues(store, tmp_path / "new", store_type=StoreType.ROCKSDB)
     directory = tmp_path / "new" / QUEUES
     manifest = read_manifest(Place.of(directory))
-    names = {one.name for one in manifest.tables.values()} | {manifest.name, "CURRENT", "IDENTITY"}
+    names = {table.name for table in manifest.tables.values()} | {
+        manifest.name,
+        "CURRENT",
+        "IDENTITY",
+    }
     assert names == {path.name for path in directory.iterdir()}
     for table in manifest.tables.values():
         assert [] == check_table(Place.of(directory / table.name)).problems
@@ -121,8 +125,10 @@ def test_in_place(name: str, tmp_path: Path) -> None:
     hurt = state_of(store / QUEUES)
     conf = str(broker_conf(damage.fixture))
     result = rebuild.consume_queues(store, in_place=True, broker_conf=conf)
-    found, _, summary = run(store, "deep", broker_conf(damage.fixture))
-    assert [] == [str(one.code) for one in found if one.severity is not Severity.NOTE]
+    findings, _, summary = run(store, "deep", broker_conf(damage.fixture))
+    assert [] == [
+        str(finding.code) for finding in findings if finding.severity is not Severity.NOTE
+    ]
     assert "sound" == summary.verdict
     undone = store / result.undo
     kept = [path for path in undone.rglob("*") if path.is_file() and path.suffix == ".sst"]
@@ -137,8 +143,8 @@ def test_both(tmp_path: Path) -> None:
     store = fixture_store(name, tmp_path)
     conf = str(broker_conf(name))
     rebuild.consume_queues(store, in_place=True, broker_conf=conf)
-    found, _, summary = run(store, "deep", broker_conf(name))
-    assert "sound" == summary.verdict, found
+    findings, _, summary = run(store, "deep", broker_conf(name))
+    assert "sound" == summary.verdict, findings
     topics = {path.name for path in (store / QUEUES).iterdir() if path.is_dir()}
     assert topics
     assert not [topic for topic in topics if topic.startswith("%LMQ%")]
@@ -171,8 +177,8 @@ def test_lost_records(tmp_path: Path) -> None:
     assert 1 == sum(queue.tally.filler for queue in result.queues)
     shutil.rmtree(store / QUEUES)
     shutil.copytree(tmp_path / "new" / QUEUES, store / QUEUES)
-    found, _, _ = run(store, "full", broker_conf(name))
-    codes = {str(one.code) for one in found if one.severity is not Severity.NOTE}
+    findings, _, _ = run(store, "full", broker_conf(name))
+    codes = {str(finding.code) for finding in findings if finding.severity is not Severity.NOTE}
     assert "RQ-RANGE" not in codes
     assert not {code for code in codes if code.startswith("RQ-M")}
 

@@ -60,8 +60,10 @@ def test_in_place(tmp_path: Path) -> None:
     hurt = rows_of(store / INDEX, INDEX)
     rebuild.index(store, in_place=True, broker_conf=CONF)
     assert sound == rows_of(store / INDEX, INDEX)
-    found, _, summary = run(store, "full", broker_conf(STORE))
-    assert "sound" == summary.verdict, [one for one in found if one.severity is not Severity.NOTE]
+    findings, _, summary = run(store, "full", broker_conf(STORE))
+    assert "sound" == summary.verdict, [
+        finding for finding in findings if finding.severity is not Severity.NOTE
+    ]
     undo(store)
     assert hurt == rows_of(store / INDEX, INDEX)
 
@@ -119,8 +121,8 @@ def test_real_store(tmp_path: Path) -> None:
         try:
             for line in lines[:: len(lines) // ASKED]:
                 for key in (*line["keys"][-1:], line["unique_key"]):
-                    keyed = (one for one in lines if key in (*one["keys"], one["unique_key"]))
-                    expected = {one["physical_offset"] for one in keyed}
+                    keyed = (line for line in lines if key in (*line["keys"], line["unique_key"]))
+                    expected = {line["physical_offset"] for line in keyed}
                     assert expected == answer(jvm, store, line["topic"], key), key
         finally:
             store.stop()

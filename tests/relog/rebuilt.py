@@ -29,7 +29,11 @@ def rebuilt(
 def damages(store: Path, conf: Path | None = None) -> list[tuple[str, str]]:
     """Give what a validation says, notes aside."""
     findings, _, _ = run(store, conf=conf)
-    return [(str(one.code), one.message) for one in findings if one.severity is not Severity.NOTE]
+    return [
+        (str(finding.code), finding.message)
+        for finding in findings
+        if finding.severity is not Severity.NOTE
+    ]
 
 
 def unplaced(record: Record) -> bytes:

@@ -38,9 +38,9 @@ Queues = dict[tuple[str, int], list[Record]]
 def queues_of(store: Path) -> Queues:
     """Give the records of clients by queue."""
     found: Queues = defaultdict(list)
-    for one in records(store):
-        if not one.topic.startswith(OWN):
-            found[one.topic, one.integer("queue_id")].append(one)
+    for record in records(store):
+        if not record.topic.startswith(OWN):
+            found[record.topic, record.integer("queue_id")].append(record)
     return found
 
 
@@ -52,8 +52,8 @@ def assert_delivered(expected: list[Record], found: Iterable[Received], last: in
     every = [*found]
     messages = every[: len(expected)]
     assert all(one.physical_offset > last for one in every[len(expected) :])
-    assert [(one.integer("queue_offset"), one.physical_offset) for one in expected] == [
-        (one.queue_offset, one.physical_offset) for one in messages
+    assert [(record.integer("queue_offset"), record.physical_offset) for record in expected] == [
+        (message.queue_offset, message.physical_offset) for message in messages
     ]
     for record, message in zip(expected, messages, strict=True):
         assert record.properties.items() <= message.properties.items()

@@ -28,12 +28,13 @@ WILD = st.integers(-(1 << 31), (1 << 31) - 1)  # a flipped bit makes any queue i
 )
 def test_by_queue(queues: list[tuple[int, int, int]], only_small: bool) -> None:
     """Those of one queue keep their order; queues stand by topic and queue id."""
-    rows = [one for one in queues if not only_small or 0 <= one[1] <= 5]
+    rows = [queue for queue in queues if not only_small or 0 <= queue[1] <= 5]
     fields = np.zeros((at.ROWS, len(rows)), np.int64)
     for number, (topic, queue_id, units) in enumerate(rows):
         fields[[at.TOPIC, at.QUEUE_ID, at.UNITS], number] = topic, queue_id, units
     expected = sorted(
-        (number for number, one in enumerate(rows) if one[2]), key=lambda number: rows[number][:2]
+        (number for number, queue in enumerate(rows) if queue[2]),
+        key=lambda number: rows[number][:2],
     )
     found = by_queue(fields)
     assert expected == found.order.tolist()
@@ -54,9 +55,9 @@ def test_room(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, missing: int) -> 
     monkeypatch.setattr(TakeOptions, "scan", windows)
     used = int(TakeRecords(TakeOptions())(part).fields[at.SIZE].sum())
     monkeypatch.setattr(chunks, "_PAST_END", max(used - missing, 0) - part.length)
-    found = TakeRecords(TakeOptions())(part)
-    assert used == found.raw.size
-    starts = np.cumsum(found.fields[at.SIZE]) - found.fields[at.SIZE]
-    assert starts.tolist() == found.fields[at.START].tolist()
-    places = (found.fields[[at.OFFSET, at.SIZE]].T - [part.segment.start, 0]).tolist()
-    assert b"".join(log[start : start + size] for start, size in places) == found.raw.tobytes()
+    chunk = TakeRecords(TakeOptions())(part)
+    assert used == chunk.raw.size
+    starts = np.cumsum(chunk.fields[at.SIZE]) - chunk.fields[at.SIZE]
+    assert starts.tolist() == chunk.fields[at.START].tolist()
+    places = (chunk.fields[[at.OFFSET, at.SIZE]].T - [part.segment.start, 0]).tolist()
+    assert b"".join(log[start : start + size] for start, size in places) == chunk.raw.tobytes()

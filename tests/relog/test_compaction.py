@@ -35,11 +35,11 @@ def test_handed_over(version: str, tmp_path: Path) -> None:
     result = LogRun(
         LogOptions((str(source),), str(output), broker_conf=str(broker_conf(name)))
     ).run()
-    assert {"CC-BEHIND"} == {str(one.code) for one in result.defects}
+    assert {"CC-BEHIND"} == {str(defect.code) for defect in result.defects}
     expected = {
-        (one.integer("queue_id"), one.integer("queue_offset")): one.bytes_of("body")
-        for one in records(output)
-        if one.topic == TOPIC
+        (record.integer("queue_id"), record.integer("queue_offset")): record.bytes_of("body")
+        for record in records(output)
+        if record.topic == TOPIC
     }
     assert len(expected) == 400
     settings = {**manifest(name)["settings"], "fileReservedTime": YEARS_IN_HOURS}

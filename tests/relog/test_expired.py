@@ -39,15 +39,15 @@ def test_drop_expired(positions: Positions, hours: int | None, tmp_path: Path) -
         options["broker_conf"] = str(conf)
     at = until + (72 if hours is None else hours) * HOUR_MS
     result, output = rebuilt(store, expired_at=at, **options)
-    kept = [one for one in old if stored(one) > until]
-    new = [one for one in records(output) if one.topic != "rmqtool"]
+    kept = [record for record in old if stored(record) > until]
+    new = [record for record in records(output) if record.topic != "rmqtool"]
     assert len(old) == len(new) + result.left_out[Reason.EXPIRED] + result.left_out[Reason.DONE]
     assert 600 < result.left_out[Reason.EXPIRED] < len(old)
     assert {*map(unplaced, new)} <= {*map(unplaced, kept)}
     assert not result.is_damaged
     assert [] == damages(output)
     if positions is Positions.KEEP:
-        assert [one.raw for one in kept] == [one.raw for one in new]
+        assert [record.raw for record in kept] == [record.raw for record in new]
         assert new[0].physical_offset // 131072 * 131072 == result.log.start
     again, _ = rebuilt(output, "again", positions=positions, expired_at=at)
     bridges = result.log.bridges  # written before, they are records
@@ -59,19 +59,19 @@ def test_with_filters(tmp_path: Path) -> None:
     store = fixture_store(TRAFFIC, tmp_path)
     old = records(store)
     until = stored(old[600])
-    own = [one for one in old if one.topic == TOPIC]
-    harmed = next(one for one in own if len(one.bytes_of("body")) > 0)
+    own = [record for record in old if record.topic == TOPIC]
+    harmed = next(record for record in own if len(record.bytes_of("body")) > 0)
     raw = bytearray(harmed.path.read_bytes())
     raw[harmed.position + harmed.places()["body"][0]] ^= 1
     harmed.path.write_bytes(raw)
     result, output = rebuilt(
         store, expired_at=until + 72 * HOUR_MS, selection=Selection(topics=(TOPIC,))
     )
-    expired = [one for one in own if stored(one) <= until and one != harmed]
+    expired = [record for record in own if stored(record) <= until and record != harmed]
     assert len(old) - len(own) == result.left_out[Reason.FILTERED]
     assert len(expired) == result.left_out[Reason.EXPIRED]
     assert (1, True) == (result.left_out[Reason.DAMAGED], result.is_damaged)
-    assert [unplaced(one) for one in own if stored(one) > until] == [
+    assert [unplaced(record) for record in own if stored(record) > until] == [
         *map(unplaced, records(output))
     ]
 
@@ -81,11 +81,11 @@ def test_bridges(tmp_path: Path) -> None:
     store = fixture_store(TRAFFIC, tmp_path)
     until = stored(records(store)[600])
     _, kept = rebuilt(store, "kept", positions=Positions.KEEP, selection=Selection(topics=(TOPIC,)))
-    own = [one for one in records(kept) if one.topic == TOPIC]
+    own = [record for record in records(kept) if record.topic == TOPIC]
     result, output = rebuilt(kept, positions=Positions.KEEP, expired_at=until + 72 * HOUR_MS)
-    assert sum(stored(one) <= until for one in own) == result.left_out[Reason.EXPIRED]
-    rest = [one.raw for one in own if stored(one) > until]
-    assert rest == [one.raw for one in records(output) if one.topic == TOPIC]
+    assert sum(stored(record) <= until for record in own) == result.left_out[Reason.EXPIRED]
+    rest = [record.raw for record in own if stored(record) > until]
+    assert rest == [record.raw for record in records(output) if record.topic == TOPIC]
 
 
 def test_all_expired(tmp_path: Path) -> None:

@@ -28,7 +28,7 @@ def test_full_disk_and_kill(tmp_path: Path, evidence: Evidence) -> None:
         LogRun(options).run()
 
     count = faults.operations(work)
-    whole = {path: one.digest for path, one in snapshot(output).items()}
+    whole = {path: trace.digest for path, trace in snapshot(output).items()}
     moved = tmp_path / "first"
     output.rename(moved)
     last = 0
@@ -39,10 +39,10 @@ def test_full_disk_and_kill(tmp_path: Path, evidence: Evidence) -> None:
         assert not output.exists()
         assert faults.killed_at(number, work)
         if output.exists():
-            assert whole == {path: one.digest for path, one in snapshot(output).items()}
+            assert whole == {path: trace.digest for path, trace in snapshot(output).items()}
             output.rename(tmp_path / f"at-{number}")
         last = number
     assert count - 1 == last
     work()
     assert ["store"] == [path.name for path in output.parent.iterdir()]
-    assert whole == {path: one.digest for path, one in snapshot(output).items()}
+    assert whole == {path: trace.digest for path, trace in snapshot(output).items()}

@@ -63,7 +63,9 @@ def test_pack(name: str, tmp_path: Path) -> None:
     if directory is None:
         assert [*map(unplaced, records(store))] == [*map(unplaced, records(output))]
     place = records(output)[0].physical_offset  # old IDs name nothing there
-    assert place >= max((one.physical_offset + one.size for one in records(store)), default=0)
+    assert place >= max(
+        (record.physical_offset + record.size for record in records(store)), default=0
+    )
     for record in records(output):
         assert record.physical_offset == int(record.path.name) + record.position
         assert record.physical_offset - place in {0, *(size for *_, size in blanks(output))}
@@ -80,7 +82,7 @@ def test_other_segments(tmp_path: Path) -> None:
     _, output = rebuilt(store, segment_size=50_000, store_host=host_of("[::1]:10911"))
     assert {50_000} == {path.stat().st_size for path in segments(output)}
     found = records(output)
-    first = {one.path: one for one in reversed(found)}
+    first = {record.path: record for record in reversed(found)}
     files = segments(output)
     for path, position, size in blanks(output):
         following = first[files[files.index(path) + 1]]
@@ -97,12 +99,12 @@ def test_bridges(tmp_path: Path) -> None:
     store = fixture_store(TRAFFIC, tmp_path)
     topic = "traffic-retry"
     result, output = rebuilt(store, positions=Positions.KEEP, selection=Selection(topics=(topic,)))
-    wanted = [one.raw for one in records(store) if one.topic == topic]
-    assert wanted == [one.raw for one in records(output) if one.topic != "rmqtool"]
-    bridges = [one for one in records(output) if one.topic == "rmqtool"]
-    assert {0xC} == {one.transaction for one in bridges}
+    wanted = [record.raw for record in records(store) if record.topic == topic]
+    assert wanted == [record.raw for record in records(output) if record.topic != "rmqtool"]
+    bridges = [record for record in records(output) if record.topic == "rmqtool"]
+    assert {0xC} == {bridge.transaction for bridge in bridges}
     assert len(records(store)) == result.messages + result.left_out[Reason.FILTERED]
-    assert result.log.bridge_bytes >= sum(one.size for one in bridges) > 0
+    assert result.log.bridge_bytes >= sum(bridge.size for bridge in bridges) > 0
     assert [] == damages(output)
 
 
@@ -115,7 +117,7 @@ def test_damage(tmp_path: Path) -> None:
         result, output = rebuilt(store, name=positions, positions=positions)
         assert (1, 1) == (result.left_out[Reason.DAMAGED], len(result.gaps))
         assert result.is_damaged
-        assert result.messages == sum(one.topic != "rmqtool" for one in records(output))
+        assert result.messages == sum(record.topic != "rmqtool" for record in records(output))
         assert {"CQ-GAP", "CL-QOFF-GAP"} >= {code for code, _ in damages(output)}
 
 

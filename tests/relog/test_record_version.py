@@ -27,13 +27,13 @@ LONG: Final = "%RETRY%" + "g" * 200
 def test_there_and_back(tmp_path: Path) -> None:
     """Version 2 has two bytes for the length of the topic; back in version 1, all is as before."""
     store = fixture_store(TRAFFIC, tmp_path)
-    old = [one for one in records(store) if len(one.topic.encode()) < 128]
+    old = [record for record in records(store) if len(record.topic.encode()) < 128]
     result, second = rebuilt(store, "second", record_version=RecordVersion.SECOND)
     assert len(records(store)) == result.messages
-    assert {MAGICS[1]} == {decode(one.raw).magic_code for one in records(second)}
+    assert {MAGICS[1]} == {decode(record.raw).magic_code for record in records(second)}
     assert [] == damages(second)
     result, first = rebuilt(second, "first", record_version=RecordVersion.FIRST)
-    assert {MAGICS[0]} == {decode(one.raw).magic_code for one in records(first)}
+    assert {MAGICS[0]} == {decode(record.raw).magic_code for record in records(first)}
     assert [*map(unplaced, old)] == [*map(unplaced, records(first))]
     assert [] == damages(first)
 
@@ -42,7 +42,7 @@ def test_there_and_back(tmp_path: Path) -> None:
 def test_old_release(version: str, *, is_read: bool, tmp_path: Path) -> None:
     """A log that a release cannot read is refused, with the option that writes a readable one."""
     store = fixture_store(TRAFFIC, tmp_path)
-    seconds = sum(decode(one.raw).magic_code == MAGICS[1] for one in records(store))
+    seconds = sum(decode(record.raw).magic_code == MAGICS[1] for record in records(store))
     if not is_read:
         with pytest.raises(NotSound, match=f"{seconds} CL-VERSION") as refused:
             rebuilt(store, broker_version=version)
@@ -56,7 +56,9 @@ def test_old_release(version: str, *, is_read: bool, tmp_path: Path) -> None:
 def test_long_topic(tmp_path: Path) -> None:
     """A topic too long for version 1 is left out and counted: that is damage."""
     store = fixture_store(TRAFFIC, tmp_path)
-    whole = [decode(one.raw) for one in records(store) if one.topic == "traffic-orders"][:3]
+    whole = [decode(record.raw) for record in records(store) if record.topic == "traffic-orders"][
+        :3
+    ]
     long = sealed(whole[1]._replace(magic_code=MAGICS[1], topic_bytes=LONG.encode()))
     file = tmp_path / "some.rmq"
     file.write_bytes(b"".join(map(encode, [whole[0], long, whole[2]])))
@@ -64,7 +66,7 @@ def test_long_topic(tmp_path: Path) -> None:
     assert (1, 2, True) == (
         result.left_out[Reason.LONG_TOPIC], result.messages, result.is_damaged
     )  # fmt: skip
-    assert {"traffic-orders"} == {one.topic for one in records(output)}
+    assert {"traffic-orders"} == {record.topic for record in records(output)}
 
 
 def test_keep() -> None:

@@ -65,12 +65,12 @@ def test_extract(tmp_path: Path) -> None:
     store = fixture_store(TRAFFIC, tmp_path)
     topic = "traffic-orders"
     file = extract(store, tmp_path / "orders.rmq", selection=Selection(topics=(topic,)))
-    expected = [one for one in records(store) if one.topic == topic]
+    expected = [record for record in records(store) if record.topic == topic]
     _, packed = rebuilt(file, "packed", segment_size=131072)
     assert [*map(unplaced, expected)] == [*map(unplaced, records(packed))]
     _, kept = rebuilt(file, "kept", segment_size=131072, positions=Positions.KEEP)
-    assert [one.raw for one in expected] == [
-        one.raw for one in records(kept) if one.topic != "rmqtool"
+    assert [record.raw for record in expected] == [
+        record.raw for record in records(kept) if record.topic != "rmqtool"
     ]
     for output in (packed, kept):
         assert [] == damages(output)
@@ -81,7 +81,7 @@ def test_extract(tmp_path: Path) -> None:
 def test_bad_records(tmp_path: Path) -> None:
     """What is no record of a file is named by its number; all others are taken."""
     store = fixture_store(TRAFFIC, tmp_path)
-    raws = [one.raw for one in records(store) if one.topic == "traffic-orders"][:40]
+    raws = [record.raw for record in records(store) if record.topic == "traffic-orders"][:40]
     cut, magic = bytearray(raws[5]), bytearray(raws[9])
     cut[87] ^= 0x40  # length of the body
     magic[4] ^= 1
@@ -95,7 +95,9 @@ def test_bad_records(tmp_path: Path) -> None:
     assert [6, 10, 41] == [gap.number for gap in result.gaps]
     assert [len(cut), len(magic), 50] == [gap.length for gap in result.gaps]
     assert (38, True) == (result.messages, result.is_damaged)
-    assert [*map(len, [*raws[:5], *raws[6:9], *raws[10:]])] == [one.size for one in records(output)]
+    assert [*map(len, [*raws[:5], *raws[6:9], *raws[10:]])] == [
+        record.size for record in records(output)
+    ]
 
 
 def test_replicas(tmp_path: Path) -> None:
@@ -107,7 +109,7 @@ def test_replicas(tmp_path: Path) -> None:
     result = together(tmp_path / "new", store, tmp_path / "copy", file)
     new = records(tmp_path / "new")
     old = records(store)
-    orders = sum(one.topic == "traffic-orders" for one in old)
+    orders = sum(record.topic == "traffic-orders" for record in old)
     assert len(old) + orders == result.left_out[Reason.DUPLICATE]
     assert sorted(map(unplaced, old)) == sorted(map(unplaced, new))
     assert [] == damages(tmp_path / "new")
@@ -129,26 +131,26 @@ def test_renumber(tmp_path: Path) -> None:
     result = together(tmp_path / "new", *stores, queue_offsets=QueueOffsets.RENUMBER)
     new = records(tmp_path / "new")
     queues: Counter[tuple[str, int]] = Counter()
-    for one in new:
-        queue = one.topic, one.integer("queue_id")
-        assert queues[queue] == one.integer("queue_offset")
+    for record in new:
+        queue = record.topic, record.integer("queue_id")
+        assert queues[queue] == record.integer("queue_offset")
         queues[queue] += 1
-    old = [one for store in stores for one in records(store)]
-    kept = [one for one in old if not one.topic.startswith(("RMQ_SYS_TRANS", "SCHEDULE"))]
-    own = [one for one in new if not one.topic.startswith(("RMQ_SYS_TRANS", "SCHEDULE"))]
+    old = [record for store in stores for record in records(store)]
+    kept = [record for record in old if not record.topic.startswith(("RMQ_SYS_TRANS", "SCHEDULE"))]
+    own = [record for record in new if not record.topic.startswith(("RMQ_SYS_TRANS", "SCHEDULE"))]
     assert sorted(map(unlinked, kept)) == sorted(map(unlinked, own))
-    times = [one.integer("store_timestamp") for one in new]
+    times = [record.integer("store_timestamp") for record in new]
     assert sorted(times) == times
     assert len(old) == len(new) + result.left_out[Reason.DONE]
     for store in stores:
         waits = [row["last_physical_offset"] for row in undecided_transactions(open_store(store))]
         halves = {
-            unlinked(one)
-            for one in records(store)
-            if one.topic == HALF and one.physical_offset in waits
+            unlinked(record)
+            for record in records(store)
+            if record.topic == HALF and record.physical_offset in waits
         }
-        assert halves <= {unlinked(one) for one in new if one.topic == HALF}
-    assert HALF_OP not in {one.topic for one in new}
+        assert halves <= {unlinked(record) for record in new if record.topic == HALF}
+    assert HALF_OP not in {record.topic for record in new}
     for name in ("consumerOffset.json", "delayOffset.json"):  # a store without them has lost them
         assert {} == open_store(tmp_path / "new").config(name).document["offsetTable"]
     assert [] == damages(tmp_path / "new")
@@ -163,15 +165,15 @@ def test_delay_offsets_missing(numbering: QueueOffsets, tmp_path: Path) -> None:
         path.unlink()
     together(tmp_path / "new", source, queue_offsets=numbering)
     after = open_store(tmp_path / "new").config("delayOffset.json").document["offsetTable"]
-    waits = sum(one.topic == "SCHEDULE_TOPIC_XXXX" for one in records(tmp_path / "new"))
+    waits = sum(record.topic == "SCHEDULE_TOPIC_XXXX" for record in records(tmp_path / "new"))
     if numbering is QueueOffsets.KEEP:
         assert before == after
         assert sum(before.values()) < waits
     else:
         assert {} == after
-        assert waits == sum(one.topic == "SCHEDULE_TOPIC_XXXX" for one in records(source)) - sum(
-            before.values()
-        )
+        assert waits == sum(
+            record.topic == "SCHEDULE_TOPIC_XXXX" for record in records(source)
+        ) - sum(before.values())
     assert [] == damages(tmp_path / "new")
 
 
@@ -199,7 +201,7 @@ def test_unreadable(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
         for path in (paths[0], *paths[2:]):
             stack.enter_context(bad_sector(path))
         assert 2 == main([*words, str(tmp_path / "none")])
-    kept = [one for one in records(store) if one.path != paths[1]]
+    kept = [record for record in records(store) if record.path != paths[1]]
     assert [*map(unplaced, kept)] == [*map(unplaced, records(tmp_path / "new"))]
     assert not (tmp_path / "none").exists()
 

@@ -61,7 +61,7 @@ def test_each_timer_once(version: str, tmp_path: Path) -> None:
     waiting = store_with_timers(tmp_path, version)
     assert len(waiting) > COUNT // 2
     source = tmp_path / "store"
-    assert {one["waits_in"] for one in pending_timers(open_store(str(source)))}
+    assert {finding["waits_in"] for finding in pending_timers(open_store(str(source)))}
     ways = [
         (positions, numbering)
         for positions in Positions
@@ -80,7 +80,7 @@ def test_each_timer_once(version: str, tmp_path: Path) -> None:
                 broker_conf=str(tmp_path / "broker.conf"),
             )
         ).run()
-        assert [] == [one for one in run(home / "store")[0] if one.severity != "note"]
+        assert [] == [finding for finding in run(home / "store")[0] if finding.severity != "note"]
     for positions, numbering in ways:
         home = tmp_path / f"{positions}-{numbering}"
         with (
@@ -88,11 +88,11 @@ def test_each_timer_once(version: str, tmp_path: Path) -> None:
             PushConsumer(broker, "second", TOPIC) as consumer,
         ):
             wait_until(
-                lambda: waiting <= {one.body for one in consumer.wait(0)},
+                lambda: waiting <= {finding.body for finding in consumer.wait(0)},
                 "all timers",
             )
             time.sleep(5)  # for those that would come again
-            seen = Counter(one.body for one in consumer.wait(0))
+            seen = Counter(finding.body for finding in consumer.wait(0))
             broker.crash()
         assert dict.fromkeys(waiting, 1) == {
             body: count for body, count in seen.items() if body in waiting

@@ -33,7 +33,7 @@ def test_random_damages(seed: int, tmp_path: Path) -> None:
 def test_two_replicas(damaged: int, tmp_path: Path) -> None:
     """Of two, index and queues tell which unique key and which queue offset are right."""
     stores = replicas(tmp_path, 2)
-    every = [one for one in records(stores[0]) if one.topic.startswith("traffic-orders")]
+    every = [record for record in records(stores[0]) if record.topic.startswith("traffic-orders")]
     before = Counter(map(plain_hash, records(stores[0])))
     flip(stores[damaged], every[100], unique_key_at(every[100]))
     flip(stores[damaged], every[200], every[200].places()["queue_offset"][0] + 7, 4)

@@ -66,7 +66,7 @@ def a_suite(*findings: Finding, **facts: object) -> JunitSuite:
 @given(st.lists(FINDINGS, max_size=4), st.text(max_size=9))
 def test_grammar(findings: list[Finding], name: str) -> None:
     """Hostile names, control characters and lone surrogates leave the report well formed."""
-    codes = sorted({("area", one.code) for one in findings})
+    codes = sorted({("area", finding.code) for finding in findings})
     suite = JunitSuite(name, findings, codes, 0.1, Severity.NOTE, unread=[(name, name)])
     suites(suite, a_suite(*findings))
 

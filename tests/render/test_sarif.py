@@ -54,8 +54,10 @@ def test_schema(findings: list[Finding]) -> None:
     """Whatever was found, the log is as the standard says, with one result for each finding."""
     document = log(SarifRun(findings, RULES, "/data/a store"))
     results = document["runs"][0]["results"]
-    assert [one.code for one in findings] == [one["ruleId"] for one in results]
-    assert [RULES[one["ruleIndex"]].name for one in results] == [one.code for one in findings]
+    assert [finding.code for finding in findings] == [result["ruleId"] for result in results]
+    assert [RULES[result["ruleIndex"]].name for result in results] == [
+        finding.code for finding in findings
+    ]
 
 
 def test_place() -> None:

@@ -48,11 +48,11 @@ def chosen(things: Sequence[Thing], dice: Dice) -> Thing:
 
 def files(store: Path, pattern: str) -> list[Path]:
     """List the files that match and have a byte, in a stable order."""
-    return sorted(one for one in store.glob(pattern) if one.is_file() and one.stat().st_size)
+    return sorted(path for path in store.glob(pattern) if path.is_file() and path.stat().st_size)
 
 
 def _all(store: Path) -> list[Path]:
-    return [one for one in files(store, "**/*") if one.name not in {"lock", "abort"}]
+    return [file for file in files(store, "**/*") if file.name not in {"lock", "abort"}]
 
 
 def _named(store: Path, path: Path) -> str:
@@ -60,11 +60,11 @@ def _named(store: Path, path: Path) -> str:
 
 
 def _records(store: Path) -> list[Record]:
-    found = plain_store.records(store)
-    if not found:
+    records = plain_store.records(store)
+    if not records:
         message = "no records"
         raise NotApplicable(message)
-    return found
+    return records
 
 
 # ---- the medium -------------------------------------------------------------------------------
@@ -151,7 +151,7 @@ def lose_segment(store: Path, dice: Dice) -> str:
 
 def lose_file(store: Path, dice: Dice) -> str:
     """Delete a file that is not of the log."""
-    path = chosen([one for one in _all(store) if "commitlog" not in one.parts], dice)
+    path = chosen([path for path in _all(store) if "commitlog" not in path.parts], dice)
     path.unlink()
     return f"{_named(store, path)} deleted"
 
@@ -178,17 +178,17 @@ def swap(store: Path, dice: Dice) -> str:
 def copy_over(store: Path, dice: Dice) -> str:
     """Copy a file over another one of its kind, or to a numeric name of its own."""
     kind = chosen(("commitlog/*", "consumequeue/*/*/*", "index/*"), dice)
-    one = chosen(files(store, kind), dice)
-    size = one.stat().st_size
+    path = chosen(files(store, kind), dice)
+    size = path.stat().st_size
     target = chosen(files(store, kind), dice)
-    if dice.integers(2) and one.name.isdecimal():
+    if dice.integers(2) and path.name.isdecimal():
         names = (int(target.name) + size, int(target.name) + 4096, int(target.name) + 7)
         target = target.with_name(f"{chosen(names, dice):020}")
-    if target == one:
+    if target == path:
         message = "the same file"
         raise NotApplicable(message)
-    shutil.copy2(one, target)
-    return f"{_named(store, one)} copied to {_named(store, target)}"
+    shutil.copy2(path, target)
+    return f"{_named(store, path)} copied to {_named(store, target)}"
 
 
 def empty_file(store: Path, dice: Dice) -> str:
@@ -243,8 +243,8 @@ def copied_while_running(store: Path, dice: Dice) -> str:
 
 def _moment(store: Path, dice: Dice) -> int:
     """Choose a place of the log in its newer half: what is before it was there."""
-    found = _records(store)
-    return chosen(found[len(found) // 2 :], dice).physical_offset
+    records = _records(store)
+    return chosen(records[len(records) // 2 :], dice).physical_offset
 
 
 def _log_as_of(store: Path, moment: int) -> None:

@@ -211,9 +211,9 @@ def _gone(before: tuple[Record, ...], damaged: Path, repaired: Path) -> list[int
         for root in (damaged, repaired)
     ]
     return [
-        one.physical_offset
-        for one in before
-        if _raw(logs[0], one) == one.raw and _raw(logs[1], one) != one.raw
+        record.physical_offset
+        for record in before
+        if _raw(logs[0], record) == record.raw and _raw(logs[1], record) != record.raw
     ]
 
 

@@ -80,7 +80,7 @@ class Subject:
     @cached_property
     def units(self) -> dict[tuple[str, int], bytes]:
         """Bytes of each queue unit that points to a record, by its file and position."""
-        starts = {self.offset(one) for one in self.records}
+        starts = {self.offset(record) for record in self.records}
         found = {}
         for directory in plain_store.queue_directories(self.root):
             for unit in plain_store.units(directory):
@@ -97,7 +97,7 @@ class Subject:
 
     def misleading(self) -> Iterator[Pair]:
         """Yield the pairs whose wrong size ends where a later record begins."""
-        starts = {(one.path, one.position) for one in self.records}
+        starts = {(record.path, record.position) for record in self.records}
         for record in self.records:
             for bit in range(31):
                 size = record.size ^ 1 << bit
@@ -122,7 +122,7 @@ class Subject:
 
     def intact(self, pair: Pair) -> set[int]:
         """Physical offsets of the records that the flip leaves alone."""
-        return {self.offset(one) for one in self.records} - {self.offset(pair.record)}
+        return {self.offset(record) for record in self.records} - {self.offset(pair.record)}
 
     @property
     def conf(self) -> str | None:
@@ -161,7 +161,7 @@ def _offsets(store: Path, conf: str | None) -> set[int]:
     given: set[int] = set()
     for batch in open_store(str(store), conf).batches():
         rows = batch.select(["physical_offset", "extent"]).to_pylist()
-        given |= {one["physical_offset"] for one in rows if one["extent"] is None}
+        given |= {row["physical_offset"] for row in rows if row["extent"] is None}
     return given
 
 
@@ -174,8 +174,12 @@ def _carved(subject: Subject, pair: Pair) -> Iterator[str]:
         target = Path(out, "carved.rmq")
         _run("carve", str(pair.record.path), "--output", str(target))
         raw = target.read_bytes() if target.exists() else b""
-    others = (one for one in subject.records if one.path == pair.record.path)
-    lost = [one for one in others if one.position != pair.record.position and one.raw not in raw]
+    others = (record for record in subject.records if record.path == pair.record.path)
+    lost = [
+        record
+        for record in others
+        if record.position != pair.record.position and record.raw not in raw
+    ]
     if lost:
         yield f"{len(lost)} sound records are not given, the first at {subject.offset(lost[0])}"
 
@@ -189,12 +193,12 @@ def _rebuilt(subject: Subject, pair: Pair) -> Iterator[str]:
         if not target.is_dir():
             yield "nothing was written"
             return
-        for one in subject.records:
-            if one.position == pair.record.position and one.path == pair.record.path:
+        for record in subject.records:
+            if record.position == pair.record.position and record.path == pair.record.path:
                 continue
-            file = target / "commitlog" / one.path.name
-            if not file.exists() or one.raw not in file.read_bytes():
-                yield f"a sound record is not written, at {subject.offset(one)}"
+            file = target / "commitlog" / record.path.name
+            if not file.exists() or record.raw not in file.read_bytes():
+                yield f"a sound record is not written, at {subject.offset(record)}"
                 return
 
 
@@ -222,15 +226,15 @@ def _written_over(subject: Subject, pair: Pair, plan: Plan) -> Iterator[str]:
         if edit.path.startswith("commitlog/") and edit.action is Action.WRITE
     ]
     removed = {edit.path for edit in plan.edits if edit.action is Action.REMOVE}
-    for one in subject.records:
-        path = f"commitlog/{one.path.name}"
-        end = one.position + one.size
-        is_other = one.path != pair.record.path or one.position != pair.record.position
+    for record in subject.records:
+        path = f"commitlog/{record.path.name}"
+        end = record.position + record.size
+        is_other = record.path != pair.record.path or record.position != pair.record.position
         hits = any(
-            path == name and low < end and one.position < high for name, low, high in changed
+            path == name and low < end and record.position < high for name, low, high in changed
         )
         if is_other and (hits or path in removed):
-            yield f"a sound record is written over, at {subject.offset(one)}"
+            yield f"a sound record is written over, at {subject.offset(record)}"
             return
 
 

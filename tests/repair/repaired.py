@@ -68,7 +68,7 @@ class Broken:
         options = ValidateOptions(
             self.root, broker_conf=self.conf, broker_version=self.version, level=level
         )
-        return [one for one in validate(options) if one.severity is not Severity.NOTE]
+        return [finding for finding in validate(options) if finding.severity is not Severity.NOTE]
 
 
 def cost_of(root: Path, conf: str | None, version: str | None = None) -> tuple[bool, int] | None:

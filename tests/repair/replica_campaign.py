@@ -73,10 +73,10 @@ def problems(one: Case, counts: Counter[str]) -> Iterator[str]:
         edits = [(edit.code, edit.path, edit.position) for edit in again.edits]
         yield f"AGAIN {one}\n    {edits[:6]}"
     is_left = {(left.code, left.path) for left in plan.left}
-    found = {(found.code, found.path) for found in damaged_case.findings(one, one.root)}
-    counts["what stays is in the plan"] += not found - is_left
-    if found - is_left:
-        yield f"STAYS {one}\n    {sorted(found - is_left)[:6]}"
+    finding = {(finding.code, finding.path) for finding in damaged_case.findings(one, one.root)}
+    counts["what stays is in the plan"] += not finding - is_left
+    if finding - is_left:
+        yield f"STAYS {one}\n    {sorted(finding - is_left)[:6]}"
     if snapshot(replica) != before:
         yield f"WRITTEN {one}\n    the replica was changed"
 
@@ -109,11 +109,11 @@ def main() -> int:
     is_sound = True
     for number in numbers:
         with tempfile.TemporaryDirectory() as place:
-            one = damaged_case.damaged(asked.seed, number, Path(place), has_replica=True)
+            case = damaged_case.damaged(asked.seed, number, Path(place), has_replica=True)
             try:
-                found = [*problems(one, counts)]
+                found = [*problems(case, counts)]
             except Exception:  # noqa: BLE001  (a campaign goes on, and says what it met)
-                found = [f"CRASH {one}\n{traceback.format_exc()[-1500:]}"]
+                found = [f"CRASH {case}\n{traceback.format_exc()[-1500:]}"]
         for problem in found:
             sys.stdout.write(f"{problem}\n")
             sys.stdout.flush()

@@ -112,6 +112,6 @@ def test_topic_and_queue_file(tmp_path: Path) -> None:
     (store.root / "batchconsumequeue/batch-queue/1" / f"{1380:020}").unlink()
     plan = store.plan()
     repair.apply(plan, in_place=True)
-    left = {(one.code, one.path) for one in plan.left}
-    assert {(one.code, one.path) for one in store.findings()} <= left
+    left = {(finding.code, finding.path) for finding in plan.left}
+    assert {(finding.code, finding.path) for finding in store.findings()} <= left
     assert [] == store.plan().edits

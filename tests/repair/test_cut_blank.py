@@ -21,12 +21,12 @@ def test_put_back(missing: int, tmp_path: Path) -> None:
     """Zeros put it right, however little is missing: no bridge, and every byte as it was."""
     store, conf = fixture_store(NAME, tmp_path), str(broker_conf(NAME))
     path, _, length = inflict.first_blank(store)
-    before = [one.read_bytes() for one in plain_store.segments(store)]
+    before = [segment.read_bytes() for segment in plain_store.segments(store)]
     assert missing <= length - 8
     inflict.resize(path, path.stat().st_size - missing)
-    assert {"FS-LEN"} == {one.code for one in run(store)[0] if one.severity == "damage"}
+    assert {"FS-LEN"} == {finding.code for finding in run(store)[0] if finding.severity == "damage"}
     assert not predict(open_store(store, Path(conf)), "4.9.3").starts
     repair.apply(repair.plan(store, broker_conf=conf), in_place=True)
-    assert before == [one.read_bytes() for one in plain_store.segments(store)]
+    assert before == [segment.read_bytes() for segment in plain_store.segments(store)]
     assert not repair.plan(store, broker_conf=conf).edits
     assert predict(open_store(store, Path(conf)), "4.9.3").is_whole

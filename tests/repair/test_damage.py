@@ -31,7 +31,11 @@ def sample() -> list[tuple[str, str]]:
     """Give each damage with one fixture that has what it needs."""
     pairs = []
     for name, damage in DAMAGES.items():
-        fitting = [one for one in FIXTURES if damage.fixture in one] if damage.fixture else COMMON
+        fitting = (
+            [fixture for fixture in FIXTURES if damage.fixture in fixture]
+            if damage.fixture
+            else COMMON
+        )
         pairs.append((name, fitting[zlib.crc32(name.encode()) % len(fitting)]))
     return pairs
 
@@ -49,10 +53,10 @@ def prove(store: Broken, damage: Damage) -> None:
     undo = repair.apply(plan, in_place=True)
     assert bool(undo) == bool(plan.edits)
     allowed = STAYS.union(damage.stays)
-    found = store.findings()
-    assert [] == [one for one in found if one.code not in allowed]
-    left = {one.code for one in plan.left}
-    assert {one.code for one in found} <= left | {edit.code for edit in plan.edits}
+    findings = store.findings()
+    assert [] == [finding for finding in findings if finding.code not in allowed]
+    left = {finding.code for finding in plan.left}
+    assert {finding.code for finding in findings} <= left | {edit.code for edit in plan.edits}
     assert [] == store.plan().edits, "repaired twice"
     cost_after = cost_of(store.root, store.conf, store.version)
     if cost_before is not None:
@@ -73,9 +77,9 @@ def prove_account(store: Broken, before: set[Lost], doubtful: set[Lost]) -> None
     after = lost_of(store.root, store.conf, store.version)
     assert set() == after - before - doubtful, "lost by the repair"
     held: dict[tuple[str, int], list[int]] = {}
-    for one in plain_store.records(store.root):
-        held.setdefault((one.topic, one.integer("queue_id")), []).append(
-            one.integer("queue_offset")
+    for record in plain_store.records(store.root):
+        held.setdefault((record.topic, record.integer("queue_id")), []).append(
+            record.integer("queue_offset")
         )
     for topic, queue_id, number in before - after:
         numbers = held.get((topic, queue_id), [])

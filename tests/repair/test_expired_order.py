@@ -105,7 +105,7 @@ def test_queue_of_a_store(version: str, tmp_path: Path) -> None:
         file.seek(45 * 20)
         file.write(b"behind the end of the queue")
         file.truncate(46 * 20 + 7)
-    assert {"CQ-RANGE", "FS-LEN"} <= {one.code for one in store.findings()}
+    assert {"CQ-RANGE", "FS-LEN"} <= {finding.code for finding in store.findings()}
     repair.apply(store.plan(), in_place=True)
     assert ([], []) == (store.findings(), store.plan().edits)
     assert not predict(open_store(store.root, store.conf), version).loses
@@ -119,7 +119,7 @@ def test_size_alone(tmp_path: Path) -> None:
     with files[0].open("r+b") as file:
         file.seek(8)
         file.write(b"\x7f")
-    assert ["CQ-RANGE"] == [one.code for one in store.findings()]
+    assert ["CQ-RANGE"] == [finding.code for finding in store.findings()]
     repair.apply(store.plan(), in_place=True)
     assert ([], []) == (store.findings(), store.plan().edits)
 
@@ -147,7 +147,7 @@ def test_length_alone(size: int, is_there: bool, tmp_path: Path) -> None:
     os.truncate(idle, size)
     repair.apply(store.plan(), in_place=True)
     assert ([], []) == (store.findings(), store.plan().edits)
-    assert [1000] * is_there == [one.stat().st_size for one in [idle] if one.exists()]
+    assert [1000] * is_there == [path.stat().st_size for path in [idle] if path.exists()]
 
 
 def test_nothing_has_expired(tmp_path: Path) -> None:

@@ -55,7 +55,7 @@ def test_put_back(fixture: str, queues: str, tmp_path: Path) -> None:
             shutil.rmtree(directory)
     repair.apply(store.plan(), in_place=True)
     assert log_of(sound) == log_of(store.root)
-    assert {"FS-ORPHAN"} >= {one.code for one in store.findings()}
+    assert {"FS-ORPHAN"} >= {finding.code for finding in store.findings()}
     for directory in plain_store.queue_directories(sound):
         other = store.root / directory.relative_to(sound)
         units = plain_store.units(directory)

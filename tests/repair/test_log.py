@@ -59,9 +59,9 @@ def test_neighbours(count: int, tmp_path: Path) -> None:
     middle = len(log) // 2
     for record in log[middle : middle + count]:
         flip(record)
-    found = repaired(store)
-    assert names(log[:middle] + log[middle + count :]) == names(found)
-    assert sum(record.size for record in log) == sum(record.size for record in found)
+    records = repaired(store)
+    assert names(log[:middle] + log[middle + count :]) == names(records)
+    assert sum(record.size for record in log) == sum(record.size for record in records)
 
 
 @pytest.mark.parametrize("number", [0, 1, -1])
@@ -95,8 +95,8 @@ def test_tail_of_a_crash(tmp_path: Path) -> None:
     last = plain_store.records(store.root)[-1]
     half = last.size // 2
     write_at(last.path, last.position + half, bytes(last.size - half))
-    found = {edit.code for edit in store.plan().edits}
-    assert "CL-TAIL" in found
+    codes = {edit.code for edit in store.plan().edits}
+    assert "CL-TAIL" in codes
     repair.apply(store.plan(), in_place=True)
     with last.path.open("rb") as file:
         file.seek(last.position)
@@ -111,8 +111,8 @@ def test_tail_of_a_clean_stop(tmp_path: Path) -> None:
     before = {path: len(plain_store.units(path)) for path in units}
     half = last.size // 2
     write_at(last.path, last.position + half, bytes(last.size - half))
-    found = repaired(store)
-    assert BRIDGE == found[-1].topic
+    records = repaired(store)
+    assert BRIDGE == records[-1].topic
     assert before == {path: len(plain_store.units(path)) for path in units}
 
 
@@ -125,8 +125,8 @@ def test_missing_segment(tmp_path: Path) -> None:
     plan = repair.plan(store.root, broker_conf=store.conf)
     assert "FS-GAP" in {one.code for one in plan.left}
     assert not any(edit.action is Action.CREATE for edit in plan.edits)
-    found = repaired(store)
-    assert {BRIDGE} == {record.topic for record in found if record.path == gone}
+    records = repaired(store)
+    assert {BRIDGE} == {record.topic for record in records if record.path == gone}
     assert times // 1_000_000 == gone.stat().st_mtime_ns // 1_000_000
 
 
@@ -152,7 +152,7 @@ def test_property_crc(tmp_path: Path) -> None:
     log = [r for r in plain_store.records(store.root) if b"__CRC32#" in r.bytes_of("properties")]
     flip(log[len(log) // 2])
     repair.apply(store.plan(), in_place=True)
-    bridge = next(one for one in plain_store.records(store.root) if one.topic == BRIDGE)
+    bridge = next(record for record in plain_store.records(store.root) if record.topic == BRIDGE)
     assert "__CRC32#" in decode(bridge.raw).properties
 
 
@@ -170,11 +170,11 @@ def test_whole_queue(tmp_path: Path) -> None:
     log = plain_store.records(store.root)
     last = log[-1].path
     (topic, queue_id), own = next(
-        (name, found)
-        for name, found in queues_of(log).items()
+        (name, records)
+        for name, records in queues_of(log).items()
         if (store.root / "consumequeue" / name[0] / str(name[1])).is_dir()
-        and all(record.path != last and record.bytes_of("body") for record in found)
-        and len(found) < 20
+        and all(record.path != last and record.bytes_of("body") for record in records)
+        and len(records) < 20
     )
     directory = store.root / "consumequeue" / topic / str(queue_id)
     count = len(plain_store.units(directory))
@@ -183,7 +183,7 @@ def test_whole_queue(tmp_path: Path) -> None:
     repaired(store)
     units = plain_store.units(directory)
     assert count == len(units)
-    places = {one.physical_offset for one in log}
+    places = {record.physical_offset for record in log}
     assert [] == [unit for unit in units if unit.physical_offset in places]
 
 
@@ -231,10 +231,12 @@ def test_file_of_another_length(tmp_path: Path) -> None:
     cut = last.position - 3
     length = last.path.stat().st_size
     resize(last.path, cut)
-    found = repaired(store)
+    records = repaired(store)
     assert length == last.path.stat().st_size
-    kept = [one for one in log if one.path != last.path or one.position + one.size <= cut]
-    assert names(kept) == names(found)
+    kept = [
+        record for record in log if record.path != last.path or record.position + record.size <= cut
+    ]
+    assert names(kept) == names(records)
 
 
 def test_units(tmp_path: Path) -> None:
@@ -246,8 +248,8 @@ def test_units(tmp_path: Path) -> None:
     for number in (0, 10, 11, len(units) - 1):
         flip(log[units[number].physical_offset])
     repaired(store)
-    found = [CQ_UNIT.build(_fields(one)) for one in plain_store.units(queue)]
-    wanted = [CQ_UNIT.build(_fields(one)) for one in units]
+    found = [CQ_UNIT.build(_fields(unit)) for unit in plain_store.units(queue)]
+    wanted = [CQ_UNIT.build(_fields(unit)) for unit in units]
     wanted[0], wanted[10], wanted[11], wanted[-1] = wanted[1], wanted[12], wanted[12], wanted[-2]
     assert wanted == found
 

@@ -30,7 +30,7 @@ def test_repaired(fault: Fault, tmp_path: Path) -> None:
     plan = store.plan()
     repair.apply(plan, in_place=True)
     left = {(one.code, one.path) for one in plan.left}
-    assert {(one.code, one.path) for one in store.findings()} <= left
+    assert {(finding.code, finding.path) for finding in store.findings()} <= left
     assert [] == store.plan().edits
     fault.put_back(root)
     assert not fault.is_undone or {*truth.records} == truth.undamaged(root)
@@ -38,7 +38,7 @@ def test_repaired(fault: Fault, tmp_path: Path) -> None:
     assert [] == [*_foreign(root, truth)]
     prediction = predict(open_store(root, conf), fault.version)
     assert not prediction.refusals
-    delivered = {(one.topic, one.queue_id): one.readable for one in prediction.queues}
+    delivered = {(queue.topic, queue.queue_id): queue.readable for queue in prediction.queues}
     assert all(delivered[key] >= len({*wanted}) for key, wanted in expected.items() if wanted)
 
 
@@ -57,8 +57,8 @@ def _foreign(root: Path, truth: Truth) -> Iterator[tuple[QueueKey, int]]:
 
     4.9.3 skips all records in front of the end of a queue's last unit.
     """
-    records = {one.physical_offset: one for one in plain_store.records(root)}
-    end = max(place + one.size for place, one in records.items())
+    records = {record.physical_offset: record for record in plain_store.records(root)}
+    end = max(place + record.size for place, record in records.items())
     for directory in plain_store.queue_directories(root):
         key = directory.parent.name, int(directory.name)
         own = {*truth.queues.get(key, ())}

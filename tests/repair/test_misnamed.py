@@ -107,7 +107,7 @@ def test_topic_beside_a_stale_copy(place: int, store: Broken) -> None:
     assert not copy.exists()
     repair.apply(store.plan(), in_place=True)
     assert record.raw == first.read_bytes()[record.position : record.position + record.size]
-    gone = {one.physical_offset for one in whole if one.path == copy}
+    gone = {record.physical_offset for record in whole if record.path == copy}
     after = {unit.physical_offset for unit in plain_store.units(directory)}
     assert {unit.physical_offset for unit in before} - gone <= after
     assert ([], []) == (store.findings(), store.plan().edits)
@@ -124,8 +124,8 @@ def test_queue_file_under_a_wrong_name(store: Broken) -> None:
     repair.apply(plan, in_place=True)
     assert [] == store.findings()
     after = traces(store.root)
-    assert {path: one.digest for path, one in before.items()} == {
-        path: one.digest for path, one in after.items()
+    assert {path: trace.digest for path, trace in before.items()} == {
+        path: trace.digest for path, trace in after.items()
     }
 
 
@@ -149,7 +149,7 @@ def test_queue_under_another_number(name: str, store: Broken) -> None:
     queue = store.root / "consumequeue/traffic-orders/0"
     files = {path.name: path.read_bytes() for path in queue.iterdir()}
     queue.rename(queue.with_name(name))
-    said = {(str(one.code), one.severity, one.path) for one in store.findings()}
+    said = {(str(finding.code), finding.severity, finding.path) for finding in store.findings()}
     assert ("FS-NAME", Severity.DAMAGE, f"consumequeue/traffic-orders/{name}") in said
     assert (False, 280) == cost_of(store.root, store.conf)
     repair.apply(store.plan(), in_place=True)
@@ -193,7 +193,9 @@ def test_segment_under_a_foreign_name_twice(store: Broken) -> None:
     first, second, *_ = plain_store.segments(store.root)
     copy = second.with_name("copy")
     shutil.copyfile(second, copy)
-    assert [("remove", "commitlog/copy")] == [(one.action, one.path) for one in store.plan().edits]
+    assert [("remove", "commitlog/copy")] == [
+        (edit.action, edit.path) for edit in store.plan().edits
+    ]
     flip_bits(copy, 200, 1)
     plan = store.plan()
     assert [] == plan.edits

@@ -45,10 +45,10 @@ def test_exchanged_queue_files(tmp_path: Path) -> None:
     name = "rocketmq-4.9.3-ipv6"
     root = fixture_store(name, tmp_path)
     queues = [root / "consumequeue" / "ipv6-orders" / str(number) for number in (0, 1)]
-    one, other = (plain_store.numbered(queue)[0] for queue in queues)
-    aside = one.with_name("aside")
-    one.rename(aside)
-    other.rename(one)
+    path, other = (plain_store.numbered(queue)[0] for queue in queues)
+    aside = path.with_name("aside")
+    path.rename(aside)
+    other.rename(path)
     aside.rename(other)
     store = Broken(root, str(broker_conf(name)))
     plan = store.plan()
@@ -62,9 +62,9 @@ def test_unknown_queue(tmp_path: Path) -> None:
     """Where nothing tells a flipped queue id, its queue is made, and the plan says what stays."""
     name = "rocketmq-5.3.3-ext"
     root = fixture_store(name, tmp_path)
-    one, other = plain_store.numbered(root / "consumequeue" / "ext-orders" / "1")[:2]
-    raw = one.read_bytes()
-    one.write_bytes(other.read_bytes())
+    path, other = plain_store.numbered(root / "consumequeue" / "ext-orders" / "1")[:2]
+    raw = path.read_bytes()
+    path.write_bytes(other.read_bytes())
     other.write_bytes(raw)
     flip = inflict.flip_field(
         "queue_id", byte=0, bit=1, where=0, wanted=lambda record: record.physical_offset == 69276
@@ -73,8 +73,8 @@ def test_unknown_queue(tmp_path: Path) -> None:
     store = Broken(root, str(broker_conf(name)))
     plan = store.plan()
     repair.apply(plan, in_place=True)
-    left = {(one.code, one.path) for one in plan.left}
-    assert left == {(one.code, one.path) for one in store.findings()}
+    left = {(finding.code, finding.path) for finding in plan.left}
+    assert left == {(finding.code, finding.path) for finding in store.findings()}
     assert ("FS-ORPHAN", "consumequeue/ext-orders") in left
 
 

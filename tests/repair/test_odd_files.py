@@ -88,10 +88,14 @@ def test_empty_log_of_timers(tmp_path: Path) -> None:
     conf = broker_conf(name)
     plan = repair.plan(store, broker_conf=str(conf), bridge_missing=True, clamp_offsets=True)
     repair.apply(plan, in_place=True)
-    found, _, _ = run(store, conf=conf)
-    stays = {(one.code, one.path) for one in found if one.severity is not Severity.NOTE}
+    findings, _, _ = run(store, conf=conf)
+    stays = {
+        (finding.code, finding.path)
+        for finding in findings
+        if finding.severity is not Severity.NOTE
+    }
     assert TL_REF in {code for code, _ in stays}
-    assert stays <= {(one.code, one.path) for one in plan.left}
+    assert stays <= {(finding.code, finding.path) for finding in plan.left}
     assert not repair.plan(store, broker_conf=str(conf), bridge_missing=True).edits
 
 
@@ -108,8 +112,8 @@ def test_short_checkpoint_after_a_crash(version: str, size: int, tmp_path: Path)
     conf = broker_conf(name)
     repair.apply(repair.plan(store, broker_conf=str(conf)), in_place=True)
     assert time <= checkpoint.read_bytes()[16:24]
-    found, _, _ = run(store, conf=conf)
-    assert not [one for one in found if one.severity is not Severity.NOTE]
+    findings, _, _ = run(store, conf=conf)
+    assert not [finding for finding in findings if finding.severity is not Severity.NOTE]
     assert not repair.plan(store, broker_conf=str(conf)).edits
 
 

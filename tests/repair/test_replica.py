@@ -48,8 +48,8 @@ def planned(store: Path, replica: Path) -> Plan:
 
 def different(store: Path, replica: Path) -> list[str]:
     """Name the files of a replica that a store has not, or not in the same bytes."""
-    found = sorted(path for path in replica.rglob("*") if path.is_file())
-    names = [path.relative_to(replica) for path in found]
+    paths = sorted(path for path in replica.rglob("*") if path.is_file())
+    names = [path.relative_to(replica) for path in paths]
     return [
         str(name)
         for name in names
@@ -141,15 +141,15 @@ def test_both_damaged(store: Path, replica: Path) -> None:
     records = plain_store.records(store)
     harmed = {"store": records[100:110], "replica": records[105:115]}
     for root, name in ((store, "store"), (replica, "replica")):
-        for one in harmed[name]:
-            flip_bits(root / one.path.relative_to(store), one.position + 4, 1)
+        for record in harmed[name]:
+            flip_bits(root / record.path.relative_to(store), record.position + 4, 1)
     plan = planned(store, replica)
     repair.apply(plan, in_place=True)
-    lost = {one.physical_offset for one in records[105:110]}
-    for one in records:
-        with one.path.open("rb") as file:
-            file.seek(one.position)
-            assert (file.read(one.size) == one.raw) == (one.physical_offset not in lost)
+    lost = {record.physical_offset for record in records[105:110]}
+    for record in records:
+        with record.path.open("rb") as file:
+            file.seek(record.position)
+            assert (file.read(record.size) == record.raw) == (record.physical_offset not in lost)
     assert [] == planned(store, replica).edits
 
 
@@ -165,11 +165,11 @@ def test_folded(tmp_path: Path) -> None:
         return Edit(action, "log", position, 0, size, "", new, CL_MAGIC, "why", content=content)
 
     lent = [edit(Action.WRITE, 100, 50, b"a")]
-    found = folded(lent, [edit(Action.WRITE, 120, 10, b"b")], place)
+    edits = folded(lent, [edit(Action.WRITE, 120, 10, b"b")], place)
     assert [(100, 20, b"a"), (130, 20, b"a"), (120, 10, b"b")] == [
-        (one.position, one.size, one.content.raw()[:1]) for one in found if one.content
+        (edit.position, edit.size, edit.content.raw()[:1]) for edit in edits if edit.content
     ]
-    for one in found:
+    for one in edits:
         there = raw[one.position : one.position + one.length]
         assert (one.size, hashlib.sha256(there).hexdigest()) == (one.length, one.old)
     for size, length in ((300, 0), (200, 0), (150, 50)):
@@ -181,8 +181,8 @@ def test_folded(tmp_path: Path) -> None:
 def test_other_content(store: Path, replica: Path) -> None:
     """Where the records beside the damage are other ones, nothing is taken; the plan says so."""
     records = plain_store.records(store)
-    for one in records[150:]:  # another store time: written alone, after a split
-        flip_bits(replica / one.path.relative_to(store), one.position + 63, 1)
+    for record in records[150:]:  # another store time: written alone, after a split
+        flip_bits(replica / record.path.relative_to(store), record.position + 63, 1)
     flip_bits(records[200].path, records[200].position + 4, 1)
     flip_bits(records[50].path, records[50].position + 4, 1)
     plan = planned(store, replica)
@@ -268,8 +268,8 @@ def test_no_configuration(store: Path, replica: Path) -> None:
 def test_disputed(store: Path, replica: Path) -> None:
     """A record that no checksum convicts is judged by its fields and queues; else it stays."""
     records = plain_store.records(store)
-    for one, name in ((records[60], "store_host"), (records[90], "queue_offset")):
-        flip_bits(one.path, one.position + one.places()[name][0] + 3, 1)
+    for record, name in ((records[60], "store_host"), (records[90], "queue_offset")):
+        flip_bits(record.path, record.position + record.places()[name][0] + 3, 1)
     doubtful = records[120]
     flip_bits(doubtful.path, doubtful.position + doubtful.places()["flag"][0], 1)
     plan = planned(store, replica)
@@ -285,11 +285,11 @@ def test_disputed(store: Path, replica: Path) -> None:
 def test_disputed_property(name: bytes, part: str, store: Path, replica: Path) -> None:
     """Tags are judged by the unit's tags code, keys by the index: one flipped bit is convicted."""
     marked = name + b"\x01"
-    one = next(one for one in plain_store.records(store)[60:] if marked in one.raw)
-    position = one.position + one.raw.index(marked) + (len(marked) if part == "value" else 0)
-    flip_bits(one.path, position, 1)
+    record = next(record for record in plain_store.records(store)[60:] if marked in record.raw)
+    position = record.position + record.raw.index(marked) + (len(marked) if part == "value" else 0)
+    flip_bits(record.path, position, 1)
     plan = planned(store, replica)
-    assert ([one.position], []) == ([edit.position for edit in plan.edits], plan.notes)
+    assert ([record.position], []) == ([edit.position for edit in plan.edits], plan.notes)
     repair.apply(plan, in_place=True)
     assert [] == different(store, replica)
 
@@ -297,8 +297,10 @@ def test_disputed_property(name: bytes, part: str, store: Path, replica: Path) -
 @pytest.mark.parametrize("name", [b"TAGS", b"KEYS"])
 def test_disputed_property_of_the_replica(name: bytes, store: Path, replica: Path) -> None:
     """Where the replica's record is the damaged one, the store keeps its own."""
-    one = next(one for one in plain_store.records(replica)[60:] if name + b"\x01" in one.raw)
-    flip_bits(one.path, one.position + one.raw.index(name) + len(name) + 1, 1)
+    record = next(
+        record for record in plain_store.records(replica)[60:] if name + b"\x01" in record.raw
+    )
+    flip_bits(record.path, record.position + record.raw.index(name) + len(name) + 1, 1)
     plan = planned(store, replica)
     assert ([], []) == (plan.edits, plan.notes)
 
@@ -308,10 +310,10 @@ def test_disputed_further_queue(tmp_path: Path) -> None:
     name = "rocketmq-5.5.0-lmq"
     (tmp_path / "replica").mkdir()
     replica, store = fixture_store(name, tmp_path / "replica"), fixture_store(name, tmp_path)
-    one = plain_store.records(store)[40]
-    flip_bits(one.path, one.position + one.raw.index(b"%LMQ%"), 1)
+    record = plain_store.records(store)[40]
+    flip_bits(record.path, record.position + record.raw.index(b"%LMQ%"), 1)
     plan = repair.plan(store, replica=str(replica), broker_conf=str(broker_conf(name)))
-    assert [one.position] == [edit.position for edit in plan.edits]
+    assert [record.position] == [edit.position for edit in plan.edits]
     repair.apply(plan, in_place=True)
     assert [] == different(store, replica)
 

@@ -17,7 +17,7 @@ SEED: Final = 7
 @pytest.mark.parametrize("number", [17, 18, 20, 30, 55, 57])
 def test_case(number: int, tmp_path: Path) -> None:
     """Each record that either store has is there, and a second repair has nothing to do."""
-    one = damaged_case.damaged(SEED, number, tmp_path, has_replica=True)
+    case = damaged_case.damaged(SEED, number, tmp_path, has_replica=True)
     counts: Counter[str] = Counter()
-    assert [] == [*replica_campaign.problems(one, counts)]
+    assert [] == [*replica_campaign.problems(case, counts)]
     assert counts["repaired"] == counts["every record that either has is there, or named"]

@@ -30,9 +30,9 @@ def tear(store: Path) -> None:
 
 def document(store: Path, name: str) -> dict[str, Any]:
     """Give what a broker would load."""
-    found = open_store(store).config(name)
-    assert found
-    return found.document
+    document = open_store(store).config(name)
+    assert document
+    return document.document
 
 
 @pytest.mark.parametrize("name", BROKERS_OWN)
@@ -45,7 +45,7 @@ def test_all_torn(name: str, tmp_path: Path) -> None:
     plan = repair.plan(store, reset_config=True)
     assert [] == plan.left
     repair.apply(plan, in_place=True)
-    assert [] == [one for one in run(store)[0] if one.severity is not Severity.NOTE]
+    assert [] == [finding for finding in run(store)[0] if finding.severity is not Severity.NOTE]
     offsets = document(store, "delayOffset.json")["offsetTable"]
     assert before["delayOffset.json"]["offsetTable"] == offsets
     topics = document(store, "topics.json")["topicConfigTable"]
@@ -89,7 +89,7 @@ def test_queue_lost_with_topics(number: int, tmp_path: Path) -> None:
     repair.apply(repair.plan(store), in_place=True)
     after = document(store, "topics.json")["topicConfigTable"]["ext-orders"]
     assert (before["readQueueNums"], 2) == (2, after["readQueueNums"])
-    assert [] == [one for one in run(store)[0] if one.severity is not Severity.NOTE]
+    assert [] == [finding for finding in run(store)[0] if finding.severity is not Severity.NOTE]
 
 
 def test_offset_ahead(tmp_path: Path) -> None:

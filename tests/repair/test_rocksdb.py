@@ -34,8 +34,10 @@ REPAIRED: Final = (
 
 
 def _assert_sound(store: Path, name: str) -> None:
-    found, _, summary = run(store, "full", broker_conf(name))
-    assert [] == [str(one.code) for one in found if one.severity is not Severity.NOTE]
+    findings, _, summary = run(store, "full", broker_conf(name))
+    assert [] == [
+        str(finding.code) for finding in findings if finding.severity is not Severity.NOTE
+    ]
     assert "sound" == summary.verdict
     assert predict(open_store(store, broker_conf(name))).is_whole
 
@@ -133,7 +135,7 @@ def test_short_tail(length: int, tmp_path: Path) -> None:
     end = last.position + last.size
     inflict.write_at(last.path, end, b"\1" * length)
     plan = repair.plan(store)
-    (edit,) = [one for one in plan.edits if one.path.startswith("commitlog/")]
+    (edit,) = [edit for edit in plan.edits if edit.path.startswith("commitlog/")]
     assert (Action.WRITE, end, length) == (edit.action, edit.position, edit.length)
     repair.apply(plan, in_place=True)
     assert bytes(length) == inflict.read_at(last.path, end, length)
@@ -146,7 +148,7 @@ def test_index(where: str, tmp_path: Path) -> None:
     store = fixture_store(name, tmp_path)
     inflict.flip_field("body")(store)
     plan = repair.plan(store, broker_conf=str(broker_conf(name)))
-    assert ["rocksdbstore"] == [one.path for one in plan.edits if one.action is Action.REBUILD]
+    assert ["rocksdbstore"] == [edit.path for edit in plan.edits if edit.action is Action.REBUILD]
     kept = {family: rows_of(store / "rocksdbstore", "rocksdbstore")[family] for family in BESIDE}
     repaired, before = store, traces(store)
     if where == "copy":

@@ -33,8 +33,8 @@ def test_nothing_tells(tmp_path: Path) -> None:
 def test_own_name(tmp_path: Path) -> None:
     """A name that brokers refuse stays where a queue of it has the record: a plugin stored it."""
     root = fixture_store(FIXTURE, tmp_path)
-    records = [one for one in plain_store.records(root) if one.topic == ORDERS[0]]
-    record = [one for one in records if one.integer("queue_id") == ORDERS[1]][WHICH]
+    records = [record for record in plain_store.records(root) if record.topic == ORDERS[0]]
+    record = [record for record in records if record.integer("queue_id") == ORDERS[1]][WHICH]
     place = record.position + record.places()["topic"][0]
     inflict.write_at(record.path, place, b"traffic-order#")
     unit = inflict.read_at(root / QUEUE / f"{0:020}", WHICH * 20, 20)

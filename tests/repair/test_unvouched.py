@@ -72,8 +72,8 @@ def test_torn_properties(how: str, name: str, tmp_path: Path) -> None:
     ]
     repair.apply(plan, in_place=True)
     assert before == _unit(store, record)
-    left = {(one.code, one.path) for one in plan.left}
-    assert {(one.code, one.path) for one in store.findings()} <= left
+    left = {(finding.code, finding.path) for finding in plan.left}
+    assert {(finding.code, finding.path) for finding in store.findings()} <= left
     assert [] == store.plan().edits
 
 
@@ -120,7 +120,7 @@ def test_changed_fields(tmp_path: Path) -> None:
         elif code.startswith("CL"):
             assert (code, name) in {(left.code, left.path) for left in plan.left}
         else:
-            unit = next(one for one in queue if one.physical_offset == record.physical_offset)
+            unit = next(unit for unit in queue if unit.physical_offset == record.physical_offset)
             path = str(unit.path.relative_to(store.root))
             assert (code, path) in {(left.code, left.path) for left in plan.left}
 
@@ -133,5 +133,5 @@ def test_compressed(tmp_path: Path) -> None:
     _flip(record, *COMPRESSED)
     assert [] == store.findings()
     assert [record.physical_offset] == [
-        one.physical_offset for one in store.findings(CheckLevel.DEEP)
+        finding.physical_offset for finding in store.findings(CheckLevel.DEEP)
     ]

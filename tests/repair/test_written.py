@@ -67,12 +67,14 @@ def test_new_log(name: str, fixture: str, quick_path: Path, *, is_whole: bool) -
         if result is None or not result.messages:
             continue
         new = Broken(target, store.conf, store.version)
-        found = new.findings()
-        codes = {str(one.code) for one in found if one.code.prefix != "BC"}
-        assert {str(one.code) for one in result.defects if one.code.prefix != "BC"} == codes
+        findings = new.findings()
+        codes = {str(finding.code) for finding in findings if finding.code.prefix != "BC"}
+        assert {
+            str(defect.code) for defect in result.defects if defect.code.prefix != "BC"
+        } == codes
         if not result.is_damaged:
-            assert not found
-        if not found:
+            assert not findings
+        if not findings:
             assert [] == edits(new), (positions, numbering)
 
 
@@ -108,5 +110,5 @@ def test_nothing_to_repair(name: str, quick_path: Path) -> None:
     root = fixture_store(name, quick_path)
     for conf in (None, str(broker_conf(name))):
         options = ValidateOptions(root, broker_conf=conf)
-        if not any(one.severity is not Severity.NOTE for one in validate(options)):
+        if not any(finding.severity is not Severity.NOTE for finding in validate(options)):
             assert [] == repair.plan(root, broker_conf=conf).edits

@@ -44,10 +44,10 @@ def hurt_store(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="session")
 def facts(hurt_store: Path) -> Facts:
     """Give what a report tells of that store, the same on every machine."""
-    found = gather(ValidateOptions(store=hurt_store))
-    (store,) = found.sections["store"]
-    sections = {**found.sections, "store": [store._replace(path="/evidence/store")]}
-    return dataclasses.replace(found, location="/evidence/store", sections=sections)
+    facts = gather(ValidateOptions(store=hurt_store))
+    (store,) = facts.sections["store"]
+    sections = {**facts.sections, "store": [store._replace(path="/evidence/store")]}
+    return dataclasses.replace(facts, location="/evidence/store", sections=sections)
 
 
 @pytest.fixture(scope="session")

@@ -44,7 +44,7 @@ def _carved(image: Path, tmp_path: Path) -> tuple[str, list[dict[str, object]]]:
     """Give the page and the lines of the records."""
     lines, page = tmp_path / "out.jsonl", tmp_path / "map.html"
     rmqtool("carve", image, "--lone", "--output", lines, "--map", page)
-    found = [json.loads(one) for one in lines.read_bytes().splitlines()]
+    found = [json.loads(line) for line in lines.read_bytes().splitlines()]
     return page.read_text(encoding="utf-8"), found
 
 
@@ -53,10 +53,12 @@ def test_fragments(tmp_path: Path) -> None:
     page, records = _carved(_image(tmp_path, "disk.img"), tmp_path)
     rows = [CELL.findall(one) for one in page.split("<tbody>")[1].split("</tr>")[:-1]]
     assert len(rows) == 2
-    assert len(records) == sum(int(cell.replace(",", "")) for one in rows for cell in one[3:6])
+    assert len(records) == sum(int(cell.replace(",", "")) for row in rows for cell in row[3:6])
     for _, begin, end, *_, position, _, _ in rows:
         inside = [
-            one for one in records if int(begin) <= int(str(one["physical_offset"])) < int(end)
+            record
+            for record in records
+            if int(begin) <= int(str(record["physical_offset"])) < int(end)
         ]
         assert inside[0]["position"] == int(position)
         last = inside[-1]

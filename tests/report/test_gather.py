@@ -36,11 +36,14 @@ def test_traffic(name: str, tmp_path: Path, evidence: Evidence) -> None:
     for record in rmqtool.open_store(str(store)).records():
         records[record.topic] += 1
         sizes[record.topic] += record.size
-    found = gather(ValidateOptions(store=store))
-    assert records == {one.topic: one.records for one in found.traffic}
-    assert sizes == {one.topic: one.size for one in found.traffic}
-    assert 0 == sum(one.outside for one in found.traffic)
-    assert (0, 0) == (found.exit_code, sum(one.missing + one.ahead for one in found.coverage))
+    facts = gather(ValidateOptions(store=store))
+    assert records == {traffic.topic: traffic.records for traffic in facts.traffic}
+    assert sizes == {traffic.topic: traffic.size for traffic in facts.traffic}
+    assert 0 == sum(traffic.outside for traffic in facts.traffic)
+    assert (0, 0) == (
+        facts.exit_code,
+        sum(coverage.missing + coverage.ahead for coverage in facts.coverage),
+    )
 
 
 def test_parts(tmp_path: Path) -> None:
@@ -51,29 +54,33 @@ def test_parts(tmp_path: Path) -> None:
     )
     assert whole.segments == cut.segments
     assert whole.coverage == cut.coverage
-    assert [(one.topic, one.series) for one in whole.traffic] == [
-        (one.topic, one.series) for one in cut.traffic
+    assert [(traffic.topic, traffic.series) for traffic in whole.traffic] == [
+        (traffic.topic, traffic.series) for traffic in cut.traffic
     ]
 
 
 def test_segments(facts: Facts, hurt_store: Path) -> None:
     """Files are tiled by records and what is none, and the gap is there."""
     files = sorted((hurt_store / "commitlog").iterdir())
-    assert [f"commitlog/{one.name}" for one in files] == [one.path for one in facts.segments]
-    for one, file in zip(facts.segments, files, strict=True):
-        assert file.stat().st_size == one.size
-        ends = [(at, at + length) for _, at, length in one.stretches]
+    assert [f"commitlog/{file.name}" for file in files] == [
+        segment.path for segment in facts.segments
+    ]
+    for tiling, file in zip(facts.segments, files, strict=True):
+        assert file.stat().st_size == tiling.size
+        ends = [(at, at + length) for _, at, length in tiling.stretches]
         assert sorted(ends) == ends
-        assert all(0 <= first < end <= one.size for first, end in ends)
+        assert all(0 <= first < end <= tiling.size for first, end in ends)
         assert all(before[1] <= after[0] for before, after in pairwise(ends))
-    assert sum(one.records for one in facts.segments) == facts.summary.account.records
-    assert 512 <= sum(one.bytes_of("gap") for one in facts.segments) < 5000
+    assert sum(segment.records for segment in facts.segments) == facts.summary.account.records
+    assert 512 <= sum(segment.bytes_of("gap") for segment in facts.segments) < 5000
 
 
 def test_coverage(facts: Facts) -> None:
     """A queue whose files are gone misses all that the log has of it."""
     queue = next(
-        one for one in facts.coverage if (one.topic, one.queue_id) == ("traffic-orders", 2)
+        coverage
+        for coverage in facts.coverage
+        if (coverage.topic, coverage.queue_id) == ("traffic-orders", 2)
     )
     assert queue.in_log is not None
     assert (None, queue.in_log[1] - queue.in_log[0]) == (queue.in_files, queue.missing)
@@ -94,9 +101,9 @@ def test_unreadable(last_end: int, begin: int, tmp_path: Path) -> None:
     unread = UnreadablePath(path=segment.path, reason="input/output error")
     report = PartReport(first=0, end=last_end, records=records, last_end=last_end, unread=unread)
     looker.take(SegmentPart(segment, 0, segment.size), report)
-    (found,) = looker.segments.values()
-    assert [("unread", begin, segment.size - begin)] == found.stretches
-    assert begin == found.bytes_of("record")
+    (tiling,) = looker.segments.values()
+    assert [("unread", begin, segment.size - begin)] == tiling.stretches
+    assert begin == tiling.bytes_of("record")
 
 
 @given(st.lists(LONG, min_size=1, max_size=50))
@@ -124,7 +131,7 @@ def test_holes(tmp_path: Path) -> None:
             file.seek(hole)
             file.write(b"end")
             file.truncate(hole + 5_000_000)
-    found = {one.path: one for one in take_down(open_store(str(root)), ("report",)).files}
+    found = {file.path: file for file in take_down(open_store(str(root)), ("report",)).files}
     small = sha256((root / "small").read_bytes()).hexdigest()
     assert (small, "") == (found["small"].sha256, found["small"].problem)
     assert ("", (1 << 40) + 5_000_000) == (found["large"].sha256, found["large"].size)
@@ -140,7 +147,7 @@ def test_evidence(tmp_path: Path) -> None:
         for path in store.rglob("*")
         if path.is_file()
     }
-    assert digests == {one.path: (one.size, one.sha256) for one in found.files}
+    assert digests == {file.path: (file.size, file.sha256) for file in found.files}
     assert "rmqtool report 'a store'" == found.made.command
     assert all((found.made.user, found.made.host, found.made.version, found.made.zone))
 
@@ -155,7 +162,9 @@ def test_first_screen(tmp_path: Path) -> None:
     assert (4, 820, 120) == (
         hurt.messages_lost, hurt.prediction.lost.messages, hurt.prediction.unreachable
     )  # fmt: skip
-    assert 280 + 3 == sum(one.missing for one in hurt.coverage)  # the fourth is of the 280
+    assert 280 + 3 == sum(
+        coverage.missing for coverage in hurt.coverage
+    )  # the fourth is of the 280
     drawn = page(hurt, 0, "1.0.0")
     for text in ("messages already lost", "940", "messages that a start costs", "rmqtool doctor"):
         assert text in drawn

@@ -122,8 +122,8 @@ def test_legend(facts: Facts, html: str) -> None:
     """The legend of the traffic names each topic with a color of its own, then the others."""
     legend = html.partition('<section id="traffic"')[2].partition('<ul class="key">')[2]
     named = re.findall(r"<li>.*?</svg>(.*?)</li>", legend.partition("</ul>")[0], re.DOTALL)
-    topics = [shown(one.topic) for one in facts.traffic if one.topic is not None]
-    assert [*topics[: len(named) - 1], OTHER_TOPICS] == [unescape(one) for one in named]
+    topics = [shown(traffic.topic) for traffic in facts.traffic if traffic.topic is not None]
+    assert [*topics[: len(named) - 1], OTHER_TOPICS] == [unescape(traffic) for traffic in named]
 
 
 def test_bounded(facts: Facts) -> None:
@@ -142,8 +142,8 @@ def test_bounded(facts: Facts) -> None:
     ]
     said = "x" * 300
     findings = [
-        finding(CL_CRC, At(one.path, at, 9, at), said, expected=said, actual=said)
-        for one in segments
+        finding(CL_CRC, At(segment.path, at, 9, at), said, expected=said, actual=said)
+        for segment in segments
         for at in range(0, size, 1 << 27)
     ]
     queue = facts.sections["queues"][0]

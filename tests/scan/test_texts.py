@@ -205,8 +205,8 @@ def test_many_topics(tmp_path: Path) -> None:
 def test_many_keys(tmp_path: Path) -> None:
     """More keys in a batch than there is room for at first."""
     text = " ".join(f"key{number}" for number in range(3000))
-    one = MESSAGE._replace(properties_bytes=b"KEYS\x01" + text.encode() + b"\x02")
+    message = MESSAGE._replace(properties_bytes=b"KEYS\x01" + text.encode() + b"\x02")
     options = ALL._replace(window_bytes=1 << 20)
-    found = read(tmp_path, [one] * 20, options)
+    found = read(tmp_path, [message] * 20, options)
     assert [java.key_hash("TopicTest", key) for key in text.split()] == found[-1]["hashes"]
-    assert [3000] * 20 == [one["column"][row.KEY_COUNT] for one in found]
+    assert [3000] * 20 == [message["column"][row.KEY_COUNT] for message in found]

@@ -153,7 +153,7 @@ def test_parts_are_the_whole(
     def work(part: SegmentPart, *, start: int | None = None) -> Found:
         return Found(part, start)
 
-    joined = [one for _, found in run_joined(work, parts, jobs=1) for one in found.rows]
+    joined = [row for _, found in run_joined(work, parts, jobs=1) for row in found.rows]
     assert extents(whole(segment), SMALL) == joined
 
 

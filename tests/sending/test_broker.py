@@ -165,7 +165,7 @@ def test_to_group(version: str, tmp_path: Path) -> None:
          "message_id": f"OLD{number}"}
         for number in range(4)
     ]  # fmt: skip
-    file.write_text("".join(json.dumps(one) + "\n" for one in lines), encoding="utf-8")
+    file.write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
     with running_broker(version, tmp_path / "home", SETTINGS) as broker:
         broker.create_topic("orders", 2)
         with (
@@ -179,10 +179,10 @@ def test_to_group(version: str, tmp_path: Path) -> None:
             sent(broker, file, to_group="shop")
             again = shop.wait(8)[4:]
             assert [("orders", b"order %d" % number) for number in range(4)] == sorted(
-                (one.topic, one.body) for one in again
+                (line.topic, line.body) for line in again
             )
             assert {f"OLD{n}" for n in range(4)} == {
-                one.properties["ORIGIN_MESSAGE_ID"] for one in again
+                line.properties["ORIGIN_MESSAGE_ID"] for line in again
             }
             assert 4 == len(others.wait(4))
 

@@ -27,7 +27,7 @@ def cluster() -> Iterator[Cluster]:
 def file(tmp_path: Path) -> Path:
     """Four messages."""
     path = tmp_path / "f.jsonl"
-    path.write_text("".join(json.dumps(one) + "\n" for one in LINES), encoding="utf-8")
+    path.write_text("".join(json.dumps(line) + "\n" for line in LINES), encoding="utf-8")
     return path
 
 
@@ -39,10 +39,10 @@ def test_sends(cluster: Cluster, file: Path, capfd: pytest.CaptureFixture[str]) 
     assert not cluster.sent
     assert 0 == main(words)
     out, err = capfd.readouterr()
-    rows = [json.loads(one) for one in out.splitlines()]
+    rows = [json.loads(line) for line in out.splitlines()]
     place = {"kind": "sending", "topic": "orders", "broker": "a", "address": cluster.address}
     counts = {"messages": 2, "sent_before": 0, "sent": 2}
-    assert rows == [{**place, "queue_id": one, **counts} for one in (0, 1)]
+    assert rows == [{**place, "queue_id": line, **counts} for line in (0, 1)]
     assert "sent 4 messages in" in err
     assert f"ledger: {file}.sent" in err
     assert 0 == main(words)
@@ -108,7 +108,7 @@ def test_interrupted(
     assert 0 == main(words)
     said = capfd.readouterr().err
     bodies = [body for _, body in cluster.sent]
-    twice = [one for one in sorted(set(bodies)) if bodies.count(one) > 1]
+    twice = [body for body in sorted(set(bodies)) if bodies.count(body) > 1]
     assert 4 == len(set(bodies))
     assert twice in ([], [b"body %d" % (number + 1)])
     assert not twice or f"may have been sent twice: message {number + 1};" in said

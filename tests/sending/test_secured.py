@@ -127,8 +127,8 @@ def test_access_keys(version: str, tmp_path: Path) -> None:
         assert 0 == send("--credentials", good).code
         broker.wait_dispatched()
     with Lookup(open_store(tmp_path / "home" / "store")) as lookup:
-        found = lookup.find(ById("orders-1")).hits
-        assert ["orders é"] * 2 == [one.record.message.body.decode() for one in found]
+        hits = lookup.find(ById("orders-1")).hits
+        assert ["orders é"] * 2 == [one.record.message.body.decode() for one in hits]
 
 
 def expired_certificate(place: Path) -> tuple[Path, Path]:

@@ -62,7 +62,7 @@ def line(number: int, **more: Any) -> dict[str, Any]:  # noqa: ANN401 - as a lin
 
 def written(path: Path, lines: list[dict[str, Any]]) -> Path:
     """Write lines."""
-    path.write_text("".join(json.dumps(one) + "\n" for one in lines), encoding="utf-8")
+    path.write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
     return path
 
 
@@ -117,17 +117,17 @@ def test_records(cluster: Cluster, tmp_path: Path) -> None:
     from rmqtool.formats.inner_batch import ClientMessage
     from rmqtool.formats.inner_batch import encode as inner
 
-    one = Message(topic_bytes=b"orders", body=b"plain", flag=3, queue_id=1)
-    waiting = one._replace(
+    message = Message(topic_bytes=b"orders", body=b"plain", flag=3, queue_id=1)
+    waiting = message._replace(
         topic_bytes=b"SCHEDULE_TOPIC_XXXX", body=b"late", queue_id=2,
         properties_bytes=properties.encode({"REAL_TOPIC": "orders", "REAL_QID": "3", "DELAY": "3"}),
     )  # fmt: skip
-    half = one._replace(sys_flag=SysFlag.TRANSACTION_PREPARED_TYPE, body=b"half")
+    half = message._replace(sys_flag=SysFlag.TRANSACTION_PREPARED_TYPE, body=b"half")
     parts = b"".join(inner(ClientMessage(0, 0, n, b"in %d" % n, b"")) for n in (8, 9))
-    batch = one._replace(sys_flag=SysFlag.INNER_BATCH_FLAG, body=parts)
-    system = one._replace(topic_bytes=b"rmq_sys_wheel_timer", body=b"own")
+    batch = message._replace(sys_flag=SysFlag.INNER_BATCH_FLAG, body=parts)
+    system = message._replace(topic_bytes=b"rmq_sys_wheel_timer", body=b"own")
     file = tmp_path / "f.bin"
-    file.write_bytes(b"".join(encode(sealed(m)) for m in (one, waiting, half, batch, system)))
+    file.write_bytes(b"".join(encode(sealed(m)) for m in (message, waiting, half, batch, system)))
     outcome = send(cluster, file)
     assert [b"plain", b"late", b"in 8", b"in 9"] == bodies(cluster)
     assert ["1", "3", "1", "1"] == [head["e"] for head, _ in cluster.sent]
@@ -168,17 +168,17 @@ BAD = [
 def test_bad_lines(cluster: Cluster, tmp_path: Path) -> None:
     """Each is named by number and reason, and nothing is sent; unless the others are wanted."""
     file = tmp_path / "f.jsonl"
-    texts = [json.dumps(one) for one, _ in BAD]
+    texts = [json.dumps(line) for line, _ in BAD]
     more = ["no JSON", "[1]", '{"topic":"orders","body":"\\ud800"}', "[" * 100_000]
     file.write_text("\n".join([json.dumps(line(1)), *texts, "", *more]), encoding="utf-8")
     outcome = send(cluster, file)
     bad = outcome.checked.bad
-    assert [*range(2, 16), *range(17, 21)] == [one.line for one in bad]
+    assert [*range(2, 16), *range(17, 21)] == [line.line for line in bad]
     for found, (_, reason) in zip(bad, BAD, strict=False):
         assert reason in found.reason
     raw = file.read_bytes()
     assert [text.encode() for text in texts] == [
-        raw[one.position :].split(b"\n")[0] for one in bad[: len(texts)]
+        raw[line.position :].split(b"\n")[0] for line in bad[: len(texts)]
     ]
     assert not cluster.sent
     assert [file] == [*tmp_path.iterdir()]
@@ -195,11 +195,11 @@ def test_longest_properties(cluster: Cluster, tmp_path: Path) -> None:
 
 def test_bad_records(cluster: Cluster, tmp_path: Path) -> None:
     """A record with another body, and one that is cut."""
-    one = encode(sealed(Message(topic_bytes=b"orders", body=b"plain")))
+    line = encode(sealed(Message(topic_bytes=b"orders", body=b"plain")))
     file = tmp_path / "f.rmq"
-    file.write_bytes(one + one.replace(b"plain", b"plaiN") + one + one[:-1])
+    file.write_bytes(line + line.replace(b"plain", b"plaiN") + line + line[:-1])
     bad = send(cluster, file).checked.bad
-    assert [(2, len(one)), (4, 3 * len(one))] == [(one.line, one.position) for one in bad]
+    assert [(2, len(line)), (4, 3 * len(line))] == [(line.line, line.position) for line in bad]
     assert "its checksum differs" in bad[0].reason
     assert "what follows is lost" in bad[1].reason
     assert not cluster.sent
@@ -377,7 +377,7 @@ def test_refusals(cluster: Cluster, tmp_path: Path) -> None:
     cluster.answer = codes.get
     outcome = send(cluster, file, window=1)
     assert [b"body 1", b"body 3"] == bodies(cluster)
-    assert [2] == [one.line for one in outcome.refused]
+    assert [2] == [line.line for line in outcome.refused]
     assert "answers 13: the reason of 13" in outcome.refused[0].reason
     assert "refuses message 4: 16: the reason of 16" in str(outcome.stopped)
     assert (1, []) == (outcome.half_stored, outcome.unsure)
@@ -541,13 +541,15 @@ def test_queues() -> None:
         for number, queue_id in enumerate([*range(14), *range(14), *[None] * 13, -1])
     ]
     turns = Turns(routes)
-    chosen = [turns.queue_of(one) for one in messages]
+    chosen = [turns.queue_of(message) for message in messages]
     assert chosen[:14] == chosen[14:28]
     assert all(queue.queue_id < queue.broker.queues for queue in chosen)
     assert [0, 1, 2, 3] == [queue.queue_id for queue in chosen[:4]]
     assert ["a", "b", "a", "c"] == [queue.broker.name for queue in chosen[:4]]
     assert 10 == len(set(chosen[28:41]))
-    content = SendContent(messages=Counter((one.topic, one.queue_id) for one in messages))
+    content = SendContent(
+        messages=Counter((message.topic, message.queue_id) for message in messages)
+    )
     assert Counter(("t", queue) for queue in chosen) == content.by_queue(routes)
 
 

@@ -46,8 +46,8 @@ def refused(questions: SparkQuestions, text: str, place: Path) -> bool:
 
 def verdicts(stores: list[Path]) -> list[dict[str, object]]:
     """Give the verdict on each of several stores."""
-    work = Stores(ValidateOptions(""), [str(one) for one in stores])
-    return [one.row for one in work.verdicts(lambda *_: None)]
+    work = Stores(ValidateOptions(""), [str(store) for store in stores])
+    return [verdict.row for verdict in work.verdicts(lambda *_: None)]
 
 
 def main(master: str, directory: Path) -> None:

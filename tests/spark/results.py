@@ -84,4 +84,4 @@ def searched(store: Path, key: str) -> list[int]:
     """Give the physical offsets at which a search of the log finds a key."""
     with Lookup(open_store(str(store)), scan=True) as lookup:
         answer = lookup.find(ByKey(key))
-        return [found.record.physical_offset for found in answer.hits]
+        return [hit.record.physical_offset for hit in answer.hits]

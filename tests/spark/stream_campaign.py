@@ -165,14 +165,14 @@ class Trial:
                 break
         self.follower.kill()
         ever = self.lives.log.ever
-        found = judge(batches(self.follower.directory / ROWS), final, ever)
+        judgement = judge(batches(self.follower.directory / ROWS), final, ever)
         offsets = {one.physical_offset for one in ever}
         unknown = [at for at in self.lives.acknowledged.values() if at not in offsets]
-        found.check(unknown, "acknowledged messages that no kept file has")
-        found.figures["records ever in the log"] = len(ever)
-        found.figures["messages acknowledged"] = len(self.lives.acknowledged)
-        found.wrong += [*self.wrong, *self.lives.errors]
-        return found
+        judgement.check(unknown, "acknowledged messages that no kept file has")
+        judgement.figures["records ever in the log"] = len(ever)
+        judgement.figures["messages acknowledged"] = len(self.lives.acknowledged)
+        judgement.wrong += [*self.wrong, *self.lives.errors]
+        return judgement
 
     def close(self) -> None:
         """End both, whatever has happened."""
@@ -287,19 +287,19 @@ def main() -> int:
     asked = parser.parse_args()
     logging.disable()  # py4j tells of each call that a kill has broken
     work = Path(tempfile.mkdtemp(prefix="rmqtool-stream-"))
-    done, found = campaign(
+    done, judgement = campaign(
         asked.version, work, asked.seed, asked.minutes * 60, is_plain=asked.plain
     )
-    for figures in (done, found.figures):
+    for figures in (done, judgement.figures):
         for name, count in sorted(figures.items()):
             print(f"{count:9,}  {name}")
-    for what in found.wrong:
+    for what in judgement.wrong:
         print(f"wrong: {what}")
-    if found.wrong and asked.keep:
+    if judgement.wrong and asked.keep:
         print(f"left: {work}")
     else:
         shutil.rmtree(work)
-    return int(bool(found.wrong))
+    return int(bool(judgement.wrong))
 
 
 if __name__ == "__main__":

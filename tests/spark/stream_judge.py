@@ -115,26 +115,26 @@ def judge(given: Iterable[Rows], final: set[Given], ever: set[Given]) -> Judgeme
         final: records that were left in the log, those of expired files among them.
         ever: records that were in the log at any time.
     """
-    found, view = Judgement(), View()
+    judgement, view = Judgement(), View()
     for rows in given:
-        found.figures["batches"] += 1
+        judgement.figures["batches"] += 1
         for row in rows:  # what a batch tells of is older than its records
             if row["extent"]:
-                view.tell(row, found)
+                view.tell(row, judgement)
         for one in view.give(rows):
-            found.figures["records given"] += 1
+            judgement.figures["records given"] += 1
             if one not in ever:
-                found.check([one], "record that was never in the log")
+                judgement.check([one], "record that was never in the log")
     told = {one for one in final if _is_in(one.physical_offset, view.expired)}
     left = set(view.now.values())
-    found.figures["records of the log"] = len(final)
-    found.figures["records of announced expiries"] = len(told - left)
-    found.check(view.twice, "records twice")
-    found.check(final - left - told, "records missing, unannounced")
-    found.check(left - final, "records that the log no longer has, unannounced")
-    found.check(left & told, "records given and announced as missing")
-    found.check(view.damage.values(), "rows of damage")
-    return found
+    judgement.figures["records of the log"] = len(final)
+    judgement.figures["records of announced expiries"] = len(told - left)
+    judgement.check(view.twice, "records twice")
+    judgement.check(final - left - told, "records missing, unannounced")
+    judgement.check(left - final, "records that the log no longer has, unannounced")
+    judgement.check(left & told, "records given and announced as missing")
+    judgement.check(view.damage.values(), "rows of damage")
+    return judgement
 
 
 def _without(stretches: list[tuple[int, int]], begin: int, end: int) -> Iterator[tuple[int, int]]:

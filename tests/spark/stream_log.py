@@ -134,7 +134,7 @@ class KeptLog:
         Returns:
             How many records are lost wholly or in part.
         """
-        records = [one for path in self._names for one in walk(path, int(path.name))]
+        records = [record for path in self._names for record in walk(path, int(path.name))]
         first = min(int(path.name) for path in self._names)
         at = max((records[-1].end - length) // PAGE * PAGE, first + PAGE) if records else first
         for path in self._names:
@@ -144,7 +144,7 @@ class KeptLog:
                 with path.open("r+b") as file:
                     file.seek(begin)
                     file.write(bytes(size - begin))
-        return sum(one.end > at for one in records)
+        return sum(record.end > at for record in records)
 
     def final(self) -> set[Given]:
         """Give the records that brokers left in the log, those of expired files among them."""

@@ -111,7 +111,7 @@ class Follower:
         """Give the last batch that was committed, and the place at its end; -1 and 0 without."""
         directory = self.directory / CHECKPOINT
         for _ in range(50):  # old ones are deleted meanwhile
-            numbers = [int(one.name) for one in (directory / "commits").glob("[0-9]*")]
+            numbers = [int(path.name) for path in (directory / "commits").glob("[0-9]*")]
             if not numbers:
                 return -1, 0
             try:

@@ -50,7 +50,7 @@ def counted() -> Iterator[Counter[str]]:
 
     def count(file: OpenFile, length: int) -> None:
         parts = Path(file.place.location).parts
-        found[next((one for one in parts if one in DIRECTORIES), "else")] += length
+        found[next((part for part in parts if part in DIRECTORIES), "else")] += length
 
     def counting_read_at(file: OpenFile, position: int, length: int) -> bytes:
         raw = read_at(file, position, length)
@@ -85,7 +85,7 @@ def test_seconds_of_a_day(day: Path) -> None:
         limits = {"from": moment(begin), "to": moment(begin + 5000)}
         low, high = (datetime.fromisoformat(limits[name]) for name in ("from", "to"))
         planned = plan.tasks(SourceOptions.of({"path": str(day), **limits}))
-        length = sum(one.part.length for one in planned if isinstance(one, LogTask))
+        length = sum(task.part.length for task in planned if isinstance(task, LogTask))
         # 605 seconds of a day are 0.7 %; a place is found as near as a 64th of a segment.
         assert length <= 0.01 * log_bytes(day) + SPEC.segment_bytes // 32
         found = read(day, columns="physical_offset,store_time", **limits).to_pylist()
@@ -120,7 +120,7 @@ def test_split_without_queues(day: Path, tmp_path: Path) -> None:
     """Without queues, splits begin where the records before them end, as far as that takes."""
     (tmp_path / "commitlog").symlink_to(day / "commitlog")
     planned = plan.tasks(SourceOptions.of({"path": str(tmp_path / "commitlog"), "split": "4MiB"}))
-    assert [None] * 8 == [one.start for one in planned if isinstance(one, LogTask)]
+    assert [None] * 8 == [task.start for task in planned if isinstance(task, LogTask)]
     found = read(tmp_path / "commitlog", columns="position", split="4MiB")
     assert pa.Table.equals(read(day, columns="position", split="0"), found)
 
@@ -137,12 +137,14 @@ def test_told(day: Path, caplog: pytest.LogCaptureFixture) -> None:
                 yield pa.RecordBatch.from_pydict({})
 
     assert len(pieces) == len(list(counting(reading(), "messages")))
-    counts = [int(vars(one)["context"][COUNT]) for one in caplog.records if one.name == LOGGER]
+    counts = [
+        int(vars(record)["context"][COUNT]) for record in caplog.records if record.name == LOGGER
+    ]
     assert [2 << 20, 3 + (2 << 20)] == counts[:2]
     assert sum(pieces) == sum(counts)
     # Few lines: each is one mebibyte at least, and an eighth of what was told before, but the last.
-    for place, one in enumerate(counts[:-1]):
-        assert one >= max(1 << 20, sum(counts[:place]) // 8)
+    for place, record in enumerate(counts[:-1]):
+        assert record >= max(1 << 20, sum(counts[:place]) // 8)
 
 
 def test_segments_of_the_directory(day: Path) -> None:

@@ -122,5 +122,5 @@ def test_lost_on_one_executor(stores: dict[str, Path], found: dict[str, Any]) ->
     assert (3, [segment]) == (lost.exit_code, [path for path, _ in lost.unread])
     assert 0 < lost.records < whole.records
     stretches, is_complete, records = found["partly"]
-    assert ({segment}, False) == ({one.path for one in stretches}, is_complete)
+    assert ({segment}, False) == ({stretch.path for stretch in stretches}, is_complete)
     assert lost.records == records

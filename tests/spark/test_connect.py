@@ -44,7 +44,7 @@ def server(has_spark: None, tmp_path_factory: pytest.TempPathFactory) -> Iterato
     pytest.importorskip("grpc", reason="pip install 'pyspark[connect]'")
     above = tmp_path_factory.mktemp("connect")
     settings = {**SETTINGS, "spark.sql.warehouse.dir": str(above / "warehouse")}
-    given = [word for one in settings.items() for word in ("--conf", "=".join(one))]
+    given = [word for item in settings.items() for word in ("--conf", "=".join(item))]
     arguments = ("--class", SERVER, "--name", "server", "--master", "local[2]", *given)
     with daemon(above / "server", SUBMIT, *arguments, SPARK_DAEMON_MEMORY="1g") as log:
         yield "sc://" + wait_for(log, STARTED).rpartition(" ")[2]

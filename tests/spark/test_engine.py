@@ -213,11 +213,11 @@ def test_unreadable_segment(
     monkeypatch.setattr(SparkEngine, "results_travel", True)
     with engine.using(on_spark):
         result = rebuild.consume_queues(store, tmp_path / "queues")
-    assert ["unreadable"] == [one.code for one in result.lost]
+    assert ["unreadable"] == [lost.code for lost in result.lost]
     assert not result.is_complete
     assert 0 < result.records < whole.records
-    queues = {(one.topic, one.queue_id) for one in result.queues}
-    assert {(one.topic, one.queue_id) for one in whole.queues} > queues
+    queues = {(queue.topic, queue.queue_id) for queue in result.queues}
+    assert {(queue.topic, queue.queue_id) for queue in whole.queues} > queues
 
 
 def test_unreadable_while_validated(

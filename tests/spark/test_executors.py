@@ -53,9 +53,9 @@ def python_without(names: tuple[str, ...], place: Path) -> Path:
 
     packages = place / "packages"
     packages.mkdir(parents=True)
-    for one in Path(np.__file__).parents[1].iterdir():
-        if one.name.partition(".")[0] not in names and one.suffix != ".pth":
-            (packages / one.name).symlink_to(one)
+    for path in Path(np.__file__).parents[1].iterdir():
+        if path.name.partition(".")[0] not in names and path.suffix != ".pth":
+            (packages / path.name).symlink_to(path)
     program = place / "python"
     base = Path(sys.base_prefix) / "bin" / f"python3.{sys.version_info.minor}"
     program.write_text(
@@ -116,7 +116,7 @@ def test_without_numba(where: str, request: pytest.FixtureRequest, tmp_path: Pat
     done = submitted(master, store, python_without((*NEVER_THERE, *lacking), tmp_path / "there"))
     assert 1 == done.returncode
     said = f"{done.stdout}{done.stderr}"  # spark-submit brings them together
-    (line,) = (one for one in said.splitlines() if "rmqtool.errors" in one)
+    (line,) = (line for line in said.splitlines() if "rmqtool.errors" in line)
     assert line == (
         "rmqtool.errors.EngineMissing: the packages that the executors' Python needs (numba, "
         "orjson) is missing; install it with: pip install . in a clone of rmqtool, by that Python "

@@ -32,7 +32,9 @@ class Growing:
 
     def __init__(self, whole: Path, into: Path) -> None:
         log = open_store(str(whole)).commitlog
-        self.whole = {path: (whole / path).read_bytes() for path in (one.path for one in log)}
+        self.whole = {
+            path: (whole / path).read_bytes() for path in (segment.path for segment in log)
+        }
         self.store = into
         shutil.copytree(whole, into)
         for path in self.whole:
@@ -88,7 +90,7 @@ def test_each_once(name: str, tmp_path: Path) -> None:
         growing.grow(end)
         numbers.append(batch(growing.store, output))
         assert offsets(records(growing.store)) == exported(output)
-    assert {PLACES, *(f"batch={one:06}" for one in numbers)} == {
+    assert {PLACES, *(f"batch={number:06}" for number in numbers)} == {
         path.name for path in output.iterdir()
     }
     assert [*range(1, len(numbers) + 1)] == numbers

@@ -109,7 +109,9 @@ def test_few_texts(tmp_path: Path) -> None:
     table = pa.table({name: ["some text"] * 9 for name in [*few, "unique_key"]})
     path = written(tmp_path, ExportFormat.PARQUET, table)
     columns = pq.ParquetFile(path).metadata.row_group(0).to_dict()["columns"]
-    is_once = {one["path_in_schema"]: "RLE_DICTIONARY" in one["encodings"] for one in columns}
+    is_once = {
+        column["path_in_schema"]: "RLE_DICTIONARY" in column["encodings"] for column in columns
+    }
     assert dict.fromkeys(few, True) | {"unique_key": False} == is_once
 
 

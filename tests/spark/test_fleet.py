@@ -169,7 +169,7 @@ def test_export(by: tuple[str, ...], fleet: Path, tmp_path: Path) -> None:
         SourceOptions.of(
             {
                 "path": f"{fleet}/*/store",
-                "columns": ",".join(one for one in COLUMNS if one not in by),
+                "columns": ",".join(column for column in COLUMNS if column not in by),
             }
         ),
         str(tmp_path / "out"),
@@ -214,14 +214,16 @@ def test_rebuild_in_spark(fleet: Path, spark: SparkSession, tmp_path: Path) -> N
 
     def found(output: Path) -> list[dict[str, object]]:
         work = Rebuilds(RebuildOptions("", output=str(output)), [f"{fleet}/*/store"])
-        rows = [one.row for one in work.results(lambda *_: None)]
+        rows = [result.row for result in work.results(lambda *_: None)]
         assert 3 == work.exit_code
-        return [{name: one for name, one in row.items() if name != "output"} for row in rows]
+        return [{name: result for name, result in row.items() if name != "output"} for row in rows]
 
     def written(output: Path) -> dict[str, bytes]:
         # Each database has an identity and times of its own.
-        found = {str(one.relative_to(output)): one for one in output.rglob("*") if one.is_file()}
-        return {name: one.read_bytes() for name, one in found.items() if "+2-" not in name}
+        found = {
+            str(path.relative_to(output)): path for path in output.rglob("*") if path.is_file()
+        }
+        return {name: path.read_bytes() for name, path in found.items() if "+2-" not in name}
 
     expected = found(tmp_path / "here")
     work = SparkEngine.on(spark)
@@ -238,11 +240,13 @@ def test_in_spark(fleet: Path, spark: SparkSession) -> None:
     reader = spark.read.format("rocketmq").option("columns", "store,broker,topic,size,code")
     expected = of_fleet({"path": f"{fleet}/*/store", "columns": "store,broker,topic,size,code"})
     assert expected.to_pylist() == reader.load(f"{fleet}/*/store").toArrow().to_pylist()
-    some = [str(one) for one in stores(fleet)[:4]]
+    some = [str(store) for store in stores(fleet)[:4]]
     listed = reader.load(some).groupBy("store").count().toArrow().to_pylist()
     assert sorted(some) == sorted(row["store"] for row in listed)
     schema = reader.load(f"{fleet}/*/store").schema
-    assert [one.metadata["comment"] for one in schema.fields[:2]] == [one.meaning for one in FLEET]
+    assert [field.metadata["comment"] for field in schema.fields[:2]] == [
+        column.meaning for column in FLEET
+    ]
 
 
 @pytest.mark.spark

@@ -63,7 +63,7 @@ class Asked:
 
     def answer(self, kind: str, *conditions: str | None) -> int:
         """Count rows, with Spark."""
-        first, *others = [self._where(self._frame, one) for one in conditions]
+        first, *others = [self._where(self._frame, condition) for condition in conditions]
         match kind:
             case "view":
                 first = self._where(self._spark.table(VIEW), conditions[0])
@@ -84,8 +84,12 @@ class Asked:
     def expected(self, kind: str, *conditions: str | None) -> int:
         """Count rows, with Python."""
         found = [
-            {row["physical_offset"] for row in self._rows if one is None or CONDITIONS[one](row)}
-            for one in conditions
+            {
+                row["physical_offset"]
+                for row in self._rows
+                if condition is None or CONDITIONS[condition](row)
+            }
+            for condition in conditions
         ]
         return len(found[0] & found[1]) if kind == "join" else sum(map(len, found))
 

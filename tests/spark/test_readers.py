@@ -230,7 +230,7 @@ def test_findings(tmp_path: Path) -> None:
     """Findings are those of `validate`; by segment, the log's own are found, too."""
     store = fixture_store(TRAFFIC, tmp_path)
     DAMAGES["flip-body-middle"].inflict(store)
-    expected = [one.code for one in validate(ValidateOptions(store))]
+    expected = [finding.code for finding in validate(ValidateOptions(store))]
     assert expected == read(store, table="findings")["code"].to_pylist()
     assert "CL-CRC" in expected
     assert ["CL-CRC"] == [

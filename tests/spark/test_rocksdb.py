@@ -38,8 +38,8 @@ def test_ranges(name: str, units: int, tmp_path: Path) -> None:
     store = fixture_store(name, tmp_path)
     before = state_of(store)
     split = units * ROCKSDB_CQ_UNIT.size
-    found = [one for one in tasks(options(store, split)) if isinstance(one, RocksTask)]
-    counts = [sum(one.end - one.first for one in task.ranges) for task in found]
+    found = [task for task in tasks(options(store, split)) if isinstance(task, RocksTask)]
+    counts = [sum(task.end - task.first for task in task.ranges) for task in found]
     assert all(count <= units for count in counts)
     assert (units > sum(counts)) == (len(found) == 1)
     assert dumped(store) == read(store, table="queue_units", split=str(split)).to_pylist()

@@ -52,7 +52,7 @@ def test_describe(spark: SparkSession, tmp_path: Path) -> None:
     messages = spark.read.format("rocketmq").option("path", str(store)).load()
     messages.createOrReplaceTempView("described")
     said = {row["col_name"]: row["comment"] for row in spark.sql("DESCRIBE described").collect()}
-    assert {one.name: comment(one) for one in MESSAGES.columns} == said
+    assert {column.name: comment(column) for column in MESSAGES.columns} == said
 
 
 def test_schema_chooses_columns(spark: SparkSession, tmp_path: Path) -> None:

@@ -108,7 +108,7 @@ def test_reads_that_shrink(questions: SparkQuestions, messages: ROWS, store: Pat
         read = questions.read_so_far()
         assert read is not None
         assert not is_less or 0 < read.bytes < sum(
-            one.stat().st_size for one in store.glob("commitlog/*")
+            path.stat().st_size for path in store.glob("commitlog/*")
         )
     some = "SELECT (SELECT count(*) FROM messages) AS n FROM segments LIMIT 1"
     assert [{"n": len(messages)}] == answer(questions, some)

@@ -104,8 +104,8 @@ def test_kept(tmp_path: Path) -> None:
 @pytest.mark.broker
 def test_campaign(tmp_path: Path) -> None:
     """With kills on both sides, lost pages and expiry, each record is there once or announced."""
-    done, found = campaign("5.3.3", tmp_path, 1, STEPS, is_plain=True)
-    assert [] == found.wrong
+    done, judgement = campaign("5.3.3", tmp_path, 1, STEPS, is_plain=True)
+    assert [] == judgement.wrong
     assert len(STEPS) <= sum(done.values())
-    assert found.figures["cuts announced"] > 0
-    assert found.figures["records of announced expiries"] > 0
+    assert judgement.figures["cuts announced"] > 0
+    assert judgement.figures["records of announced expiries"] > 0

@@ -150,7 +150,7 @@ def test_reads_less(questions: LocalQuestions, store: Path) -> None:
     offsets = [row["physical_offset"] for row in answer(questions, text)]
     assert questions.read_so_far().bytes == log
     for where, expected in (
-        ("physical_offset < 100000", [one for one in offsets if one < 100_000]),
+        ("physical_offset < 100000", [offset for offset in offsets if offset < 100_000]),
         ("physical_offset = 262144", [262_144]),
     ):
         found = answer(questions, f"{text} WHERE {where}")

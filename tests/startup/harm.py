@@ -60,7 +60,7 @@ def checkpoint_at_segment(number: int) -> Harm:
 
     def harm(store: Path) -> None:
         path = plain_store.segments(store)[number]
-        record = next(one for one in plain_store.records(store) if one.path == path)
+        record = next(record for record in plain_store.records(store) if record.path == path)
         newest = record.integer("store_timestamp") + 3500  # three seconds are taken off
         checkpoint(physic=newest, logics=newest)(store)
 
@@ -147,8 +147,8 @@ def body_in_segment(number: int) -> Harm:
 
     def harm(store: Path) -> None:
         path = plain_store.segments(store)[number]
-        records = [one for one in plain_store.records(store) if one.path == path]
-        record = next(one for one in records[len(records) // 2 :] if one.is_ordinary)
+        records = [record for record in plain_store.records(store) if record.path == path]
+        record = next(record for record in records[len(records) // 2 :] if record.is_ordinary)
         position, _ = record.places()["body"]
         inflict.flip_bits(path, record.position + position, 1)
 
@@ -304,7 +304,7 @@ def first_body_of_segment(number: int) -> Harm:
 
     def harm(store: Path) -> None:
         path = plain_store.segments(store)[number]
-        record = next(one for one in plain_store.records(store) if one.path == path)
+        record = next(record for record in plain_store.records(store) if record.path == path)
         position, _ = record.places()["body"]
         inflict.flip_bits(path, record.position + position, 1)
 

@@ -89,21 +89,21 @@ def test_start(oracle: Oracle, variant: Absence, tmp_path: Path) -> None:
     root = fixture_store(name, tmp_path)
     variant.inflict(root)
     settings = broker_settings(name, root)
-    found = predicted(root, oracle.jvm.version)
-    assert found.starts
+    prediction = predicted(root, oracle.jvm.version)
+    assert prediction.starts
     broker = controller(oracle, settings)
     assert broker is not None
-    known = {str(one) for one in broker.getTopicConfigManager().getTopicConfigTable().keySet()}
-    topics = {one.topic for one in found.queues if not is_made_by_brokers(one.topic)}
-    assert topics - known == {loss.topic for loss in found.unrouted.topics}
+    known = {str(queue) for queue in broker.getTopicConfigManager().getTopicConfigTable().keySet()}
+    topics = {queue.topic for queue in prediction.queues if not is_made_by_brokers(queue.topic)}
+    assert topics - known == {loss.topic for loss in prediction.unrouted.topics}
     offsets = broker.getConsumerOffsetManager().getOffsetTable().size()
-    assert (offsets == 0) == any(step.step == "start_over" for step in found.later_steps)
+    assert (offsets == 0) == any(step.step == "start_over" for step in prediction.later_steps)
     owner = broker if oracle.jvm.is_five else broker.getMessageStore()
     delays = owner.getScheduleMessageService()
     table = delays.getClass().getDeclaredField("offsetTable")
     table.setAccessible(True)
     assert (table.get(delays).size() == 0) == any(
-        step.step == "repeat" for step in found.later_steps
+        step.step == "repeat" for step in prediction.later_steps
     )
 
 
@@ -115,21 +115,21 @@ def test_counts(version: str, absence: Absence, tmp_path: Path) -> None:
     root = fixture_store(name, tmp_path)
     shutil.copy(broker_conf(name), tmp_path / "broker.conf")
     absence.inflict(root)
-    found = predicted(root, version)
+    prediction = predicted(root, version)
     messages = Counter(
-        one.topic
-        for one in plain_store.records(root)
-        if one.transaction in {0, 8} and not is_made_by_brokers(one.topic)
+        record.topic
+        for record in plain_store.records(root)
+        if record.transaction in {0, 8} and not is_made_by_brokers(record.topic)
     )
     has_topics = absence.names in {(), ("topics.json",)}
     expected = dict(messages) if has_topics else {}
-    assert expected == {loss.topic: loss.messages for loss in found.unrouted.topics}
-    steps = {step.step: step.count for step in found.later_steps}
+    assert expected == {loss.topic: loss.messages for loss in prediction.unrouted.topics}
+    steps = {step.step: step.count for step in prediction.later_steps}
     has_offsets = absence.names == () or "delayOffset.json" in absence.names
     assert (delivered(root) if has_offsets else None) == steps.get("repeat")
     assert ("start_over" in steps) is has_offsets
-    assert found.is_whole is not (has_topics or has_offsets)
-    assert ("no message lost" in verdict(found)) is found.is_whole
+    assert prediction.is_whole is not (has_topics or has_offsets)
+    assert ("no message lost" in verdict(prediction)) is prediction.is_whole
 
 
 def delivered(root: Path) -> int:
@@ -285,12 +285,14 @@ def test_reset(oracle: Oracle, absence: Absence, tmp_path: Path, *, is_given: bo
     assert all(edit.lost for edit in plan.edits)
     guessed = predict(open_store(root)).version
     repair.apply(plan, in_place=True)
-    found = predicted(root, oracle.jvm.version)
-    assert found.is_whole
+    prediction = predicted(root, oracle.jvm.version)
+    assert prediction.is_whole
     assert predict(open_store(root)).version in {before, guessed}
     known = topics_of(oracle, settings)
     assert known is not None
-    assert {one.topic for one in found.queues if not is_made_by_brokers(one.topic)} <= known
+    assert {
+        queue.topic for queue in prediction.queues if not is_made_by_brokers(queue.topic)
+    } <= known
     assert [] == plan_it(reset_config=True).edits
 
 
@@ -303,7 +305,7 @@ def test_pop_store(variant: Release, tmp_path: Path) -> None:
     settings = broker_settings(name, root)
     assert predicted(root, variant.version).starts
     (root / "kvStore/CURRENT").unlink()
-    assert [one.path for one in predicted(root, variant.version).refusals] == ["kvStore"]
+    assert [refusal.path for refusal in predicted(root, variant.version).refusals] == ["kvStore"]
     with Jvm(variant.version, tmp_path / "jvm") as jvm:
         broker = controller(Oracle(jvm), settings)
         assert broker is not None
@@ -317,7 +319,7 @@ def test_release_is_not_guessed_from_absence(name: str, tmp_path: Path) -> None:
     root = fixture_store(name, tmp_path)
 
     def bounds() -> set[object]:
-        return {one[1:] for one in written_by(open_store(root)).traces}
+        return {trace[1:] for trace in written_by(open_store(root)).traces}
 
     before = bounds()
     for file in [*CONFIG_NAMES, "transactionMetrics"]:

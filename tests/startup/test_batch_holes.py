@@ -90,20 +90,20 @@ def test_readable(
 
 def test_noise(tmp_path: Path) -> None:
     """A pull that ends before a unit too large for it begins there again, and does not find it."""
-    fates = predicted(_noise(tmp_path / "store"), "5.3.3", SETTINGS).queues
-    assert NOISE in [(fate.topic, fate.queue_id, fate.readable) for fate in fates]
+    outcomes = predicted(_noise(tmp_path / "store"), "5.3.3", SETTINGS).queues
+    assert NOISE in [(outcome.topic, outcome.queue_id, outcome.readable) for outcome in outcomes]
 
 
 def test_size_below_zero(tmp_path: Path) -> None:
     """A pull that throws hands out none of its messages, as often as it is asked for."""
-    fates = predicted(_refused(tmp_path / "store"), "5.3.3", SETTINGS).queues
-    assert REFUSED in [(fate.topic, fate.queue_id, fate.readable) for fate in fates]
+    outcomes = predicted(_refused(tmp_path / "store"), "5.3.3", SETTINGS).queues
+    assert REFUSED in [(outcome.topic, outcome.queue_id, outcome.readable) for outcome in outcomes]
 
 
 def test_far(tmp_path: Path) -> None:
     """A unit that is far away is handed out, and the next pull asks for what is past the end."""
-    fates = predicted(_far(tmp_path / "store"), "5.3.3", SETTINGS).queues
-    assert FAR in [(fate.topic, fate.queue_id, fate.readable) for fate in fates]
+    outcomes = predicted(_far(tmp_path / "store"), "5.3.3", SETTINGS).queues
+    assert FAR in [(outcome.topic, outcome.queue_id, outcome.readable) for outcome in outcomes]
 
 
 @pytest.mark.broker

@@ -40,10 +40,10 @@ VARIANTS: Final = (
 
 def delivered(store: Path, name: str) -> tuple[int, int]:
     """Give the messages of the topic that consumers would get, and those that they would miss."""
-    found = predict(open_store(store, broker_conf(name)))
-    missing = found.compacted.messages
-    assert found.loses == (missing > 0)
-    return sum(one.readable for one in found.queues if one.topic == TOPIC), missing
+    prediction = predict(open_store(store, broker_conf(name)))
+    missing = prediction.compacted.messages
+    assert prediction.loses == (missing > 0)
+    return sum(queue.readable for queue in prediction.queues if queue.topic == TOPIC), missing
 
 
 @pytest.mark.parametrize("store_of", fixture_names(scenario="compaction"))

@@ -36,7 +36,8 @@ def test_overwritten(tmp_path: Path) -> None:
     """Recovery cuts at the newest address; what is appended there is no unit for older ones."""
     name = "rocketmq-5.5.0-ext"
     told = {
-        (one.topic, one.queue_id): one for one in _foretold(_crashed(name, tmp_path), name).queues
+        (queue.topic, queue.queue_id): queue
+        for queue in _foretold(_crashed(name, tmp_path), name).queues
     }
     assert (0, 180) == (told[QUEUE].readable, told[QUEUE].maximum)
     assert 180 == told["ext-orders", 1].readable

@@ -79,7 +79,7 @@ def test_popped(version: str, is_reported: bool, tmp_path: Path) -> None:
     """Where messages are in flight, a release that may lose their records says so; no more."""
     name = "rocketmq-5.3.3-rocksdb-pop"
     prediction = predict(open_store(fixture_store(name, tmp_path), broker_conf(name)), version)
-    said = [one["message"] for one in steps(prediction) if one["step"] == "caution"]
+    said = [step["message"] for step in steps(prediction) if step["step"] == "caution"]
     assert is_reported == bool(said)
     assert not is_reported or "16 popped messages in flight" in str(said[0])
     assert prediction.is_whole
@@ -94,9 +94,9 @@ def test_expired_units(version: str, tmp_path: Path) -> None:
     options = ValidateOptions(
         root, broker_conf=str(broker_conf(name)), broker_version=version, jobs=1
     )
-    said = {one.message for one in validate(options) if one.code.name == "RQ-EXPIRED"}
+    said = {finding.message for finding in validate(options) if finding.code.name == "RQ-EXPIRED"}
     assert said
-    assert {"CqCompactionFilterJni" in one for one in said} == {version == "5.5.1"}
+    assert {"CqCompactionFilterJni" in finding for finding in said} == {version == "5.5.1"}
 
 
 def _delivered(home: Path, version: str, settings: dict[str, object], until: float) -> int:

@@ -38,13 +38,13 @@ def test_same_as_after_a_crash(fixture: str, quick_path: Path, *, is_damaged: bo
     store = open_store(root, str(broker_conf(fixture)))
     expected = predict(store)
     with held_by_another(root):
-        found = predict(store)
+        prediction = predict(store)
     assert expected == replace(
-        found, is_live=False, judged_up_to=None, recovered=expected.recovered
+        prediction, is_live=False, judged_up_to=None, recovered=expected.recovered
     )
-    assert is_damaged == (not found.is_whole)
-    assert verdict(found).startswith("if its broker died now, a ")
-    assert "live" == next(steps(found))["step"]
+    assert is_damaged == (not prediction.is_whole)
+    assert verdict(prediction).startswith("if its broker died now, a ")
+    assert "live" == next(steps(prediction))["step"]
 
 
 def _later(root: Path) -> Callable[[], None]:
@@ -52,7 +52,7 @@ def _later(root: Path) -> Callable[[], None]:
     last = plain_store.records(root)[-1]
     queue = root / "consumequeue" / last.topic / str(last.integer("queue_id"))
     position = last.integer("queue_offset") * plain_store.UNIT.size
-    file = max(one for one in queue.iterdir() if int(one.name) <= position)
+    file = max(path for path in queue.iterdir() if int(path.name) <= position)
     kept = [(path, path.read_bytes()) for path in (last.path, file)]
     inflict.write_at(last.path, last.position, bytes(last.size))
     inflict.write_at(file, position - int(file.name), bytes(plain_store.UNIT.size))
@@ -85,10 +85,10 @@ def test_written_meanwhile(comes: str, quick_path: Path, monkeypatch: pytest.Mon
     monkeypatch.setattr(start, "Before", Taken)
     monkeypatch.setattr(live, "_ATTEMPTS", 1)
     with held_by_another(root):
-        found = predict(open_store(root, str(broker_conf(NAME))))
-    assert found.is_whole
-    assert (expected.log_maximum, expected.queues) == (found.log_maximum, found.queues)
-    assert expected.log_maximum == found.judged_up_to
+        prediction = predict(open_store(root, str(broker_conf(NAME))))
+    assert prediction.is_whole
+    assert (expected.log_maximum, expected.queues) == (prediction.log_maximum, prediction.queues)
+    assert expected.log_maximum == prediction.judged_up_to
 
 
 @pytest.mark.parametrize("gone", ["00000000000000000000", "00000000000000131072"])
@@ -104,8 +104,8 @@ def test_expired_meanwhile(gone: str, quick_path: Path, monkeypatch: pytest.Monk
 
     monkeypatch.setattr(start, "read_checkpoint", delete)
     with held_by_another(root):
-        found = predict(open_store(root, str(broker_conf(NAME))))
-    assert found.is_whole == (gone == "00000000000000000000")
+        prediction = predict(open_store(root, str(broker_conf(NAME))))
+    assert prediction.is_whole == (gone == "00000000000000000000")
 
 
 def test_much_expires(quick_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

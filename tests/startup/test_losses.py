@@ -35,7 +35,7 @@ def counts(loss: Loss) -> dict[str, int]:
 
 def topics(records: list[plain_store.Record]) -> dict[str, int]:
     """Count what belongs into queues by topic."""
-    return dict(Counter(one.topic for one in records if one.transaction in QUEUED))
+    return dict(Counter(record.topic for record in records if record.transaction in QUEUED))
 
 
 @pytest.mark.parametrize("name", fixture_names(scenario="traffic"))
@@ -59,8 +59,8 @@ def test_damage_loses_what_follows(version: str, tmp_path: Path) -> None:
     damaged = plain_store.nth(root, 0.97)
     inflict.flip_field("body", where=0.97)(root)
     prediction = predicted(root, version, "rocketmq-4.9.3-traffic")
-    behind = [one for one in log if one.physical_offset > damaged.physical_offset]
-    times = [one.integer("store_timestamp") for one in behind if one.transaction in QUEUED]
+    behind = [record for record in log if record.physical_offset > damaged.physical_offset]
+    times = [record.integer("store_timestamp") for record in behind if record.transaction in QUEUED]
     assert topics(behind) == counts(prediction.lost)
     assert (min(times), max(times)) == (
         prediction.lost.first_store_timestamp,
@@ -148,15 +148,15 @@ def test_missing_segment(tmp_path: Path) -> None:
     """Messages that queues point to and no file holds are missing, not part of what is lost."""
     root = fixture_store(NAME, tmp_path)
     gone = plain_store.segments(root)[1]
-    lost = [one for one in plain_store.records(root) if one.path == gone]
-    there = {(one.topic, one.integer("queue_offset")) for one in lost}
+    lost = [record for record in plain_store.records(root) if record.path == gone]
+    there = {(record.topic, record.integer("queue_offset")) for record in lost}
     assert len(there) > 100
     units = {
         unit.physical_offset
         for directory in plain_store.queue_directories(root)
         for unit in plain_store.units(directory)
     }
-    expected = sum(one.physical_offset in units for one in lost)
+    expected = sum(record.physical_offset in units for record in lost)
     gone.unlink()
     prediction = predicted(root, "5.3.3")
     assert expected == prediction.missing.messages
@@ -203,7 +203,7 @@ def test_empty_queue_file_is_no_segment(tmp_path: Path) -> None:
     empty.touch()
     prediction = predicted(root, "5.5.0")
     assert () == prediction.segments_deleted
-    gone = [path for one in prediction.queues for path in one.deleted_files]
+    gone = [path for queue in prediction.queues for path in queue.deleted_files]
     assert [empty.relative_to(root).as_posix()] == gone
 
 
@@ -217,14 +217,16 @@ def test_units_that_come_again_serve_once(tmp_path: Path) -> None:
     path = plain_store.numbered(root / "batchconsumequeue" / "batch-queue" / "1")[1]
     inflict.write_at(path, 0, bytes(path.stat().st_size))
     for path in plain_store.numbered(root / "consumequeue" / "batch-queue-ordinary" / "0"):
-        kept = [one for one in plain_store.units(path.parent) if one.physical_offset < 59960]
+        kept = [unit for unit in plain_store.units(path.parent) if unit.physical_offset < 59960]
         at = len(kept) * plain_store.UNIT.size
         inflict.write_at(path, at, bytes(path.stat().st_size - at))
     (root / "abort").touch()
     settings = {**manifest(name)["settings"], **ALWAYS}
-    fates = foretell_with(root, "5.3.3", settings).queues
-    (fate,) = (one for one in fates if (one.topic, one.queue_id) == ("batch-queue", 1))
-    assert (0, 176, 176) == (fate.minimum, fate.maximum, fate.readable)
+    outcomes = foretell_with(root, "5.3.3", settings).queues
+    (outcome,) = (
+        outcome for outcome in outcomes if (outcome.topic, outcome.queue_id) == ("batch-queue", 1)
+    )
+    assert (0, 176, 176) == (outcome.minimum, outcome.maximum, outcome.readable)
 
 
 def test_not_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -248,6 +250,8 @@ def test_odd_queue_file(tmp_path: Path) -> None:
     root = fixture_store(name, tmp_path)
     queue = root / "consumequeue" / "expired-orders" / "1"
     shutil.copy2(queue / f"{3000:020}", queue / f"{8096:020}")
-    fates = {(one.topic, one.queue_id): one for one in predicted(root, "5.5.0", name).queues}
-    fate = fates["expired-orders", 1]
-    assert (fate.minimum, fate.maximum, fate.readable) == (145, 454, 187)
+    outcomes = {
+        (queue.topic, queue.queue_id): queue for queue in predicted(root, "5.5.0", name).queues
+    }
+    outcome = outcomes["expired-orders", 1]
+    assert (outcome.minimum, outcome.maximum, outcome.readable) == (145, 454, 187)

@@ -61,7 +61,9 @@ class Trial:
 def tables(directory: Path, family: int | None = None) -> list[Path]:
     """Give the live table files of a family, the newest last."""
     found = read_manifest(Place.of(directory)).tables.values()
-    numbers = sorted(one.number for one in found if family in {None, one.family})
+    numbers = sorted(
+        table_file.number for table_file in found if family in {None, table_file.family}
+    )
     if not numbers:
         pytest.skip("no table")
     return [directory / f"{number:06}.sst" for number in numbers]
@@ -79,10 +81,10 @@ def version_damaged(directory: Path) -> None:
 
 def old_version_damaged(directory: Path) -> None:
     """Flip a bit of an older row of a version."""
-    found = tables(directory, 1)
-    if len(found) == 1:
+    paths = tables(directory, 1)
+    if len(paths) == 1:
         pytest.skip("no older table")
-    flip_bits(found[0], 5, 1)
+    flip_bits(paths[0], 5, 1)
 
 
 def index_damaged(directory: Path) -> None:
@@ -188,24 +190,28 @@ def topics_of(oracle: Oracle, settings: Mapping[str, object]) -> set[str] | None
 def test_start(oracle: Oracle, variant: Trial, tmp_path: Path) -> None:
     """A broker refuses as predicted; topics that it lacks are said to have no route."""
     root, settings = harmed(oracle, variant, tmp_path)
-    found = predict(open_store(root, root.with_name("broker.conf")), oracle.jvm.version)
+    prediction = predict(open_store(root, root.with_name("broker.conf")), oracle.jvm.version)
     known = topics_of(oracle, settings)
-    assert (known is None) == bool(found.refusals), found.refusals
+    assert (known is None) == bool(prediction.refusals), prediction.refusals
     if known is not None:
-        unrouted = {loss.topic for loss in found.unrouted.topics}
+        unrouted = {loss.topic for loss in prediction.unrouted.topics}
         assert unrouted == {topic for topic in user_topics(root) if topic not in known}
-        assert not unrouted or not found.is_whole
+        assert not unrouted or not prediction.is_whole
 
 
 def user_topics(root: Path) -> set[str]:
     """Give the topics of users that the log has messages of."""
     found = predict(open_store(root, root.with_name("broker.conf"))).queues
-    return {one.topic for one in found if one.readable and not is_made_by_brokers(one.topic)}
+    return {
+        outcome.topic
+        for outcome in found
+        if outcome.readable and not is_made_by_brokers(outcome.topic)
+    }
 
 
 @pytest.mark.parametrize(
     "variant",
-    [replace(one, in_sample=one.in_sample and one.harm in RESET) for one in TRIALS],
+    [replace(trial, in_sample=trial.in_sample and trial.harm in RESET) for trial in TRIALS],
     ids=str,
 )
 def test_repaired(oracle: Oracle, variant: Trial, tmp_path: Path) -> None:

@@ -49,10 +49,11 @@ def test_torn_unit(version: str, units: int, readable: int, tmp_path: Path) -> N
     (queues / "1" / f"{7:020}").write_bytes(first[: units * 20].ljust(len(first), b"\0"))
     (root / "abort").touch()
     settings = {**manifest(name)["settings"], **ALWAYS}
-    fates = {
-        (fate.topic, fate.queue_id): fate for fate in predicted(root, version, settings).queues
+    outcomes = {
+        (outcome.topic, outcome.queue_id): outcome
+        for outcome in predicted(root, version, settings).queues
     }
-    assert (units, readable) == (fates[TOPIC, 1].maximum, fates[TOPIC, 1].readable)
+    assert (units, readable) == (outcomes[TOPIC, 1].maximum, outcomes[TOPIC, 1].readable)
 
 
 @pytest.mark.parametrize(("version", "readable"), [("4.9.3", 102), ("5.3.3", 10), ("5.5.0", 10)])
@@ -68,9 +69,9 @@ def test_between_others(version: str, readable: int, tmp_path: Path) -> None:
     first = min((queues / "2").iterdir())
     shutil.copyfile(first, queues / "1" / f"{int(first.name) + 7:020}")
     settings = {**manifest(name)["settings"], **ALWAYS}
-    (fate,) = (
-        fate
-        for fate in predicted(root, version, settings).queues
-        if (fate.topic, fate.queue_id) == ("expired-orders", 1)
+    (outcome,) = (
+        outcome
+        for outcome in predicted(root, version, settings).queues
+        if (outcome.topic, outcome.queue_id) == ("expired-orders", 1)
     )
-    assert readable == fate.readable
+    assert readable == outcome.readable

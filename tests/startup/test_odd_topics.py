@@ -22,7 +22,9 @@ DASH = len("traffic")
 def _with_comma(name: str, place: Path) -> Path:
     """Flip the dash in the topic of the newest such record: one bit makes it a comma."""
     root = fixture_store(name, place)
-    newest = [one for one in plain_store.records(root) if one.topic.startswith("traffic-")][-1]
+    newest = [
+        record for record in plain_store.records(root) if record.topic.startswith("traffic-")
+    ][-1]
 
     def is_newest(record: Record) -> bool:
         return record.physical_offset == newest.physical_offset
@@ -49,8 +51,8 @@ def test_comma(version: str, is_split: bool, tmp_path: Path) -> None:
     """Brokers from 4.9.4 on take such a name for two directories, and the file for its parent."""
     name = f"rocketmq-{version}-traffic"
     root = _with_comma(name, tmp_path)
-    told = predicted(root, version, {**manifest(name)["settings"], **ALWAYS})
-    assert is_split is (told.failed_topic is not None and "," in told.failed_topic)
+    prediction = predicted(root, version, {**manifest(name)["settings"], **ALWAYS})
+    assert is_split is (prediction.failed_topic is not None and "," in prediction.failed_topic)
 
 
 def test_comma_is_damage(tmp_path: Path) -> None:
@@ -58,8 +60,8 @@ def test_comma_is_damage(tmp_path: Path) -> None:
     name = "rocketmq-5.3.3-traffic"
     root, conf = _with_comma(name, tmp_path), str(broker_conf(name))
     options = ValidateOptions(root, broker_conf=conf, level=CheckLevel.FULL)
-    said = {one.code for one in validate(options) if one.severity is Severity.DAMAGE}
-    assert "CL-TOPIC" in said
+    codes = {finding.code for finding in validate(options) if finding.severity is Severity.DAMAGE}
+    assert "CL-TOPIC" in codes
     repair.apply(repair.plan(root, broker_conf=conf), in_place=True)
-    told = predicted(root, "5.3.3", {**manifest(name)["settings"], **ALWAYS})
-    assert told.failed_topic is None
+    prediction = predicted(root, "5.3.3", {**manifest(name)["settings"], **ALWAYS})
+    assert prediction.failed_topic is None

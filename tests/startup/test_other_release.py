@@ -42,11 +42,11 @@ def test_delivers_what_is_read(fixture: str, version: str, tmp_path: Path) -> No
     conf.write_text(conf_text(settings))
     prediction = predict(open_store(root, conf), version)
     assert prediction.starts
-    is_read = all(one.part != "queues in RocksDB" for one in prediction.unread)
+    is_read = all(outcome.part != "queues in RocksDB" for outcome in prediction.unread)
     expected = {
         (queue.topic, queue.queue_id): queue.readable if is_read or not queue.in_rocksdb else 0
         # Of queues in both, those in files are read: they come last.
-        for queue in sorted(prediction.queues, key=lambda one: not one.in_rocksdb)
+        for queue in sorted(prediction.queues, key=lambda outcome: not outcome.in_rocksdb)
         if queue.topic.endswith(("orders", "rooms")) or "%LMQ%" in queue.topic
     }
     assert expected

@@ -149,7 +149,7 @@ def test_delivers(fixture: str, root: Path, oracle: Oracle) -> None:
     # Releases before 5.2.0 know neither; the others would read RocksDB.
     switches = {"storeType": "default", "rocksdbCQDoubleWriteEnable": False}
     prediction = predicted(root, name, version, switches)
-    expected = {(one.topic, one.queue_id): one.readable for one in prediction.queues}
+    expected = {(queue.topic, queue.queue_id): queue.readable for queue in prediction.queues}
     settings = {**manifest(name)["settings"], **ALWAYS, **switches}
     seen = oracle.observe(root, settings, expected)
     assert seen.loaded

@@ -84,15 +84,17 @@ def test_delivered(
     """Real stores deliver under their own topic and queue what is in reach, and no more."""
     root, opened = tmp_path / "store", tmp_path / "opened"
     shutil.copytree(small_stores["clean"], root)
-    all_of_log = sum(one.readable for one in predicted(root, oracle.jvm.version, SETTINGS).queues)
+    all_of_log = sum(
+        queue.readable for queue in predicted(root, oracle.jvm.version, SETTINGS).queues
+    )
     for step in variant.steps:
         step(root)
     shutil.copytree(root, opened)
-    found = predicted(root, oracle.jvm.version, SETTINGS)
+    prediction = predicted(root, oracle.jvm.version, SETTINGS)
     own, others = delivered(oracle, opened)
-    assert all_of_log - found.unreachable - found.lost.messages == own.total()
-    assert {one.topic: one.messages for one in found.misdelivered.topics} == others
-    assert found.loses == (own.total() < all_of_log or bool(others))
+    assert all_of_log - prediction.unreachable - prediction.lost.messages == own.total()
+    assert {topic.topic: topic.messages for topic in prediction.misdelivered.topics} == others
+    assert prediction.loses == (own.total() < all_of_log or bool(others))
 
 
 def delivered(oracle: Oracle, root: Path) -> tuple[Counter[str], Counter[str]]:
@@ -150,10 +152,10 @@ def test_light_queues_exchanged(tmp_path: Path) -> None:
     queues = (root / "consumequeue" / topic / "0" for topic in (one, other))
     first, second = ({unit.physical_offset for unit in plain_store.units(path)} for path in queues)
     exchange(f"consumequeue/{one}", f"consumequeue/{other}")(root)
-    found = predicted(root, "5.3.3", settings)
+    prediction = predicted(root, "5.3.3", settings)
     expected = {one: len(first - second), other: len(second - first)}
-    assert expected == {loss.topic: loss.messages for loss in found.light.topics}
+    assert expected == {loss.topic: loss.messages for loss in prediction.light.topics}
     handed_out = {other: len(first - second), one: len(second - first)}
-    assert handed_out == {loss.topic: loss.messages for loss in found.misdelivered.topics}
+    assert handed_out == {loss.topic: loss.messages for loss in prediction.misdelivered.topics}
     assert min(expected.values()) > 0
-    assert 0 == found.unreachable
+    assert 0 == prediction.unreachable

@@ -151,14 +151,16 @@ def test_messages(version: str, tmp_path: Path) -> None:
 def test_unconsumed(tmp_path: Path) -> None:
     """What a group has consumed is not counted with what nobody has."""
     root, conf = aged(CASES[0], "4.9.3", tmp_path)
-    found = predict(open_store(root, conf), now_ms=now()).retention
-    assert found is not None
+    retention = predict(open_store(root, conf), now_ms=now()).retention
+    assert retention is not None
     (root / "config" / "consumerOffset.json").write_text('{"offsetTable":{}}')
     (root / "config" / "consumerOffset.json.bak").unlink(missing_ok=True)
     nobody = predict(open_store(root, conf), now_ms=now()).retention
     assert nobody is not None
-    assert 0 < (found.messages_unconsumed or 0) < (nobody.messages_unconsumed or 0)
-    assert {nobody.messages_unconsumed} == {one.messages_deleted_soon for one in (found, nobody)}
+    assert 0 < (retention.messages_unconsumed or 0) < (nobody.messages_unconsumed or 0)
+    assert {nobody.messages_unconsumed} == {
+        retention.messages_deleted_soon for retention in (retention, nobody)
+    }
 
 
 def test_unreadable_queue(tmp_path: Path) -> None:
@@ -168,10 +170,10 @@ def test_unreadable_queue(tmp_path: Path) -> None:
     (root / "config" / "consumerOffset.json.bak").unlink(missing_ok=True)
     refused = UnreadablePath(path="consumequeue", reason="it cannot be read")
     with patch("rmqtool.startup.retention.Queues", side_effect=refused):
-        found = predict(open_store(root, conf), now_ms=now()).retention
-    assert found is not None
-    assert (found.messages_deleted_soon, found.messages_unconsumed) == (None, None)
-    assert found.what.endswith("of 3 commitlog files, whose messages cannot be counted")
+        retention = predict(open_store(root, conf), now_ms=now()).retention
+    assert retention is not None
+    assert (retention.messages_deleted_soon, retention.messages_unconsumed) == (None, None)
+    assert retention.what.endswith("of 3 commitlog files, whose messages cannot be counted")
 
 
 @pytest.mark.parametrize(
@@ -182,9 +184,9 @@ def test_hours(when: str, hours: tuple[int, ...], tmp_path: Path) -> None:
     root, conf = aged(CASES[0], "4.9.3", tmp_path)
     with conf.open("a") as file:
         file.write(f"deleteWhen={when}\n")
-    found = predict(open_store(root, conf), now_ms=now()).retention
-    assert found is not None
-    assert hours == found.hours
+    retention = predict(open_store(root, conf), now_ms=now()).retention
+    assert retention is not None
+    assert hours == retention.hours
 
 
 def test_time_of_the_start(tmp_path: Path) -> None:

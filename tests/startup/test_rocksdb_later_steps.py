@@ -47,9 +47,9 @@ class Without(NamedTuple):
 
 def test_untouched(tmp_path: Path) -> None:
     """A sound store forgets nothing and repeats nothing."""
-    found = predict(open_store(fixture_store(NAME, tmp_path), broker_conf(NAME)))
-    assert found.is_whole
-    assert () == found.later_steps
+    prediction = predict(open_store(fixture_store(NAME, tmp_path), broker_conf(NAME)))
+    assert prediction.is_whole
+    assert () == prediction.later_steps
 
 
 @pytest.mark.parametrize(("version", "before_hole"), [("5.3.3", 40), ("5.5.0", READ_AT_ONCE)])
@@ -60,7 +60,7 @@ def test_read_in_pulls(version: str, before_hole: int, tmp_path: Path) -> None:
 
     def readable() -> list[int]:
         queues = predict(open_store(root, broker_conf(name))).queues
-        return [one.readable for one in queues if one.topic == "rocksdb-orders"]
+        return [queue.readable for queue in queues if queue.topic == "rocksdb-orders"]
 
     assert [60, 60] == readable()
     edit(root / "consumequeue", delete=(unit_key(b"rocksdb-orders", 0, 40),))
@@ -71,14 +71,14 @@ def test_clean_stop(tmp_path: Path) -> None:
     """Without the database, halves are forgotten, and what the timer delivered comes again."""
     root = fixture_store(NAME, tmp_path)
     shutil.rmtree(root / "rocksdbstore")
-    found = predict(open_store(root, broker_conf(NAME)))
+    prediction = predict(open_store(root, broker_conf(NAME)))
     halves = sum(line["kind"] == "half" for line in sent(NAME))
-    decided = sum(q.maximum for q in found.queues if "OP_HALF" in q.topic)
-    counts = {one.step: one.count for one in found.later_steps}
+    decided = sum(q.maximum for q in prediction.queues if "OP_HALF" in q.topic)
+    counts = {step.step: step.count for step in prediction.later_steps}
     assert halves - decided == counts["forget"]
     assert 0 < counts["repeat"] < sum(line["kind"] == "timer" for line in sent(NAME))
     assert counts["unindexed"] > sum(line["kind"] == "normal" for line in sent(NAME))
-    assert not found.is_whole
+    assert not prediction.is_whole
 
 
 def test_crash(tmp_path: Path) -> None:
@@ -86,11 +86,11 @@ def test_crash(tmp_path: Path) -> None:
     root = fixture_store(NAME, tmp_path)
     shutil.rmtree(root / "rocksdbstore")
     (root / "abort").touch()
-    found = predict(open_store(root, broker_conf(NAME)))
-    assert ["repeat"] == [one.step for one in found.later_steps]
-    said = [(row["step"], row["path"], row["count"], row["message"]) for row in steps(found)]
-    (one,) = found.later_steps
-    assert (one.step, one.path, one.count, one.message) in said
+    prediction = predict(open_store(root, broker_conf(NAME)))
+    assert ["repeat"] == [step.step for step in prediction.later_steps]
+    said = [(row["step"], row["path"], row["count"], row["message"]) for row in steps(prediction)]
+    (step,) = prediction.later_steps
+    assert (step.step, step.path, step.count, step.message) in said
 
 
 def test_repaired(tmp_path: Path) -> None:
@@ -101,10 +101,10 @@ def test_repaired(tmp_path: Path) -> None:
     assert [("remove", "checkpoint"), ("create", "abort")] == [
         (e.action, e.path) for e in plan.edits
     ]
-    assert ["RT-SCAN"] == [one.code for one in plan.left]
+    assert ["RT-SCAN"] == [step.code for step in plan.left]
     repair.apply(plan, in_place=True)
-    found = predict(open_store(root, conf))
-    assert (["repeat"], False) == ([one.step for one in found.later_steps], found.loses)
+    prediction = predict(open_store(root, conf))
+    assert (["repeat"], False) == ([step.step for step in prediction.later_steps], prediction.loses)
 
 
 @pytest.mark.broker
@@ -117,7 +117,7 @@ def test_real_broker(variant: Without, tmp_path: Path) -> None:
     if variant.is_repaired:
         repair.apply(repair.plan(root, broker_conf=str(broker_conf(NAME))), in_place=True)
     predicted = {
-        one.step: one.count for one in predict(open_store(root, broker_conf(NAME))).later_steps
+        step.step: step.count for step in predict(open_store(root, broker_conf(NAME))).later_steps
     }
     timers = {row["unique_key"] for row in sent(NAME) if row["kind"] == "timer"}
     halves = {row["physical_offset"] for row in sent(NAME) if row.get("outcome") == "undecided"}

@@ -215,7 +215,7 @@ def test_trial(
     judge(oracle, root, {**base, **(variant.settings or {})})
 
 
-@pytest.mark.parametrize("variant", [one for one in TRIALS if one.name not in LEFT], ids=str)
+@pytest.mark.parametrize("variant", [trial for trial in TRIALS if trial.name not in LEFT], ids=str)
 def test_repaired(
     oracle: Oracle, rocks_stores: dict[str, Path], variant: Trial, tmp_path: Path
 ) -> None:
@@ -255,8 +255,10 @@ def judge(oracle: Oracle, root: Path, settings: Mapping[str, object]) -> None:
     assert before == rocksdb.state_of(root)
     is_combined = "rocksdbCQDoubleWriteEnable" in settings
     is_file_read = is_combined and "combineCQPreferCQType" not in settings
-    fates = {(one.topic, one.queue_id, one.in_rocksdb): one for one in prediction.queues}
-    keys = {key[:2] for key in fates}
+    outcomes = {
+        (queue.topic, queue.queue_id, queue.in_rocksdb): queue for queue in prediction.queues
+    }
+    keys = {key[:2] for key in outcomes}
     seen = observe(oracle.jvm, opened, settings, keys)
     assert (prediction.refusals == ()) == seen.loaded, prediction.refusals
     if not seen.loaded:
@@ -264,8 +266,8 @@ def judge(oracle: Oracle, root: Path, settings: Mapping[str, object]) -> None:
     assert (prediction.log_minimum, prediction.log_maximum) == seen.log
     for key in keys:
         minimum, maximum, delivered = seen.queues[key]
-        if read := fates.get((*key, not is_file_read)):
+        if read := outcomes.get((*key, not is_file_read)):
             assert (maximum, delivered) == (read.maximum, read.readable), key
             assert minimum in {read.minimum, JAVA_THREW}, key
-        if is_combined and (second := fates.get((*key, True))):
+        if is_combined and (second := outcomes.get((*key, True))):
             assert (second.minimum, second.maximum) == seen.second[key], key

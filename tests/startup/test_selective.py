@@ -59,13 +59,13 @@ def test_light_queues(oracle: Oracle, tmp_path: Path) -> None:
     conf = tmp_path / "broker.conf"
     conf.write_text(conf_text(SELECTIVE))
     options = ValidateOptions(root, broker_conf=str(conf), jobs=1)
-    found = {one.code.name: one.expected for one in validate(options)}
+    found = {finding.code.name: finding.expected for finding in validate(options)}
     half = COUNT // 2
     assert {name: value for name, value in found.items() if name.startswith("RQ-")} == {
         "RQ-LIGHT": str(half)
     }
     prediction = predict(open_store(root, conf), RELEASE)
-    assert [(one.topic, one.messages) for one in prediction.light.topics] == [(OTHER, half)]
+    assert [(topic.topic, topic.messages) for topic in prediction.light.topics] == [(OTHER, half)]
     opened = tmp_path / "opened"
     shutil.copytree(root, opened)
     keys = [(LITE, 0), (PLAIN, 0), (CHILD, 0), (OTHER, 0)]

@@ -47,10 +47,10 @@ def test_log_in_two_directories(tmp_path: Path) -> None:
     conf = tmp_path / "broker.conf"
     paths = f"storePathCommitLog={root / 'commitlog'},{other}\n"
     conf.write_text(broker_conf(NAME).read_text() + paths)
-    found = predict(open_store(root, conf), "5.3.3")
-    assert (expected.queues, expected.log_maximum) == (found.queues, found.log_maximum)
-    assert len(expected.segments_kept) == len(found.segments_kept)
-    assert not found.loses
+    prediction = predict(open_store(root, conf), "5.3.3")
+    assert (expected.queues, expected.log_maximum) == (prediction.queues, prediction.log_maximum)
+    assert len(expected.segments_kept) == len(prediction.segments_kept)
+    assert not prediction.loses
 
 
 def test_links_are_followed(tmp_path: Path) -> None:
@@ -111,8 +111,8 @@ def test_what_a_broker_passes_over(tmp_path: Path) -> None:
     conf = tmp_path / "broker.conf"
     text = broker_conf(NAME).read_text().replace("ConsumeQueue=2000", "ConsumeQueue=2000 ")
     conf.write_text(text)
-    found = predict(open_store(root, conf), "5.3.3")
-    assert not found.starts
-    (said,) = found.ignored
+    prediction = predict(open_store(root, conf), "5.3.3")
+    assert not prediction.starts
+    (said,) = prediction.ignored
     assert "mappedFileSizeConsumeQueue: '2000 ' is not a number without spaces" in said
-    assert "ignore" in {row["step"] for row in steps(found)}
+    assert "ignore" in {row["step"] for row in steps(prediction)}

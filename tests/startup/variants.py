@@ -319,7 +319,9 @@ def _rollback(store: Path) -> None:
 
 
 def _bad_delay(store: Path) -> None:
-    record = next(one for one in plain_store.records(store) if one.topic == "SCHEDULE_TOPIC_XXXX")
+    record = next(
+        record for record in plain_store.records(store) if record.topic == "SCHEDULE_TOPIC_XXXX"
+    )
     position, _ = record.places()["properties"]
     place = record.bytes_of("properties").index(b"DELAY\x01") + 6
     inflict.write_at(record.path, record.position + position + place, b"x")
@@ -341,7 +343,9 @@ def _odd_queue_file(root: Path) -> None:
 def _bad_further_offset(store: Path) -> None:
     """Let a record name a further queue, and no number as its offset there."""
     name = b"INNER_MULTI_QUEUE_OFFSET\x01"
-    records = [one for one in plain_store.records(store) if name in one.bytes_of("properties")]
+    records = [
+        record for record in plain_store.records(store) if name in record.bytes_of("properties")
+    ]
     if not records:
         reason = "no record goes to further queues"
         raise inflict.NotApplicable(reason)

@@ -41,11 +41,11 @@ def test_fallback(
     for name, text in {"x.json": main, "x.json.bak": backup}.items():
         if text is not None:
             (config / name).write_text(text)
-    found = open_store(config).config("x.json")
-    assert (taken, problems) == (found.path, len(found.problems))
-    assert found.is_backup == taken.endswith(".bak")
+    document = open_store(config).config("x.json")
+    assert (taken, problems) == (document.path, len(document.problems))
+    assert document.is_backup == taken.endswith(".bak")
     expected = {"": {}, "config/x.json": {"1": 5}, "config/x.json.bak": {"1": 4}}[taken]
-    assert expected == found.document.get("offsetTable", {})
+    assert expected == document.document.get("offsetTable", {})
 
 
 @pytest.mark.parametrize(
@@ -77,10 +77,13 @@ def test_directory_in_place_of_a_file(config: Path) -> None:
     """A directory or a link called like the file is a problem, and nothing is followed."""
     (config / "x.json").mkdir()
     (config / "x.json.bak").symlink_to("/etc/passwd")
-    found = open_store(config).config("x.json")
-    assert not found
+    document = open_store(config).config("x.json")
+    assert not document
     assert ["directory", "link"] == [
-        word for one in found.problems for word in ("directory", "link") if f"a {word}" in one.says
+        word
+        for problem in document.problems
+        for word in ("directory", "link")
+        if f"a {word}" in problem.says
     ]
 
 
@@ -97,7 +100,7 @@ def test_fixtures(name: str, tmp_path: Path) -> None:
     names = {file.place.name.removesuffix(".bak") for file in store.config_files()}
     assert {"topics.json", "consumerOffset.json", "delayOffset.json"} <= names
     for one in names:
-        found = store.config(one)
-        assert found
-        assert () == found.problems
-        assert found.document
+        document = store.config(one)
+        assert document
+        assert () == document.problems
+        assert document.document

@@ -88,8 +88,8 @@ def test_writer_is_confined(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
         assert_confined(answering(writer._cell.process.pid))  # noqa: SLF001
         writer.finish()
     files = [*(tmp_path / "made").iterdir()]
-    assert {os.geteuid()} == {one.stat().st_uid for one in files}
-    assert not {one.name for one in files} & {"LOG", "LOCK", "rocksdict-config.json"}
+    assert {os.geteuid()} == {file.stat().st_uid for file in files}
+    assert not {file.name for file in files} & {"LOG", "LOCK", "rocksdict-config.json"}
     assert {"default": wanted, "offset": wanted[:3]} == rows_of(tmp_path / "made", PATH)
 
 
@@ -139,7 +139,7 @@ def test_nothing_else_can_be_reached(tmp_path: Path) -> None:
     said = json.loads(done.stdout)
     assert ONLY_OWN == {name for name, refused in said.items() if not refused}, said
     assert "text" == other.read_text()
-    assert ["link"] == [one.name for one in (tmp_path / "room").iterdir()]
+    assert ["link"] == [path.name for path in (tmp_path / "room").iterdir()]
 
 
 HOSTILE: Final = '''
@@ -196,9 +196,9 @@ def test_hostile_library(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
     assert "MANIFEST" in own
     assert ["PermissionError"] == [secrets]
     assert ["OSError"] * 3 == others
-    rows = [one for one in validate(ValidateOptions(str(store))) if one.path == PATH]
+    rows = [finding for finding in validate(ValidateOptions(str(store))) if finding.path == PATH]
     assert [(RD_OPEN, f"RocksDB: {caught.value.reason}")] == [
-        (one.code, one.message) for one in rows
+        (row.code, row.message) for row in rows
     ]
 
 

@@ -28,7 +28,7 @@ def backups(tmp_path: Path) -> Path:
 
 def names(fleet: Fleet, top: Path) -> list[str]:
     """Give the paths of stores below a directory."""
-    return [os.path.relpath(one.path, top) for one in fleet.stores]
+    return [os.path.relpath(store.path, top) for store in fleet.stores]
 
 
 @pytest.mark.parametrize(
@@ -47,16 +47,16 @@ def names(fleet: Fleet, top: Path) -> list[str]:
 )
 def test_patterns(pattern: str, expected: list[str], backups: Path) -> None:
     """A pattern stands for the paths that match, in order; what is none stands for itself."""
-    found = fleet_of([f"{backups}/{pattern}"])
-    assert expected == names(found, backups)
-    assert (() if expected else ((f"{backups}/{pattern}", NO_MATCH),)) == found.refused
+    fleet = fleet_of([f"{backups}/{pattern}"])
+    assert expected == names(fleet, backups)
+    assert (() if expected else ((f"{backups}/{pattern}", NO_MATCH),)) == fleet.refused
 
 
 def test_relative(backups: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A relative pattern gives relative paths."""
     monkeypatch.chdir(backups)
-    assert ["a/2026-11-19/store"] == [one.path for one in fleet_of(["a/*-19/store"]).stores]
-    assert ["b"] == [one.path for one in fleet_of(["[b]"]).stores]
+    assert ["a/2026-11-19/store"] == [store.path for store in fleet_of(["a/*-19/store"]).stores]
+    assert ["b"] == [store.path for store in fleet_of(["[b]"]).stores]
 
 
 def test_links(backups: Path) -> None:
@@ -72,10 +72,10 @@ def test_stores_file(backups: Path) -> None:
         f"# nightly\n\n{backups}/{NIGHTS[0]}\tbroker-a\n{backups}/b/*/store\tbroker-b\n"
         f"{backups}/{NIGHTS[0]}\n{backups}/none*\n"
     )
-    found = fleet_of([], str(file))
-    assert [NIGHTS[0], NIGHTS[3]] == names(found, backups)
-    assert ["broker-a", "broker-b"] == [one.broker for one in found.stores]
-    assert ((f"{backups}/none*", NO_MATCH),) == found.refused
+    fleet = fleet_of([], str(file))
+    assert [NIGHTS[0], NIGHTS[3]] == names(fleet, backups)
+    assert ["broker-a", "broker-b"] == [store.broker for store in fleet.stores]
+    assert ((f"{backups}/none*", NO_MATCH),) == fleet.refused
     with pytest.raises(UnreadablePath):
         fleet_of([], str(backups / "nothing"))
 
@@ -89,14 +89,14 @@ def test_bucket(scheme: str, backups: Path) -> None:
     server = s3_server()
     server.put(backups, backups.name)
     uri = in_bucket(f"{backups.name}/*/2026-11-2?/store").replace("s3://", f"{scheme}://")
-    found = fleet_of([uri])
-    assert () == found.refused
+    fleet = fleet_of([uri])
+    assert () == fleet.refused
     top = f"{scheme}://evidence/{backups.name}/"
-    assert [f"{top}{name}" for name in NIGHTS[1:]] == [one.name for one in found.stores]
-    for one in found.stores:
-        assert open_store(one.path).checkpoint() is not None
+    assert [f"{top}{name}" for name in NIGHTS[1:]] == [store.name for store in fleet.stores]
+    for store in fleet.stores:
+        assert open_store(store.path).checkpoint() is not None
     assert is_pattern(uri)
-    assert not is_pattern(found.stores[0].path)
+    assert not is_pattern(fleet.stores[0].path)
     missing = fleet_of([in_bucket(f"{backups.name}/x?/store")])
     assert ((f"s3://evidence/{backups.name}/x?/store", NO_MATCH),) == missing.refused
 

@@ -67,7 +67,9 @@ def test_segments(fixture: Path) -> None:
     ]
     for row in found["segments"]:
         times = [
-            one.integer("store_timestamp") for one in walked if one.path.name == Path(row.path).name
+            record.integer("store_timestamp")
+            for record in walked
+            if record.path.name == Path(row.path).name
         ]
         expected = (times[0], times[-1]) if times else (None, None)
         assert expected == (row.first_store_timestamp, row.last_store_timestamp)
@@ -79,7 +81,9 @@ def test_segments(fixture: Path) -> None:
 def test_topics(fixture: Path) -> None:
     """Counts and times of topics are those of all units; exact sizes are the records' sizes."""
     found = sections(fixture, "topics", "dispatch")
-    times = {one.physical_offset: one.integer("store_timestamp") for one in records(fixture)}
+    times = {
+        record.physical_offset: record.integer("store_timestamp") for record in records(fixture)
+    }
     real: dict[str, list[tuple[int, int]]] = {}
     for directory in queue_directories(fixture):
         for unit in units(directory):
@@ -136,8 +140,8 @@ def test_disk(fixture: Path) -> None:
     """Disk use is that of all files, apparent and allocated."""
     *rows, total = sections(fixture, "disk")["disk"]
     files = [path.stat() for path in fixture.rglob("*") if path.is_file()]
-    assert (len(files), sum(one.st_size for one in files)) == (total.files, total.size)
-    assert sum(512 * one.st_blocks for one in files) == total.allocated
+    assert (len(files), sum(file.st_size for file in files)) == (total.files, total.size)
+    assert sum(512 * file.st_blocks for file in files) == total.allocated
     assert sorted(os.listdir(fixture)) >= sorted(row.name for row in rows)  # noqa: PTH208
 
 

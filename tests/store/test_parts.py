@@ -49,9 +49,9 @@ def test_holes(size: int, data: dict[int, int], tmp_path: Path) -> None:
     ):
         assert 0 == found[0].begin
         assert size == found[-1].end
-        assert [one.end for one in found[:-1]] == [one.begin for one in found[1:]]
+        assert [part.end for part in found[:-1]] == [part.begin for part in found[1:]]
         assert len(found) <= 3 * len(data) + sum(data.values()) // (4 * MIB) + 3
         for position, length in data.items():
-            for one in found:
-                if one.begin < position + length and position < one.end:
-                    assert one.length <= 8 * MIB
+            for part in found:
+                if part.begin < position + length and position < part.end:
+                    assert part.length <= 8 * MIB

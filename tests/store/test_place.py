@@ -242,5 +242,5 @@ def test_names_that_vanish(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
         return entry_of(found)
 
     monkeypatch.setattr(places, "entry_of", expiring)
-    assert ["5"] == [one.name for one in Place.of(tmp_path).entries()]
+    assert ["5"] == [entry.name for entry in Place.of(tmp_path).entries()]
     assert {"1", "4"} == {*asked}

@@ -88,9 +88,9 @@ def test_part_of_a_queue(built: Built) -> None:
     part = open_store(built.root / "consumequeue/T/1" / name_of(400))
     (queue,) = Queues(part).files.queues()
     assert ("T", 1, 400) == (queue.topic, queue.queue_id, queue.files.start)
-    found = Queues(part).queue("T", 1)
-    assert found is not None
-    assert queue.files == found.files
+    units = Queues(part).queue("T", 1)
+    assert units is not None
+    assert queue.files == units.files
     assert Queues(part).queue("T", 0) is None
     assert not part.commitlog
 
@@ -101,7 +101,7 @@ def test_lone_files(built: Built, tmp_path: Path) -> None:
     shutil.copy(built.root / "commitlog" / name_of(4096), log)
     part = open_store(log)
     assert (ArtefactKind.COMMITLOG, Why.CONTENT) == (part.asked.kind, part.asked.why)
-    assert [(4096, "backup.bin")] == [(one.start, one.path) for one in part.commitlog]
+    assert [(4096, "backup.bin")] == [(segment.start, segment.path) for segment in part.commitlog]
     queue = tmp_path / name_of(0)
     shutil.copy(built.root / "consumequeue/T/0" / name_of(0), queue)
     (files,) = Queues(open_store(queue)).files.queues()
@@ -187,7 +187,9 @@ def test_file_in_place_of_a_directory(built: Built, name: str) -> None:
     shutil.rmtree(built.root / name, ignore_errors=True)
     (built.root / name).write_text("gone")
     store = open_store(built.root)
-    assert [(OddityKind.NOT_A_FILE, name)] == [(one.kind, one.path) for one in store.oddities]
+    assert [(OddityKind.NOT_A_FILE, name)] == [
+        (oddity.kind, oddity.path) for oddity in store.oddities
+    ]
     assert name not in {artefact.path.partition("/")[0] for artefact in store.artefacts()}
 
 
@@ -199,7 +201,7 @@ def test_directory_in_place_of_a_file(built: Built) -> None:
     store = open_store(built.root)
     assert [(OddityKind.DIRECTORY, "checkpoint")] == [(o.kind, o.path) for o in store.oddities]
     assert store.checkpoint() is None
-    assert OddityKind.DIRECTORY in {one.kind for one in store.commitlog.oddities}
+    assert OddityKind.DIRECTORY in {oddity.kind for oddity in store.commitlog.oddities}
 
 
 def test_links_in_the_root(built: Built, tmp_path: Path) -> None:
@@ -212,7 +214,7 @@ def test_links_in_the_root(built: Built, tmp_path: Path) -> None:
     store = open_store(built.root)
     assert f"commitlog/{name_of(0)}" == store.commitlog.segments[0].path
     assert {"index": OddityKind.UNREADABLE, "timerlog": OddityKind.MISSING} == {
-        one.path: one.kind for one in store.oddities
+        oddity.path: oddity.kind for oddity in store.oddities
     }
 
 
@@ -231,7 +233,7 @@ def test_links_inside(built: Built, tmp_path: Path) -> None:
         "consumequeue/OUT": OddityKind.LINK,
         "consumequeue/T/7": OddityKind.LINK,
         "consumequeue/T/notes": OddityKind.FOREIGN_NAME,
-    } == {one.path: one.kind for one in family.oddities()}
+    } == {oddity.path: oddity.kind for oddity in family.oddities()}
     assert tmp_path.exists()
 
 

@@ -63,8 +63,8 @@ def test_same_branches(tmp_path: Path, server: S3Server) -> None:
     """What is recognised in a bucket is what is recognised on the disk."""
     local = fixture_store(NAME, tmp_path)
     remote = open_store(server.put(local, "branches"))
-    assert [(one.kind, one.path) for one in open_store(local).artefacts()] == [
-        (one.kind, one.path) for one in remote.artefacts()
+    assert [(artefact.kind, artefact.path) for artefact in open_store(local).artefacts()] == [
+        (artefact.kind, artefact.path) for artefact in remote.artefacts()
     ]
     assert remote.lock_held() is None, "nobody can be asked"
 
@@ -74,12 +74,12 @@ def test_listed_once(tmp_path: Path, server: S3Server) -> None:
     remote = place_of(server.put(fixture_store(NAME, tmp_path), "once"))
     alone = {path: remote.child(path).stat() for path in listed(remote)}
     directories = [remote, remote.child("config"), remote.child("consumequeue")]
-    below = [one.entries() for one in directories]
+    below = [directory.entries() for directory in directories]
     server.requests.clear()
     with listed_once(remote), listed_once(remote.child("config")):
         assert len(server.requests) <= 2
         assert alone == {path: remote.child(path).stat() for path in listed(remote)}
-        assert below == [one.entries() for one in directories]
+        assert below == [directory.entries() for directory in directories]
         assert EntryKind.DIRECTORY is (remote.child("config").stat() or below[0][0]).kind
         assert remote.child("no").child("such").stat() is None
         assert len(server.requests) <= 2, "nothing more is asked"
@@ -93,11 +93,11 @@ def test_listed_once(tmp_path: Path, server: S3Server) -> None:
 def test_validate_asks_little(tmp_path: Path, server: S3Server) -> None:
     """To validate a store takes some requests a file, however many names may be there."""
     store = fixture_store(NAME, tmp_path)
-    expected = [one.row() for one in validate(ValidateOptions(store))]
+    expected = [finding.row() for finding in validate(ValidateOptions(store))]
     uri = server.put(store, "asked")
     files = sum(path.is_file() for path in store.rglob("*"))
     server.requests.clear()
-    assert expected == [one.row() for one in validate(ValidateOptions(uri))]
+    assert expected == [finding.row() for finding in validate(ValidateOptions(uri))]
     count = len(server.requests)
     assert files < count < 4 * files + 80
 
@@ -128,7 +128,7 @@ def test_reads_are_ranges(server: S3Server, large: Place) -> None:
         assert CONTENT[5:25] == file.read_at(5, 20)
         assert CONTENT[-7:] == file.read_at(file.size - 7, 100)
     assert 2 * SMALLEST_READ_BYTES + 7 == server.fetched("large")
-    assert all(one.range for one in server.requests)
+    assert all(request.range for request in server.requests)
 
 
 def test_read_in_turn(server: S3Server, large: Place) -> None:
@@ -238,4 +238,4 @@ def test_entry_of_an_object(server: S3Server, large: Place) -> None:
     assert entry.mtime_ns > 10**18
     assert above is not None
     assert EntryKind.DIRECTORY is above.kind
-    assert {"HEAD", "GET"} >= {one.method for one in server.requests}
+    assert {"HEAD", "GET"} >= {request.method for request in server.requests}

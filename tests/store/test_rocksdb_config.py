@@ -34,18 +34,18 @@ def test_documents(name: str, path: str, tmp_path: Path) -> None:
     before = state_of(root)
     store = open_store(root)
     topics, groups, offsets = (
-        store.config(f"{one}.json") for one in ("topics", "subscriptionGroup", "consumerOffset")
+        store.config(f"{topic}.json") for topic in ("topics", "subscriptionGroup", "consumerOffset")
     )
     assert {path} == {topics.path, groups.path, offsets.path}
-    found = {one.topic: one for one in config_shapes.topics(topics.document)}
+    found = {topic.topic: topic for topic in config_shapes.topics(topics.document)}
     assert 2 == found[ORDERS].read_queue_nums
     assert "metadata-by-admin" in {
-        one.group for one in config_shapes.subscription_groups(groups.document)
+        topic.group for topic in config_shapes.subscription_groups(groups.document)
     }
     committed = {
-        (one.group, one.queue_id): one.queue_offset
-        for one in config_shapes.consumer_offsets(offsets.document)
-        if one.topic == ORDERS
+        (topic.group, topic.queue_id): topic.queue_offset
+        for topic in config_shapes.consumer_offsets(offsets.document)
+        if topic.topic == ORDERS
     }
     expected = {place: committed[place] for place in OFFSETS}
     assert OFFSETS["metadata-slow", 1] == expected["metadata-slow", 1]
@@ -59,10 +59,10 @@ def test_separate_databases(tmp_path: Path) -> None:
     store = open_store(fixture_store("rocketmq-5.3.3-rocksdb-crash", tmp_path))
     topics = store.config("topics.json")
     assert "config/topics" == topics.path
-    assert "rocksdb-orders" in {one.topic for one in config_shapes.topics(topics.document)}
+    assert "rocksdb-orders" in {topic.topic for topic in config_shapes.topics(topics.document)}
     offsets = config_shapes.consumer_offsets(store.config("consumerOffset.json").document)
     assert {("rocksdb-reader", number, 10 + number) for number in range(4)} <= {
-        (one.group, one.queue_id, one.queue_offset) for one in offsets
+        (offset.group, offset.queue_id, offset.queue_offset) for offset in offsets
     }
 
 
@@ -74,8 +74,8 @@ def test_merge(tmp_path: Path) -> None:
         document = {"dataVersion": {"counter": counter}, "topicConfigTable": table}
         (root / "config" / "topics.json").write_text(json.dumps(document), encoding="utf-8")
         topics = {
-            one.topic: one.read_queue_nums
-            for one in config_shapes.topics(open_store(root).config("topics.json").document)
+            topic.topic: topic.read_queue_nums
+            for topic in config_shapes.topics(open_store(root).config("topics.json").document)
         }
         assert queues == topics["rocksdb-orders"]
         assert ("new" in topics) == (counter == 99)
@@ -86,6 +86,6 @@ def test_damage(tmp_path: Path) -> None:
     """What cannot be read whole is no document, and says why."""
     root = fixture_store(CLEAN, tmp_path)
     (root / "config" / "topics" / "CURRENT").write_bytes(b"MANIFEST-000099\n")
-    found = open_store(root).config("topics.json")
-    assert not found
-    assert "config/topics" in found.problems[0]
+    document = open_store(root).config("topics.json")
+    assert not document
+    assert "config/topics" in document.problems[0]

@@ -77,7 +77,7 @@ def test_live_files(name: str, tmp_path: Path) -> None:
     for path, directory in databases(store).items():
         manifest = read_manifest(Place.of(directory))
         with Database(Place.of(directory), path) as database:
-            assert {one.name for one in manifest.tables.values()} == {*database.live}
+            assert {table.name for table in manifest.tables.values()} == {*database.live}
             assert {*manifest.families.values()} == {*database.families}
         assert not manifest.problem
         for table in manifest.tables.values():
@@ -190,9 +190,9 @@ def test_cut_manifest(tmp_path: Path) -> None:
     raw = path.read_bytes()
     for size in range(len(raw)):
         path.write_bytes(raw[:size])
-        found = read_manifest(place)
-        tables = {int(one.stem) for one in directory.glob("*.sst")}
-        assert found.problem or tables - found.named or found.tables == whole.tables
+        manifest = read_manifest(place)
+        tables = {int(path.stem) for path in directory.glob("*.sst")}
+        assert manifest.problem or tables - manifest.named or manifest.tables == whole.tables
 
 
 def test_bytes_after_a_manifest(tmp_path: Path) -> None:
@@ -221,7 +221,7 @@ def test_flipped_manifest(tmp_path: Path) -> None:
 def test_flipped_table(tmp_path: Path) -> None:
     """Each flipped byte of a table file is noticed, filters and padding too."""
     directory = fixture(QUEUES, tmp_path) / "consumequeue"
-    path = min(directory.glob("*.sst"), key=lambda one: one.stat().st_size)
+    path = min(directory.glob("*.sst"), key=lambda path: path.stat().st_size)
     raw = path.read_bytes()
     for position in [*range(0, len(raw) - 60, 5), *range(len(raw) - 60, len(raw))]:
         path.write_bytes(raw)
@@ -236,7 +236,7 @@ def test_flipped_table(tmp_path: Path) -> None:
 def test_log_content(tmp_path: Path) -> None:
     """Records before the damage are read; each flipped byte is noticed."""
     directory = fixture(QUEUES, tmp_path) / "config" / "topics"
-    path = max(directory.glob("*.log"), key=lambda one: one.stat().st_size)
+    path = max(directory.glob("*.log"), key=lambda path: path.stat().st_size)
     raw, seen = path.read_bytes(), list[int]()
     whole = read_log(Place.of(path), lambda position, _: seen.append(position))
     assert whole.records == len(seen) > 3
@@ -244,13 +244,13 @@ def test_log_content(tmp_path: Path) -> None:
     for position in range(0, len(raw), 3):
         path.write_bytes(raw)
         _flip(path, position)
-        found = read_log(Place.of(path), lambda _, __: None)
-        assert found.problem
-        assert found.records == sum(1 for one in seen if one <= position) - 1
+        content = read_log(Place.of(path), lambda _, __: None)
+        assert content.problem
+        assert content.records == sum(1 for path in seen if path <= position) - 1
     for size in {*range(0, len(raw), 7), *seen}:
         path.write_bytes(raw[:size])
-        found = read_log(Place.of(path), lambda _, __: None)
-        assert found.problem or size in {0, *seen}
+        content = read_log(Place.of(path), lambda _, __: None)
+        assert content.problem or size in {0, *seen}
     path.write_bytes(raw + bytes(5000))  # allocated in advance
     assert not read_log(Place.of(path), lambda _, __: None).problem
 
@@ -270,14 +270,14 @@ def test_not_a_database(tmp_path: Path) -> None:
 def test_hole_in_a_log(tmp_path: Path) -> None:
     """Judging a log costs nothing for a hole of a terabyte, and what lies past it is found."""
     directory = fixture(QUEUES, tmp_path) / "config" / "topics"
-    path = max(directory.glob("*.log"), key=lambda one: one.stat().st_size)
+    path = max(directory.glob("*.log"), key=lambda path: path.stat().st_size)
     whole = read_log(Place.of(path), lambda _, __: None)
     with path.open("r+b") as file:
         file.seek(1 << 40)
         file.write(b"x" * 100)
-    found = read_log(Place.of(path), lambda _, __: None)
-    assert whole.records == found.records
-    assert found.problem
+    content = read_log(Place.of(path), lambda _, __: None)
+    assert whole.records == content.records
+    assert content.problem
 
 
 @pytest.mark.parametrize("kind", ["CURRENT", "IDENTITY", "MANIFEST-*", "*.log"])
@@ -381,9 +381,9 @@ def test_ended_by_a_signal(
     links = {f"{number:06}.sst": handles[0] for number in range(MANY_LINKS)}
     if not is_answered:
         store = fixture(QUEUES, tmp_path)
-        files = [one for one in (store / "consumequeue").iterdir() if one.is_file()]
-        handles += [os.open(one, os.O_RDONLY) for one in files]
-        links = dict(zip((one.name for one in files), handles[1:], strict=True))
+        files = [path for path in (store / "consumequeue").iterdir() if path.is_file()]
+        handles += [os.open(file, os.O_RDONLY) for file in files]
+        links = dict(zip((file.name for file in files), handles[1:], strict=True))
     order = {
         "links": links,
         "copies": {},
@@ -435,8 +435,8 @@ def test_waits_for_the_next(tmp_path: Path) -> None:
     with databases_wait():
         first = asked(place)
         assert asked(place) == first
-        with Database(place, "consumequeue") as one, Database(place, "consumequeue") as other:
-            assert process_of(one) == first != process_of(other)
+        with Database(place, "consumequeue") as database, Database(place, "consumequeue") as other:
+            assert process_of(database) == first != process_of(other)
         os.kill(first, 0)
     with pytest.raises(ProcessLookupError):
         os.kill(first, 0)

@@ -39,7 +39,7 @@ def write(directory: Path, sizes: dict[int, int]) -> None:
 
 def oddities(files: MappedFiles) -> list[tuple[OddityKind, str]]:
     """Give kinds and names of what is odd."""
-    return [(one.kind, one.path.rpartition("/")[2]) for one in files.oddities]
+    return [(oddity.kind, oddity.path.rpartition("/")[2]) for oddity in files.oddities]
 
 
 def test_byte_space(tmp_path: Path) -> None:
@@ -129,8 +129,8 @@ def test_nothing_is_skipped(sizes: list[int | None]) -> None:
         if size is not None
     ]
     files = assemble(named, [], [], 100)
-    held = [(one.start, one.size) for one in files if one.size]
-    stretches = sorted([*held, *(one for segment in files for one in segment.missing)])
+    held = [(file.start, file.size) for file in files if file.size]
+    stretches = sorted([*held, *(file for segment in files for file in segment.missing)])
     ends = [begin + length for begin, length in stretches]
     assert [begin for begin, _ in stretches[1:]] == ends[:-1]
     if stretches:

@@ -67,7 +67,9 @@ def test_several_paths(tmp_path: Path) -> None:
         f"log-b/{name_of(FILE_LENGTH)}",
         f"old/{name_of(2 * FILE_LENGTH)}",
     ] == [segment.path for segment in store.commitlog]
-    assert [(OddityKind.MISSING, "log-c")] == [(one.kind, one.path) for one in store.oddities]
+    assert [(OddityKind.MISSING, "log-c")] == [
+        (oddity.kind, oddity.path) for oddity in store.oddities
+    ]
 
 
 def test_path_outside_of_the_root(tmp_path: Path) -> None:
@@ -119,7 +121,7 @@ def test_two_dledger_logs(tmp_path: Path) -> None:
     (tmp_path / "dledger-n1/data").mkdir(parents=True)
     store = open_store(tmp_path)
     assert "dledger-n0/data" == store.commitlog.path
-    assert ["dledger-n1/data"] == [one.path for one in store.oddities]
+    assert ["dledger-n1/data"] == [oddity.path for oddity in store.oddities]
     store = open_store(tmp_path, BrokerConf("x", {"dLegerSelfId": "n1"}))
     assert "dledger-n1/data" == store.commitlog.path
 
@@ -132,7 +134,7 @@ def test_lengths_from_files(tmp_path: Path) -> None:
     store = open_store(tmp_path)
     assert FILE_LENGTH == store.geometry.commitlog.value
     assert QUEUE_FILE_LENGTH == store.geometry.consume_queue.value
-    assert [OddityKind.ODD_LENGTH] == [one.kind for one in store.commitlog.oddities]
+    assert [OddityKind.ODD_LENGTH] == [oddity.kind for oddity in store.commitlog.oddities]
 
 
 def test_short_checkpoint(tmp_path: Path) -> None:

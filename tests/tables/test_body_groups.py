@@ -30,11 +30,11 @@ def batch_of(tmp_path: Path, bodies: list[bytes]) -> Batch:
     log = b""
     for number, body in enumerate(bodies):
         flags = SysFlag.COMPRESSED_FLAG if body in ZIPPED else 0
-        one = Message(
+        message = Message(
             body=body, sys_flag=flags, topic_bytes=b"t", queue_offset=number,
             physical_offset=len(log), store_timestamp=1_700_000_000_000,
         )  # fmt: skip
-        log += encode(sealed(one))
+        log += encode(sealed(message))
     path = tmp_path / "store" / "commitlog" / f"{0:020}"
     path.parent.mkdir(parents=True)
     path.write_bytes(log)
@@ -52,7 +52,7 @@ def shown(batch: Batch, options: BodyOptions, left: int | None) -> Shown:
     for group in groups(batch, batch.columns, options, budget):
         count = group.columns.shape[1]
         assert group.bodies is not None
-        columns = ([None] * count if one is None else one.to_pylist() for one in group.bodies)
+        columns = ([None] * count if body is None else body.to_pylist() for body in group.bodies)
         rows += zip(*columns, strict=True)
         counts.append(count)
     return rows, counts, budget

@@ -34,9 +34,9 @@ TRAFFIC: Final = "rocketmq-5.3.3-traffic"
 QUESTIONS: Final = ("traffic-batch", "T", "RMQ_SYS_TRANS_HALF_TOPIC", "traffic-orders")
 COLUMNS: Final = "physical_offset,position,size,topic,queue_id,queue_offset,keys,unique_key,code"
 DAMAGED: Final = [
-    one.name
-    for one in (*COMMITLOG, *QUEUES)
-    if one.fixture in {"", "traffic"} and not one.name.endswith(("-early", "-late"))
+    damage.name
+    for damage in (*COMMITLOG, *QUEUES)
+    if damage.fixture in {"", "traffic"} and not damage.name.endswith(("-early", "-late"))
 ]
 
 

@@ -39,7 +39,7 @@ def test_is_sum_of_records(name: str, tmp_path: Path) -> None:
     assert (len(every), 0) == (found.records, found.gaps)
     assert sum(map(plain_hash, every)) % (1 << 256) == found.total
     some = every[3 : len(every) // 2]
-    first, last = (one.integer("physical_offset") for one in (some[0], some[-1]))
+    first, last = (record.integer("physical_offset") for record in (some[0], some[-1]))
     part = content_hash(open_store(store), (first, last + 1))
     assert (first, last + some[-1].size, len(some)) == (part.begin, part.end, part.records)
     assert sum(map(plain_hash, some)) % (1 << 256) == part.total
@@ -51,7 +51,7 @@ def test_does_not_depend_on_places(tmp_path: Path) -> None:
     new = tmp_path / "new"
     run = rmqtool("rebuild-log", store, "--output", new, "--segment-size", "300000", "--quiet")
     assert 0 == run.code, run.err
-    rows = [orjson.loads(rmqtool("hash", one).out) for one in (store, new)]
+    rows = [orjson.loads(rmqtool("hash", path).out) for path in (store, new)]
     assert rows[0]["sha256_sum"] == rows[1]["sha256_sum"]
     assert rows[0]["begin"] != rows[1]["begin"]
     damaged = shutil.copytree(store, tmp_path / "damaged")

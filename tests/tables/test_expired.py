@@ -67,14 +67,16 @@ def test_dump_after_all(
 ) -> None:
     """Where all that was listed has expired, what the log has then is shown."""
     root = fixture_store(FIXTURE, quick_path)
-    *listed, last = [one for one in sorted((root / "commitlog").iterdir()) if any(one.read_bytes())]
+    *listed, last = [
+        path for path in sorted((root / "commitlog").iterdir()) if any(path.read_bytes())
+    ]
     last.rename(quick_path / "last")
-    opened, names = Place.open, {one.name for one in listed}
+    opened, names = Place.open, {path.name for path in listed}
 
     def expire(place: Place) -> OpenFile:
         if place.name in names and "commitlog" in str(place) and not last.exists():
-            for one in listed:
-                one.unlink(missing_ok=True)
+            for path in listed:
+                path.unlink(missing_ok=True)
             with suppress(FileNotFoundError):  # another thread did
                 (quick_path / "last").rename(last)
         return opened(place)
@@ -103,7 +105,7 @@ def test_extract(segment: str, quick_path: Path, *, is_live: bool) -> None:
     has_expired = is_live and segment == LOG[0]
     assert ({segment} if has_expired else set()) == done.expired
     assert has_expired == (not done.unread)
-    assert has_expired == any("expired meanwhile" in one for one in sentences(done, None))
+    assert has_expired == any("expired meanwhile" in sentence for sentence in sentences(done, None))
 
 
 TABLES = {

@@ -167,7 +167,7 @@ def test_expired(
     broker.doings = [nothing, expire, nothing, nothing]
     code, seen, said = follow(store, capfd)
     assert 0 == code
-    assert offsets[:100] + [one for one in offsets[:-1] if one >= border] == seen
+    assert offsets[:100] + [offset for offset in offsets[:-1] if offset >= border] == seen
     assert [f"rmqtool: the log from {offsets[100]} to {border} expired before it was shown"] == said
 
 
@@ -200,7 +200,7 @@ def test_expired_after_look(
     with held_by_another(store):
         code, seen, said = follow(store, capfd)
     assert 0 == code
-    assert offsets[:100] + [one for one in offsets[:-1] if one >= border] == seen
+    assert offsets[:100] + [offset for offset in offsets[:-1] if offset >= border] == seen
     told = f"rmqtool: the log from {offsets[100]} to {border} expired before it was shown"
     more = ["rmqtool: 1 file expired meanwhile: a running broker deleted them"] if is_listed else []
     assert [told, *more] == said

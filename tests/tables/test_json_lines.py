@@ -114,8 +114,8 @@ def test_times() -> None:
 def test_numbers() -> None:
     """Every count of digits, both signs, and the integer that has no positive twin."""
     powers = [10**digits for digits in range(19)]
-    numbers = [0, *powers, *(one - 1 for one in powers), 2**63 - 1]
-    rows = [{"number": sign * one} for one in numbers for sign in (1, -1)]
+    numbers = [0, *powers, *(number - 1 for number in powers), 2**63 - 1]
+    rows = [{"number": sign * number} for number in numbers for sign in (1, -1)]
     batch = pa.RecordBatch.from_pylist([*rows, {"number": -(2**63)}])
     assert plain(batch, ["number"]) == bytes(json_lines(batch, ["number"]).text)
 

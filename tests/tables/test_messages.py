@@ -169,9 +169,9 @@ def test_selection(store: Path, name: str) -> None:
 def test_properties_as_columns(store: Path) -> None:
     """A column that is a property has its value, and none where the record has none."""
     columns = {
-        one.name: one.source.of_property
-        for one in MESSAGES.columns
-        if one.source is not None and one.source.of_property
+        column.name: column.source.of_property
+        for column in MESSAGES.columns
+        if column.source is not None and column.source.of_property
     }
     assert {"tags", "unique_key"} <= columns.keys()
     for row in rows(store):
@@ -226,10 +226,14 @@ def test_unused_dledger_directory(tmp_path: Path) -> None:
 def test_missing_segment(tmp_path: Path) -> None:
     """Where a segment is missing, one row says from where to where, whichever offsets are asked."""
     build_store(tmp_path, 200)
-    one, gone, after, *_ = open_store(tmp_path).commitlog
+    segment, gone, after, *_ = open_store(tmp_path).commitlog
     (tmp_path / gone.path).unlink()
     hole = (gone.start, gone.size, "gap", "FS-GAP")
-    for offsets in ((None, None), (gone.start + 5, gone.start + 6), (one.end - 1, after.start + 1)):
+    for offsets in (
+        (None, None),
+        (gone.start + 5, gone.start + 6),
+        (segment.end - 1, after.start + 1),
+    ):
         found = rows(tmp_path, selection=Selection(offsets=offsets))
         assert [hole] == [
             (row["physical_offset"], row["size"], row["extent"], row["code"])

@@ -99,9 +99,14 @@ class Machine:
 
     def loader(self, jars: Sequence[Path], version: Version) -> JavaObject:
         """Give a loader of these jars, and of the libraries of a release for what they lack."""
-        near = [one for one in HELPERS if Version.known(one) <= version][-1:] or HELPERS[:1]
+        near = [helper for helper in HELPERS if Version.known(helper) <= version][-1:] or HELPERS[
+            :1
+        ]
         helpers = dict.fromkeys((*near, HELPERS[-1]))
-        paths = [*jars, *(jar for one in helpers for jar in sorted(jar_directory(one).glob("*")))]
+        paths = [
+            *jars,
+            *(jar for helper in helpers for jar in sorted(jar_directory(helper).glob("*"))),
+        ]
         urls = self.jvm.gateway.new_array(self.jvm.java("java.net.URL"), len(paths))
         for at, path in enumerate(paths):
             urls[at] = self.jvm.java("java.io.File")(str(path)).toURI().toURL()
@@ -221,12 +226,12 @@ def _known(key: str, releases: Releases, version: Version) -> Known:
     settings = releases[version]
     if settings is not None:
         return Known(settings.get(key), True)
-    order = [one for one in releases if releases[one] is not None]
+    order = [release for release in releases if releases[release] is not None]
     before = [one for one in order if one < version][-1:]
     after = [one for one in order if one > version][:1]
-    near = [(releases[one] or {}).get(key) for one in (*before, *after)]
-    is_certain = len({one is None for one in near}) == 1 and len(near) > 1
-    return Known(next((one for one in near if one is not None), None), is_certain)
+    near = [(releases[version] or {}).get(key) for version in (*before, *after)]
+    is_certain = len({setting is None for setting in near}) == 1 and len(near) > 1
+    return Known(next((setting for setting in near if setting is not None), None), is_certain)
 
 
 def rows(sources: Mapping[Source, Releases]) -> Iterator[tuple[str, ...]]:

@@ -26,16 +26,16 @@ def bit_map(record: Record, filters: list[ConsumerFilter]) -> bytes:
     Source: CommitLogDispatcherCalcBitMap#dispatch; observed, fixtures/rocketmq-*-ext.
     """
     there = [
-        one
-        for one in filters
-        if one.topic == record.topic and (one.born_time or 0) < record.store_timestamp
+        filter_
+        for filter_ in filters
+        if filter_.topic == record.topic and (filter_.born_time or 0) < record.store_timestamp
     ]
     if not there:
         return b""
     bloom_filter = BloomFilter()
     names = [
-        filter_name(one.group, one.topic)
-        for one in there
-        if EXPRESSIONS[one.expression or ""](record.properties)
+        filter_name(filter_.group, filter_.topic)
+        for filter_ in there
+        if EXPRESSIONS[filter_.expression or ""](record.properties)
     ]
     return bloom_filter.bit_map(*names)

@@ -53,10 +53,10 @@ def _derived(fixture: Fixture, end: int) -> _Places:
         multi_dispatch=fixture.is_on("enableLmq"),
         batch_topics=frozenset(),
     )
-    times = {one.physical_offset: one.store_timestamp for one in fixture.records}
-    records = [one for one in fixture.records if one.physical_offset + one.size <= end]
+    times = {record.physical_offset: record.store_timestamp for record in fixture.records}
+    records = [record for record in fixture.records if record.physical_offset + record.size <= end]
     if fixture.is_on(SELECTIVE):
-        records = [one for one in records if one.topic == LITE_TOPIC]
+        records = [record for record in records if record.topic == LITE_TOPIC]
     return {
         (topic.encode(), queue_id, number): unit
         + times[int.from_bytes(unit[:8], "big")].to_bytes(8, "big")
@@ -84,7 +84,7 @@ def test_units(queues: Fixture) -> None:
         place for place, unit in found.items() if int.from_bytes(unit[:8], "big") < queues.log_start
     }
     assert _derived(queues, end) == {k: v for k, v in found.items() if k not in expired}
-    assert end in {one.physical_offset + one.size for one in queues.records}
+    assert end in {record.physical_offset + record.size for record in queues.records}
 
 
 def test_ends(queues: Fixture) -> None:
@@ -162,7 +162,8 @@ def test_pop(name: str, tmp_path: Path) -> None:
     rows = rows_of(fixture.store / "kvStore", "kvStore")["popState"]
     assert 16 == len(rows)  # 24 popped, 8 acknowledged
     stored = {
-        (one.topic, one.fields["queue_id"], one.fields["queue_offset"]) for one in fixture.records
+        (record.topic, record.fields["queue_id"], record.fields["queue_offset"])
+        for record in fixture.records
     }
     for key, value in rows:
         said = json.loads(value)
@@ -213,7 +214,7 @@ def test_timers(store: Fixture) -> None:
     """Each timer row is a timer record; each pending timer of the log has its row."""
     rows = dict(rows_of(store.store / "rocksdbstore", "rocksdbstore")["timer"])
     scanned = int.from_bytes(rows.pop(rocksdb_store.TIMER_SCANNED), "big")
-    timers = [one for one in store.records if one.topic == "rmq_sys_wheel_timer"]
+    timers = [record for record in store.records if record.topic == "rmq_sys_wheel_timer"]
     assert scanned == len(timers)
     wanted = {}
     delivered = int.from_bytes(rows.pop(rocksdb_store.TIMER_DELIVERED), "big")
@@ -231,17 +232,17 @@ def test_halves(store: Fixture) -> None:
     """The rows of `trans` are the half messages without an op message."""
     rows = dict(rows_of(store.store / "rocksdbstore", "rocksdbstore")["trans"])
     last = int.from_bytes(rows.pop(rocksdb_store.LAST_OFFSET), "big")
-    halves = [one for one in store.records if one.topic in HALF_TOPICS]
-    assert last == max(one.physical_offset for one in halves)
+    halves = [record for record in store.records if record.topic in HALF_TOPICS]
+    assert last == max(half.physical_offset for half in halves)
     open_halves = {one["physical_offset"] for one in store.sent if one["outcome"] == "undecided"}
     wanted = {
         rocksdb_store.half_key(
-            one.physical_offset,
-            one.properties["REAL_TOPIC"].encode(),
-            one.properties["UNIQ_KEY"].encode(),
-        ): one
-        for one in halves
-        if one.physical_offset in open_halves
+            half.physical_offset,
+            half.properties["REAL_TOPIC"].encode(),
+            half.properties["UNIQ_KEY"].encode(),
+        ): half
+        for half in halves
+        if half.physical_offset in open_halves
     }
     assert wanted.keys() == rows.keys()
     for key, value in rows.items():

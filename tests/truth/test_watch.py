@@ -67,7 +67,7 @@ def test_comments_and_spaces_change_nothing() -> None:
 )
 def test_names(text: str, names: list[str]) -> None:
     """A method without a class is of the class before; a class alone is all of it."""
-    assert names == [str(one) for one in names_in(text, with_classes=True)]
+    assert names == [str(name) for name in names_in(text, with_classes=True)]
 
 
 def test_rules_are_named() -> None:

@@ -77,7 +77,9 @@ class Comparison:
 
     def diff(self, name: Name) -> Iterator[str]:
         """Yield the lines that differ, a statement a line."""
-        before, after = (_lines(one.methods(name.owner).get(name.method, [])) for one in self._both)
+        before, after = (
+            _lines(sources.methods(name.owner).get(name.method, [])) for sources in self._both
+        )
         yield from list(difflib.unified_diff(before, after, lineterm="", n=2))[2:]
 
     @property
@@ -101,7 +103,9 @@ class Comparison:
 
 
 # Their fields and accessors are keys, which are compared by themselves.
-CONFIGURATIONS: Final = {name.rpartition(".")[2] for one in keys.SOURCES for name in one.classes}
+CONFIGURATIONS: Final = {
+    name.rpartition(".")[2] for source in keys.SOURCES for name in source.classes
+}
 
 
 def _lines(tokens: Sequence[str]) -> list[str]:
@@ -156,10 +160,10 @@ def sources_of(*versions: str) -> tuple[list[Sources], list[str]]:
         module: [module_jar(module, version, "sources") for version in versions]
         for module in MODULES
     }
-    absent = [module for module, found in jars.items() if None in found]
+    absent = [module for module, paths in jars.items() if None in paths]
     read = [
         Sources(
-            jar for module, found in jars.items() if module not in absent and (jar := found[at])
+            jar for module, paths in jars.items() if module not in absent and (jar := paths[at])
         )
         for at in range(len(versions))
     ]
@@ -211,13 +215,13 @@ def report(comparison: Comparison, review: Review) -> Iterator[str]:
 
 def to_look_at(comparison: Comparison, review: Review) -> list[Name]:
     """Give what changed and was not looked at, what rules name first."""
-    found = [name for name in comparison.changed if str(name) not in review.methods]
+    names = [name for name in comparison.changed if str(name) not in review.methods]
 
     def order(name: Name) -> tuple[bool, str]:
         places = comparison.changed[name]
         return not any(place.startswith(OF_RULE) for place in places), str(name)
 
-    return sorted(found, key=order)
+    return sorted(names, key=order)
 
 
 def changed_keys(before: str, after: str) -> Iterator[str]:

@@ -149,16 +149,16 @@ def main() -> int:
     """Do the walks that are named, or all of them; 1 when one fails."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--keep", type=Path, help="make the clone here, and leave it")
-    names = [one.name for one in WALKS]
+    names = [walk.name for walk in WALKS]
     parser.add_argument("--only", choices=names, nargs="+", default=names)
     asked = parser.parse_args()
-    walks = [one for one in WALKS if one.name in asked.only]
+    walks = [walk for walk in WALKS if walk.name in asked.only]
     with tempfile.TemporaryDirectory(prefix="rmqtool-walks-") as room:
         tree = asked.keep or Path(room, "tree")
         ran(ROOT, ["git", "clone", "-q", ROOT, tree])
         ran(tree, ["git", "checkout", "-q", "-b", "walks"])
         tool = Tool(tree, Path(room, "stores"))
-        failed = [one for one in walks if not is_done(one, tool)]
+        failed = [walk for walk in walks if not is_done(walk, tool)]
     say(f"{len(walks) - len(failed)} of {len(walks)} walks done")
     if asked.keep:
         say(f"git -C {asked.keep} log --stat walks")

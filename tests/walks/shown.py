@@ -91,7 +91,7 @@ def field(tool: Tool) -> Shown:
     store = tool.store()
     file = store / "checkpoint"
     inflict.set_integer(file, EPOCH_AT, 8, lambda _: EPOCH)
-    found = [one.get("broker_epoch") for one in tool.rows("dump", str(file))]
+    found = [row.get("broker_epoch") for row in tool.rows("dump", str(file))]
     return {
         "dump has its value": [EPOCH] == found,
         "dump --hex names its bytes": "broker_epoch" in tool("dump", str(file), "--hex"),

@@ -83,10 +83,10 @@ def index_files(inspection: Inspection, opened: list[Opened]) -> Iterator[Findin
 
 def _not_files(inspection: Inspection) -> Iterator[Finding]:
     """Name what has the name of an index file, but is not one; a broker would fail on it."""
-    for branch in inspection.store.branches_of(ArtefactKind.INDEX):
-        for entry in branch.place.entries() if branch.level is not FamilyDepth.FILE else ():
+    for artefact in inspection.store.branches_of(ArtefactKind.INDEX):
+        for entry in artefact.place.entries() if artefact.level is not FamilyDepth.FILE else ():
             if entry.name.isdecimal() and entry.kind is not EntryKind.FILE:
-                path = f"{branch.path}/{printable(entry.name)}"
+                path = f"{artefact.path}/{printable(entry.name)}"
                 yield inspection.unread(path, no_file(path, entry.kind))
 
 

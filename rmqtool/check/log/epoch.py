@@ -29,17 +29,17 @@ LARGEST_EPOCH_FILE: Final = 16 << 20
 
 def check(inspection: Inspection, facts: LogFacts) -> Iterator[Finding]:
     """Judge count, checksum and order of each epoch file."""
-    for branch in inspection.store.branches_of(ArtefactKind.EPOCH):
+    for artefact in inspection.store.branches_of(ArtefactKind.EPOCH):
         try:
-            raw = branch.place.read(LARGEST_EPOCH_FILE)
+            raw = artefact.place.read(LARGEST_EPOCH_FILE)
         except UnreadablePath as error:
-            yield inspection.unread(branch.path, error)
+            yield inspection.unread(artefact.path, error)
             continue
         inspection.account.files += 1
         inspection.account.bytes += len(raw)
-        at = At(branch.path)
+        at = At(artefact.path)
         try:
-            file = epoch.decode(raw, path=branch.path)
+            file = epoch.decode(raw, path=artefact.path)
         except DecodeError as error:
             yield finding(EP_CRC, at, "it cannot be read", actual=error.reason)
             continue

@@ -63,20 +63,20 @@ def check(
         early: what `read_early` gave.
     """
     store = inspection.store
-    for branch in store.branches_of(ArtefactKind.ABORT):
-        yield finding(AB_PRESENT, At(branch.path))
+    for artefact in store.branches_of(ArtefactKind.ABORT):
+        yield finding(AB_PRESENT, At(artefact.path))
     branches = store.branches_of(ArtefactKind.CHECKPOINT)
     if not branches and store.branches_of(ArtefactKind.COMMITLOG, ArtefactKind.DLEDGER):
         if store.asked.kind is ArtefactKind.STORE:
             yield finding(CP_ZERO, At("checkpoint"), "there is no checkpoint")
         return
-    for branch in branches:
+    for artefact in branches:
         try:
-            size, raw = early.get(branch.path) or _read(branch)
+            size, raw = early.get(artefact.path) or _read(artefact)
             inspection.account.files += 1
             inspection.account.bytes += size
-            values = yield from _values(At(branch.path), size, raw)
-            yield from _judge(inspection, facts, queue_facts, branch.path, values)
+            values = yield from _values(At(artefact.path), size, raw)
+            yield from _judge(inspection, facts, queue_facts, artefact.path, values)
         except UnreadablePath as error:  # of this file, or of a segment that has expired
             yield inspection.unread(inspection.path_of(error.path), error)
 
@@ -88,14 +88,14 @@ def read_early(store: Store) -> Early:
         Length and first bytes by path; nothing of a store that no broker runs on.
     """
     early: Early = {}
-    for branch in store.branches_of(ArtefactKind.CHECKPOINT) if store.lock_held() else ():
+    for artefact in store.branches_of(ArtefactKind.CHECKPOINT) if store.lock_held() else ():
         with suppress(UnreadablePath):  # said when it is judged
-            early[branch.path] = _read(branch)
+            early[artefact.path] = _read(artefact)
     return early
 
 
-def _read(branch: Artefact) -> tuple[int, bytes]:
-    with branch.place.open() as file:
+def _read(artefact: Artefact) -> tuple[int, bytes]:
+    with artefact.place.open() as file:
         return file.size, file.read_at(0, FILE_LENGTH)
 
 

@@ -73,27 +73,27 @@ def _read(inspection: Inspection, files: list[ConfigFile]) -> Iterator[Finding]:
         yield inspection.unread("config", error)
         return
     yield from _not_files(inspection)
-    for branch in branches:
-        name = branch.path.rpartition("/")[2]
+    for artefact in branches:
+        name = artefact.path.rpartition("/")[2]
         if not is_json(name) or name.endswith(TEMPORARY):
             continue
         try:
-            raw = _whole(branch.place, inspection.store.waits, inspection.store.config_budget)
+            raw = _whole(artefact.place, inspection.store.waits, inspection.store.config_budget)
         except UnreadablePath as error:
             if error.trouble in GONE and inspection.store.lock_held():
-                inspection.leave_out(branch.path, BEING_WRITTEN)  # another file gets its name
+                inspection.leave_out(artefact.path, BEING_WRITTEN)  # another file gets its name
             else:
-                yield inspection.unread(branch.path, error)
+                yield inspection.unread(artefact.path, error)
             continue
         inspection.account.files += 1
         inspection.account.bytes += len(raw)
         document, problem = None, None
         try:
-            document = parse_object(raw, path=branch.path, budget=inspection.store.config_budget)
+            document = parse_object(raw, path=artefact.path, budget=inspection.store.config_budget)
         except DecodeError as error:
             problem = error.with_traceback(None)  # whose frames would keep the bytes
             problem.__cause__ = problem.__context__ = None
-        files.append(ConfigFile(branch.path, name, not raw, branch.place, document, problem))
+        files.append(ConfigFile(artefact.path, name, not raw, artefact.place, document, problem))
 
 
 def _whole(place: Place, pauses: list[float], budget: ParseBudget) -> bytes:
@@ -122,17 +122,17 @@ def _whole(place: Place, pauses: list[float], budget: ParseBudget) -> bytes:
 
 def _not_files(inspection: Inspection) -> Iterator[Finding]:
     """Name what has the name of a configuration file, but is not one."""
-    for branch in inspection.store.branches_of(ArtefactKind.CONFIG):
-        if branch.level is FamilyDepth.FILE:
+    for artefact in inspection.store.branches_of(ArtefactKind.CONFIG):
+        if artefact.level is FamilyDepth.FILE:
             continue
         try:
-            entries = branch.place.entries()
+            entries = artefact.place.entries()
         except UnreadablePath:
             return  # the listing of the files has said so
         for entry in entries:
             is_config = is_json(entry.name) or entry.name == TIMER_CHECK
             if is_config and entry.kind is not EntryKind.FILE:
-                path = f"{branch.path}/{printable(entry.name)}"
+                path = f"{artefact.path}/{printable(entry.name)}"
                 yield inspection.unread(path, no_file(path, entry.kind))
 
 

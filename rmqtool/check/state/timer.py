@@ -86,11 +86,11 @@ def check(inspection: Inspection, facts: LogFacts, ranges: QueueRanges) -> Itera
         yield from inspection.pending()
         return
     yield from check_chains(inspection, log, _precision(inspection))
-    for branch in store.timer_wheels():
+    for artefact in store.timer_wheels():
         try:
-            yield from _wheel(inspection, branch, log, values)
+            yield from _wheel(inspection, artefact, log, values)
         except UnreadablePath as error:
-            yield inspection.unread(branch.path, error)
+            yield inspection.unread(artefact.path, error)
             return
     if values is not None:
         yield from _lost(inspection, log, values)
@@ -101,15 +101,15 @@ def check(inspection: Inspection, facts: LogFacts, ranges: QueueRanges) -> Itera
 
 
 def _wheel(
-    inspection: Inspection, branch: Artefact, log: TimerLog, values: dict[str, int] | None
+    inspection: Inspection, artefact: Artefact, log: TimerLog, values: dict[str, int] | None
 ) -> Iterator[Finding]:
     """Judge the slots that are still to come."""
-    with branch.place.open() as file:
+    with artefact.place.open() as file:
         inspection.account.files += 1
         inspection.account.bytes += file.size
         if file.size not in {0, DEFAULT_WHEEL_LENGTH}:
             expected = DEFAULT_WHEEL_LENGTH
-            yield finding(TW_LEN, At(branch.path), expected=expected, actual=file.size)
+            yield finding(TW_LEN, At(artefact.path), expected=expected, actual=file.size)
         precision = _precision(inspection)
         read_until = max((values or {}).get("last_read_time_ms", 0) // precision, 1)
         position = 0
@@ -120,14 +120,14 @@ def _wheel(
             if not slots.size:
                 break
             numbers = position // SLOT + np.arange(len(slots))
-            misplaced = (slots["time"] % SLOTS_TOTAL != numbers) & (slots["time"] != 0)
-            for row in np.flatnonzero(misplaced | (slots["magic"] != 0)).tolist():
-                at = At(branch.path, position + row * SLOT, SLOT)
+            is_misplaced = (slots["time"] % SLOTS_TOTAL != numbers) & (slots["time"] != 0)
+            for row in np.flatnonzero(is_misplaced | (slots["magic"] != 0)).tolist():
+                at = At(artefact.path, position + row * SLOT, SLOT)
                 message = "the slot's time belongs into another slot, or its unused field is set"
                 yield finding(TW_POS, at, message, actual=int(slots["time"][row]))
-            pending = (slots["time"] >= read_until) & ~misplaced
+            pending = (slots["time"] >= read_until) & ~is_misplaced
             for row in np.flatnonzero(pending).tolist():
-                at = At(branch.path, position + row * SLOT, SLOT)
+                at = At(artefact.path, position + row * SLOT, SLOT)
                 yield from _slot(inspection, slots[row], at, log, precision)
             position += slots.size * SLOT
 
@@ -368,8 +368,8 @@ def _revised_from(log: TimerLog, flushed: int) -> int:
 def _held(store: Store, times: np.ndarray[tuple[int], np.dtype[np.int64]]) -> list[bool]:
     """Tell for each time whether the wheel, or a snapshot of it, has its slot."""
     is_held = [False] * len(times)
-    for branch in store.timer_wheels():
-        with branch.place.open() as file:
+    for artefact in store.timer_wheels():
+        with artefact.place.open() as file:
             for number, time in enumerate(times.tolist()):
                 raw = file.read_at(time % SLOTS_TOTAL * TIMER_SLOT.size, TIMER_SLOT.size)
                 if len(raw) == TIMER_SLOT.size:

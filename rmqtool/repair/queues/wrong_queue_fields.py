@@ -100,14 +100,14 @@ def find(
         findings: all findings.
         log: as it is.
     """
-    misplaced: dict[int, WrongQueue] = {}
+    wrong_queues: dict[int, WrongQueue] = {}
     try:
         for claimed in findings:
             for record in _at(inspection, repair, claimed, log):
-                misplaced[record.physical_offset] = record
+                wrong_queues[record.physical_offset] = record
     except UnreadablePath:
         return []  # said elsewhere
-    return [misplaced[place] for place in sorted(misplaced)]
+    return [wrong_queues[place] for place in sorted(wrong_queues)]
 
 
 def _at(
@@ -230,9 +230,9 @@ def _has_unit(inspection: Inspection, record: WrongQueue) -> bool:
     return bool(size > 0 and offset == record.physical_offset)
 
 
-def put_back(runs: Iterable[QueueRun], misplaced: Sequence[WrongQueue]) -> Iterator[QueueRun]:
+def put_back(runs: Iterable[QueueRun], wrong_queues: Sequence[WrongQueue]) -> Iterator[QueueRun]:
     """Yield runs with the units of misplaced records in their own queues."""
-    known = {record.physical_offset: record for record in misplaced}
+    known = {record.physical_offset: record for record in wrong_queues}
     places = np.array(sorted(known), np.int64)
     for run in runs:
         if run.kind is not QueueKind.CONSUME_QUEUE:
@@ -270,17 +270,17 @@ def _slice(run: QueueRun, first: int, end: int) -> QueueRun:
 
 def edit(
     writer: EditWriter,
-    misplaced: Iterable[WrongQueue],
+    wrong_queues: Iterable[WrongQueue],
     segment_at: Callable[[int], Segment | None],
 ) -> None:
     """Write the fields.
 
     Args:
         writer: takes the edits.
-        misplaced: records.
+        wrong_queues: records.
         segment_at: gives the file of a physical offset.
     """
-    for record in misplaced:
+    for record in wrong_queues:
         segment = segment_at(record.physical_offset)
         if segment is not None:
             name = record.field.replace("_", " ")

@@ -285,9 +285,9 @@ def lend_files(writer: EditWriter, store: Store, other: Store) -> None:
 
 
 def _directory(store: Store) -> Place | None:
-    for branch in store.branches_of(ArtefactKind.CONFIG):
-        if branch.level is not FamilyDepth.FILE:
-            return branch.place
+    for artefact in store.branches_of(ArtefactKind.CONFIG):
+        if artefact.level is not FamilyDepth.FILE:
+            return artefact.place
     return None
 
 

@@ -34,11 +34,11 @@ def edit(writer: EditWriter, survey: LogSurvey, findings: list[Finding], log: Lo
     """Lower what is later than the data; give the file its length."""
     store = survey.inspection.store
     codes = {finding.code for finding in findings if finding.severity is not Severity.NOTE}
-    for branch in store.branches_of(ArtefactKind.CHECKPOINT):
-        entry = branch.place.stat()
+    for artefact in store.branches_of(ArtefactKind.CHECKPOINT):
+        entry = artefact.place.stat()
         if entry is None:
             continue
-        raw = branch.place.read(FILE_LENGTH).ljust(FILE_LENGTH, b"\0")
+        raw = artefact.place.read(FILE_LENGTH).ljust(FILE_LENGTH, b"\0")
         wanted = _true(CHECKPOINT.parse(raw), survey, log)
         is_rebuilt = survey.index_end is not None and survey.inspection.scope.has_crashed
         is_sound = not any(code.owner is Owner.INDEX for code in codes)
@@ -51,7 +51,7 @@ def edit(writer: EditWriter, survey: LogSurvey, findings: list[Finding], log: Lo
             wanted["index_msg_timestamp"] = _index_end(survey)
         if entry.size != FILE_LENGTH:
             content = Content.of(CHECKPOINT.build(wanted) + raw[CHECKPOINT.size :])
-            writer.replace(branch.place.location, content, CP_LEN, f"{FILE_LENGTH:,} bytes")
+            writer.replace(artefact.place.location, content, CP_LEN, f"{FILE_LENGTH:,} bytes")
             return
         for name, value in wanted.items():
             position = CHECKPOINT.positions[name]
@@ -59,7 +59,7 @@ def edit(writer: EditWriter, survey: LogSurvey, findings: list[Finding], log: Lo
             code = {"logics_physical_offset": CP_LOGICOFF, "confirm_phy_offset": CP_CONFIRM}
             is_raised = is_whole and name == "index_msg_timestamp"
             writer.write_at(
-                (branch.place.location, entry.size, position), content,
+                (artefact.place.location, entry.size, position), content,
                 IX_CRASH if is_raised
                 else code.get(name, CP_AHEAD if value else CP_LOGICOFF),
                 KEEPS_INDEX if is_raised else f"{name}: not later than the data",

@@ -39,15 +39,15 @@ def edit(writer: EditWriter, survey: LogSurvey, findings: list[Finding], *, is_a
         message = "abort stays: without it a start could lose messages"
         writer.leave(AB_PRESENT, abort.path, message, reason)
         return
-    for branch in survey.inspection.store.branches_of(ArtefactKind.CHECKPOINT):
-        entry = branch.place.stat()
+    for artefact in survey.inspection.store.branches_of(ArtefactKind.CHECKPOINT):
+        entry = artefact.place.stat()
         if entry is None:
             continue
-        fields = CHECKPOINT.parse(branch.place.read(CHECKPOINT.size))
+        fields = CHECKPOINT.parse(artefact.place.read(CHECKPOINT.size))
         for name in RAISED:
             value = max(fields[name], survey.newest_time)
             content = Content.of(CHECKPOINT[name].build(value))
-            place = (branch.place.location, entry.size, CHECKPOINT.positions[name])
+            place = (artefact.place.location, entry.size, CHECKPOINT.positions[name])
             writer.write_at(place, content, AB_PRESENT, f"{name}: {PROVEN}")
     writer.remove(abort.place.location, AB_PRESENT, ABORT)
 
@@ -61,8 +61,8 @@ def _in_the_way(writer: EditWriter, survey: LogSurvey, findings: list[Finding]) 
     if writer.edits or writer.left:
         return "repair the store first, then use --fast-start again"
     has_checkpoint = any(
-        branch.place.stat() is not None
-        for branch in inspection.store.branches_of(ArtefactKind.CHECKPOINT)
+        artefact.place.stat() is not None
+        for artefact in inspection.store.branches_of(ArtefactKind.CHECKPOINT)
     )
     harmless = HARMLESS | {CP_ZERO} if has_checkpoint else HARMLESS  # its times are written below
     for finding in findings:

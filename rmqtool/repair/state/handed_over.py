@@ -42,11 +42,11 @@ def edit(writer: EditWriter, survey: LogSurvey, findings: list[Finding]) -> None
     reach = RECOVERED_FILES.of(store.broker_conf)
     if inspection.scope.release.recovers_newest_only and count > reach:
         return
-    for branch in store.branches_of(ArtefactKind.CHECKPOINT):
-        if branch.place.stat() is not None:
-            path = writer.path(branch.place.location)
+    for artefact in store.branches_of(ArtefactKind.CHECKPOINT):
+        if artefact.place.stat() is not None:
+            path = writer.path(artefact.place.location)
             writer.edits = [edit for edit in writer.edits if edit.path != path]
-            writer.remove(branch.place.location, codes[0], CHECKPOINT)
+            writer.remove(artefact.place.location, codes[0], CHECKPOINT)
     if store.abort is None:
         location = store.root.child("abort").location
         writer.create(location, Content.of(b""), codes[0], ABORT)

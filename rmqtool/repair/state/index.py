@@ -144,7 +144,7 @@ def _with_true_places(run: IndexRun, survey: LogSurvey) -> IndexRun:
 
 def _with_true_topics(run: IndexRun, survey: LogSurvey, rules: Rules) -> IndexRun:
     """Hash the keys of records whose topic is put back with the topic that they will have."""
-    wrong = [record for record in survey.misplaced if record.field == "topic"]
+    wrong = [record for record in survey.wrong_queues if record.field == "topic"]
     if not wrong:
         return run
     hashes, store = run.hashes.copy(), survey.inspection.store

@@ -44,10 +44,10 @@ def edit(writer: EditWriter, survey: LogSurvey, findings: list[Finding]) -> None
     end = _cut_log(writer, survey, [defect for defect in defects if defect.code == TL_REC], short)
     wheels = {defect.path for defect in defects if defect.code in {TW_LEN, TW_POS, TW_LOST}}
     is_gone = any(defect.code == TW_LOST for defect in defects)
-    for branch in store.timer_wheels():
-        if branch.path in wheels or end is not None:
-            code = next((defect.code for defect in defects if defect.path == branch.path), TL_REC)
-            writer.remove(branch.place.location, code, WHEEL)
+    for artefact in store.timer_wheels():
+        if artefact.path in wheels or end is not None:
+            code = next((defect.code for defect in defects if defect.path == artefact.path), TL_REC)
+            writer.remove(artefact.place.location, code, WHEEL)
             is_gone = True
     if survey.facts.lost:
         _leave_lost(writer, survey, end)

@@ -87,17 +87,17 @@ class RocksStages:
             if not rocksdb_settings.rocksdb_leads:
                 self.model.set_empty(key, wanted)
 
-    def fates(self) -> Iterator[QueueOutcome]:
+    def outcomes(self) -> Iterator[QueueOutcome]:
         """Give what becomes of each queue. Raises UnreadablePath: a file may not be read."""
         return rocks_fates(self.model, self.before)
 
     def later_steps(
-        self, recovered: Recovered | None, fates: tuple[QueueOutcome, ...]
+        self, recovered: Recovered | None, outcomes: tuple[QueueOutcome, ...]
     ) -> list[LaterStep]:
         """Give what happens besides. Raises UnreadablePath: a file of the log may not be read."""
         model, steps = self.model, []
         if model.rocksdb_settings.has_files and not model.rocksdb_settings.rocksdb_is_read:
-            cut = sum(fate.units_cut for fate in fates if fate.in_rocksdb)
+            cut = sum(outcome.units_cut for outcome in outcomes if outcome.in_rocksdb)
             if cut:
                 message = f"{cut:,} units of queues in RocksDB go out of sight"
                 steps.append(LaterStep("empty", model.rocksdb_settings.path, message, cut))

@@ -157,9 +157,9 @@ def one(seed: int, work: Path) -> Damaged | None:
     if done is None:
         return None
     what = f"seed {seed}: {name}: {done[1]}"
-    found, _, summary = run(store, "full", broker_conf(name))
-    codes = tuple(sorted({str(o.code) for o in found if o.severity is not Severity.NOTE}))
-    own = [o for o in found if str(o.code).startswith(("RD-", "RQ-")) and o.code != "RQ-BEHIND"]
+    findings, _, summary = run(store, "full", broker_conf(name))
+    codes = tuple(sorted({str(o.code) for o in findings if o.severity is not Severity.NOTE}))
+    own = [o for o in findings if str(o.code).startswith(("RD-", "RQ-")) and o.code != "RQ-BEHIND"]
     problem = ""
     path = done[0].parent.relative_to(store).as_posix()
     after = before | {path: rows_at(path, done[0].parent)}  # of the others no file has changed

@@ -48,7 +48,7 @@ BEFORE: Final = {
 
 
 def _codes(found: list[Finding], *, notes: bool) -> set[str]:
-    return {str(one.code) for one in found if (one.severity is Severity.NOTE) == notes}
+    return {str(finding.code) for finding in found if (finding.severity is Severity.NOTE) == notes}
 
 
 @pytest.mark.parametrize("has_conf", [False, True], ids=["alone", "with-conf"])
@@ -57,9 +57,9 @@ def test_no_false_alarm(name: str, tmp_path: Path, *, has_conf: bool) -> None:
     """What brokers wrote is sound, and reading it changes nothing."""
     store = fixture_store(name, tmp_path)
     before = state_of(store)
-    found, exit_code, summary = run(store, "deep", broker_conf(name) if has_conf else None)
+    findings, exit_code, summary = run(store, "deep", broker_conf(name) if has_conf else None)
     expected = BEFORE.get(name, set())
-    assert expected == _codes(found, notes=False)
+    assert expected == _codes(findings, notes=False)
     assert ("MV-TOPIC" in expected) == exit_code
     assert [] == summary.account.left_out
     assert (summary.verdict == "sound") == (not expected)
@@ -72,28 +72,30 @@ def test_damage(damage: RocksDamage, tmp_path: Path) -> None:
     """A damage has its codes, damage has an exit code, and the store is not sound."""
     store = fixture_store(damage.fixture, tmp_path)
     damage.inflict(store)
-    found, exit_code, summary = run(store, "deep", broker_conf(damage.fixture))
+    findings, exit_code, summary = run(store, "deep", broker_conf(damage.fixture))
     known = BEFORE.get(damage.fixture, set())
-    assert {*damage.codes} | known == _codes(found, notes=False) | known
-    assert {*damage.notes} <= _codes(found, notes=True)
-    is_damage = any(one.severity is Severity.DAMAGE for one in found)
+    assert {*damage.codes} | known == _codes(findings, notes=False) | known
+    assert {*damage.notes} <= _codes(findings, notes=True)
+    is_damage = any(finding.severity is Severity.DAMAGE for finding in findings)
     assert is_damage == (exit_code > 0)
     assert "sound" != summary.verdict
-    assert all(one.repair and one.message for one in found)
+    assert all(finding.repair and finding.message for finding in findings)
     for code in damage.codes:
         severities = {CODES[code].also[0] if code in damage.other else CODES[code].severity}
-        assert severities == {one.severity for one in found if one.code == code} - {Severity.NOTE}
+        assert severities == {finding.severity for finding in findings if finding.code == code} - {
+            Severity.NOTE
+        }
 
 
 def test_wrong_unit(tmp_path: Path) -> None:
     """A unit that is not as in the log is shown as it is, beside what it should be."""
     store = fixture_store(CLEAN, tmp_path)
     DAMAGES["move unit"].inflict(store)
-    (one,) = (one for one in run(store)[0] if one.code == "RQ-UNIT")
-    start = f"physical offset {one.physical_offset}, "
-    assert re.fullmatch(rf"{start}size \d+, tags code -?\d+", one.expected)
-    moved = f"physical offset {one.physical_offset + 8}, "  # type: ignore[operator]  # it has one
-    assert one.expected.replace(start, moved) == one.actual
+    (finding,) = (finding for finding in run(store)[0] if finding.code == "RQ-UNIT")
+    start = f"physical offset {finding.physical_offset}, "
+    assert re.fullmatch(rf"{start}size \d+, tags code -?\d+", finding.expected)
+    moved = f"physical offset {finding.physical_offset + 8}, "  # type: ignore[operator]  # it has one
+    assert finding.expected.replace(start, moved) == finding.actual
 
 
 def test_every_row() -> None:
@@ -125,11 +127,11 @@ def test_deleted_topic(tmp_path: Path) -> None:
     """A topic that was deleted has no queue: a note, and no repair brings its queues back."""
     store = fixture_store(DELETE_TOPIC.fixture, tmp_path)
     DELETE_TOPIC.inflict(store)
-    found, exit_code, summary = run(store, "full", broker_conf(DELETE_TOPIC.fixture))
+    findings, exit_code, summary = run(store, "full", broker_conf(DELETE_TOPIC.fixture))
     assert (0, "sound") == (exit_code, summary.verdict)
-    said = [one for one in found if one.code == "RQ-RANGE"]
+    said = [finding for finding in findings if finding.code == "RQ-RANGE"]
     assert {(NOTE, "none needed: brokers delete the queues of a topic with it")} == {
-        (one.severity, one.repair) for one in said
+        (finding.severity, finding.repair) for finding in said
     }
     assert ([], []) == (plan(store).edits, plan(store).left)
 
@@ -138,21 +140,23 @@ def test_expired(tmp_path: Path) -> None:
     """Units of expired messages are a note."""
     store = fixture_store(EXPIRE.fixture, tmp_path)
     EXPIRE.inflict(store)
-    found, _, _ = run(store, "full", broker_conf(CLEAN))
-    assert {*EXPIRE.notes} <= _codes(found, notes=True)
-    assert not {code for code in _codes(found, notes=False) if code.startswith("RQ-U")}
+    findings, _, _ = run(store, "full", broker_conf(CLEAN))
+    assert {*EXPIRE.notes} <= _codes(findings, notes=True)
+    assert not {code for code in _codes(findings, notes=False) if code.startswith("RQ-U")}
 
 
 def test_behind_a_running_broker(tmp_path: Path) -> None:
     """What a running broker has not flushed is no damage: its database is behind all the time."""
     store = fixture_store(CLEAN, tmp_path)
     never_flushed(store / "consumequeue")
-    found, exit_code, _ = run(store, "full", None)
-    assert ("RQ-BEHIND", Severity.DAMAGE) in {(str(one.code), one.severity) for one in found}
+    findings, exit_code, _ = run(store, "full", None)
+    assert ("RQ-BEHIND", Severity.DAMAGE) in {
+        (str(finding.code), finding.severity) for finding in findings
+    }
     assert exit_code == 1
     with held_by_another(store):
-        found, exit_code, _ = run(store, "full", None)
-    assert ("RQ-BEHIND", NOTE) in {(str(one.code), one.severity) for one in found}
+        findings, exit_code, _ = run(store, "full", None)
+    assert ("RQ-BEHIND", NOTE) in {(str(finding.code), finding.severity) for finding in findings}
     assert exit_code == 0
 
 
@@ -163,18 +167,18 @@ def test_offsets_behind(name: str, tmp_path: Path) -> None:
     never_flushed(store / "consumequeue")
     seen = []
     for level in CheckLevel:
-        found = validate(ValidateOptions(store, level=level))
-        seen += [str(one.code) for one in found]
+        findings = validate(ValidateOptions(store, level=level))
+        seen += [str(finding.code) for finding in findings]
     first = validate(ValidateOptions(store, keeps_book=True))
     list(first)
     assert first.ledger is not None
     before = first.ledger.manifest
     again = Findings(ValidateOptions(store), lambda _: None, before=before)
-    seen += [str(one.code) for one in again]
+    seen += [str(finding.code) for finding in again]
     assert again.summary.account.left_out, "segments are taken over"
     for segment in sorted((store / "commitlog").iterdir())[:-3]:
         segment.unlink()  # they expired, and were never flushed
-    seen += [str(one.code) for one in run(store)[0]]
+    seen += [str(finding.code) for finding in run(store)[0]]
     assert not {"CO-RANGE", "DO-RANGE"} & {*seen}
 
 
@@ -182,8 +186,8 @@ def test_without_the_library(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     """Without the library a store is incomplete, and the install line is said."""
     store = fixture_store(CLEAN, tmp_path)
     monkeypatch.setattr(rocksdb_cell, "PACKAGE", "no_such_package")
-    found, exit_code, summary = run(store)
-    assert {"FS-READ"} == _codes(found, notes=False)
+    findings, exit_code, summary = run(store)
+    assert {"FS-READ"} == _codes(findings, notes=False)
     assert (3, "incomplete") == (exit_code, summary.verdict)
     assert all("pip install" in error.reason for error in summary.account.unread.values())
 
@@ -196,8 +200,8 @@ def test_never_flushed(tmp_path: Path) -> None:
     name = "rocketmq-5.3.3-rocksdb-crash"
     store = fixture_store(name, tmp_path)
     never_flushed(store / "consumequeue")
-    found, exit_code, summary = run(store, "full", None)
-    assert ({"RQ-BEHIND"}, 0) == (_codes(found, notes=False), exit_code)
+    findings, exit_code, summary = run(store, "full", None)
+    assert ({"RQ-BEHIND"}, 0) == (_codes(findings, notes=False), exit_code)
     assert "sound" != summary.verdict
     assert not plan(str(store)).edits, "no queue files beside the database"
     with Queues(open_store(store)) as queues:
@@ -216,5 +220,5 @@ def test_offsets_written_meanwhile(tmp_path: Path, monkeypatch: pytest.MonkeyPat
 
     monkeypatch.setattr(offsets, "check", preceded(write, check))
     for expected in (set(), {"DO-RANGE"}):
-        found, _, _ = run(store, "full")
-        assert expected == {"DO-RANGE"} & _codes(found, notes=False)
+        findings, _, _ = run(store, "full")
+        assert expected == {"DO-RANGE"} & _codes(findings, notes=False)

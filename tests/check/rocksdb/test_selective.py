@@ -53,9 +53,9 @@ def without(root: Path, light: bool) -> dict[str, int]:
 def found(root: Path, conf: Path) -> dict[str, list[str]]:
     """Give what validation finds of queues in RocksDB, by code."""
     codes: dict[str, list[str]] = {}
-    for one in validate(ValidateOptions(root, broker_conf=str(conf), jobs=1)):
-        if one.code.name.startswith("RQ-"):
-            codes.setdefault(one.code.name, []).append(one.message)
+    for finding in validate(ValidateOptions(root, broker_conf=str(conf), jobs=1)):
+        if finding.code.name.startswith("RQ-"):
+            codes.setdefault(finding.code.name, []).append(finding.message)
     return codes
 
 

@@ -222,7 +222,7 @@ def test_versions_of_a_unit(tmp_path: Path, answers: Counter[bool]) -> None:
     assert findings == run(store)[0]  # the last one counts, as the library says
     assert 1 == answers[False]
     rocksdb.edit(store / QUEUES, delete=(key,))
-    assert "RQ-RANGE" in {str(one.code) for one in run(store)[0]}
+    assert "RQ-RANGE" in {str(finding.code) for finding in run(store)[0]}
 
 
 @pytest.mark.parametrize("name", ["delete units", "redate unit"])
@@ -230,9 +230,9 @@ def test_same_findings(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     """Findings are those that the library's rows give alone."""
     store = fixture_store(DAMAGES[name].fixture, tmp_path)
     DAMAGES[name].inflict(store)
-    found, _, _ = run(store)
+    findings, _, _ = run(store)
     monkeypatch.setattr(UnitTables, "of", classmethod(lambda _, __: None))
-    assert found == run(store)[0]
+    assert findings == run(store)[0]
 
 
 def test_other_databases(tmp_path: Path) -> None:
@@ -286,7 +286,7 @@ def test_hole(tmp_path: Path, answers: Counter[bool]) -> None:
     store = fixture_store(CLEAN, tmp_path)
     key = unit_key(TOPIC, 0, MIDDLE)
     rocksdb.edit(store / QUEUES, delete=(key,), compacts=True)
-    assert {"RQ-RANGE"} <= {str(one.code) for one in run(store)[0]}
+    assert {"RQ-RANGE"} <= {str(finding.code) for finding in run(store)[0]}
     assert 0 < answers[False]
 
 
@@ -298,5 +298,5 @@ def test_stored_crc(tmp_path: Path, answers: Counter[bool]) -> None:
         index = table_index(file)
     assert index is not None
     inflict.flip_bits(table, index.handles[0].end - 1, 1)
-    assert {"RD-BLOCK"} <= {str(one.code) for one in run(store)[0]}
+    assert {"RD-BLOCK"} <= {str(finding.code) for finding in run(store)[0]}
     assert 0 == answers[True]

@@ -142,7 +142,7 @@ def _border(shift: int) -> Callable[[Sequence[Record]], Sequence[int]]:
 
     def choose(records: Sequence[Record]) -> Sequence[int]:
         middle = segment_start(records[len(records) // 2])
-        first = next(i for i, one in enumerate(records) if segment_start(one) == middle)
+        first = next(i for i, record in enumerate(records) if segment_start(record) == middle)
         return [first + shift]
 
     return choose
@@ -150,7 +150,7 @@ def _border(shift: int) -> Callable[[Sequence[Record]], Sequence[int]]:
 
 def _first_of_segment(records: Sequence[Record]) -> Sequence[int]:
     """Choose the record of the queue that begins a segment."""
-    return [next(i for i, one in enumerate(records) if i and not one.position)]
+    return [next(i for i, record in enumerate(records) if i and not record.position)]
 
 
 def _bisected(records: Sequence[Record]) -> Sequence[int]:

@@ -170,7 +170,7 @@ class Judge:
         is_left = {(left.code, left.path) for left in plan.left}
         repair.apply(plan, in_place=True)
         stays = {
-            (found.code, found.path) for found in damaged_case.findings(one, one.root)
+            (finding.code, finding.path) for finding in damaged_case.findings(one, one.root)
         } - is_left
         self.counts["repaired"] += 1
         self.counts["what stays is in the plan"] += not stays
@@ -229,8 +229,8 @@ class Judge:
             with contextlib.suppress(Py4JJavaError, AssertionError, TimeoutError, StopIteration):
                 put_one(jvm, opened, one.truth)
         opened.close()
-        found = damaged_case.findings(one, one.root)
-        worse = [it for it in found if (it.code, it.path) not in before]
+        findings = damaged_case.findings(one, one.root)
+        worse = [it for it in findings if (it.code, it.path) not in before]
         self.counts["as sound after the broker has run on"] += not worse
         if worse:
             seen = [f"{it.code} {it.path}: {it.message}" for it in worse]
@@ -313,7 +313,7 @@ def campaign(
             for turn in range(TURNS):
                 into = place / f"{number}-{turn}"
                 into.mkdir()
-                one = damaged_case.damaged(
+                case = damaged_case.damaged(
                     asked.seed,
                     number,
                     into,
@@ -321,20 +321,20 @@ def campaign(
                     has_replica=asked.replica,
                     judged_by=asked.judged_by,
                 )
-                if one.release not in releases:
+                if case.release not in releases:
                     break
-                there = judge.jvms.get(one.release)
+                there = judge.jvms.get(case.release)
                 if judge.opens and (there is None or not there.is_running):
                     home = place / f"jvm-{number}-{turn}"
                     home.mkdir()
-                    judge.jvms[one.release] = stack.enter_context(
-                        Jvm(one.release, home, options=(f"-Xmx{HEAP_BYTES}",))
+                    judge.jvms[case.release] = stack.enter_context(
+                        Jvm(case.release, home, options=(f"-Xmx{HEAP_BYTES}",))
                     )
                 judge.has_died = False
-                problems = [*judge.problems(one, into)]
-                opened[one.release] += 1
-                if judge.opens and not opened[one.release] % STORES_OF_A_PROCESS:
-                    judge.jvms[one.release].halt()
+                problems = [*judge.problems(case, into)]
+                opened[case.release] += 1
+                if judge.opens and not opened[case.release] % STORES_OF_A_PROCESS:
+                    judge.jvms[case.release].halt()
                 shutil.rmtree(into, ignore_errors=True)
                 if not judge.has_died or turn == TURNS - 1:
                     counts.update(judge.counts)

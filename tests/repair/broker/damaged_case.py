@@ -126,7 +126,7 @@ def findings(one: Case, root: Path) -> list[Finding]:
     options = ValidateOptions(
         root, broker_conf=_conf(one.fixture), broker_version=one.release, level=CheckLevel.FULL
     )
-    return [found for found in validate(options) if found.severity is not Severity.NOTE]
+    return [finding for finding in validate(options) if finding.severity is not Severity.NOTE]
 
 
 def plan(one: Case) -> Plan:

@@ -43,7 +43,7 @@ def _first_record(number: int) -> Callable[[Path], None]:
 
     def inflict_it(store: Path) -> None:
         path = inflict.segment_at(store, number)
-        first = next(one for one in plain_store.records(store) if one.path == path)
+        first = next(record for record in plain_store.records(store) if record.path == path)
         position, size = first.places()["body"]
         inflict.flip_bits(path, first.position + position + size // 2, 1)
 
@@ -92,16 +92,18 @@ class Truth:
     @classmethod
     def of(cls, root: Path) -> Truth:
         """Read a sound store."""
-        records = {one.physical_offset: one for one in plain_store.records(root)}
+        records = {record.physical_offset: record for record in plain_store.records(root)}
         queues = {}
         for directory in plain_store.queue_directories(root):
             units = plain_store.units(directory)
-            placed = [one.physical_offset for one in units if one.size != plain_store.PRE_BLANK[1]]
+            placed = [
+                unit.physical_offset for unit in units if unit.size != plain_store.PRE_BLANK[1]
+            ]
             if placed[:1] != [0] or 0 in records:  # once 0 has expired, it is the oldest record
                 queues[_key(directory)] = tuple(one for one in placed if one in records)
         for directory in sorted((root / "batchconsumequeue").glob("*/*")):
             key = _key(directory)
-            queues[key] = tuple(at for at, one in records.items() if _queue_of(one) == key)
+            queues[key] = tuple(at for at, record in records.items() if _queue_of(record) == key)
         return cls(records, queues)
 
     def undamaged(self, root: Path) -> set[int]:
@@ -109,8 +111,9 @@ class Truth:
         logs = {path.name: path.read_bytes() for path in plain_store.segments(root)}
         return {
             physical_offset
-            for physical_offset, one in self.records.items()
-            if logs.get(one.path.name, b"")[one.position : one.position + one.size] == one.raw
+            for physical_offset, record in self.records.items()
+            if logs.get(record.path.name, b"")[record.position : record.position + record.size]
+            == record.raw
         }
 
     def unused(self, root: Path) -> set[str]:

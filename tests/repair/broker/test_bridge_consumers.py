@@ -76,7 +76,9 @@ def expected(queues: dict[str, Queue], tag: str | None = None) -> Counter[Place]
 
 def tag_of(queue: Queue, unit: bridges.Unit) -> str:
     """Give the tag of the record that a unit names."""
-    return next(one.properties["TAGS"] for one in queue.records if one.physical_offset == unit[0])
+    return next(
+        record.properties["TAGS"] for record in queue.records if record.physical_offset == unit[0]
+    )
 
 
 def places(messages: Sequence[Received]) -> Counter[Place]:

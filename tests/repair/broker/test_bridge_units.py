@@ -167,7 +167,7 @@ def by_expiry(opened: OpenStore, topic: str, queue: Queue) -> Iterator[str]:
     in_turn = opened.minimum_after(topic, log_starts)
     for minima in (at_once, in_turn):
         for start, minimum in zip(log_starts, minima, strict=True):
-            left = [i for i, one in enumerate(queue.records) if one.physical_offset >= start]
+            left = [i for i, record in enumerate(queue.records) if record.physical_offset >= start]
             if {*left} - {*queue.lost} - {*range(minimum, len(queue.records))}:
                 yield "expiry loses"
 

@@ -90,12 +90,12 @@ def assert_pulled(
     """Assert that pulls from the beginning give all, at the end the new message if there is one."""
     with PullConsumer(broker, "pulling-after-repair") as consumer:
         for (topic, queue_id), lines in kept.items():
-            found = [*consumer.read(topic, queue_id)]
-            assert_all(lines, found, lost[topic, queue_id])
-            offsets = [message.physical_offset for message in found]
+            received = [*consumer.read(topic, queue_id)]
+            assert_all(lines, received, lost[topic, queue_id])
+            offsets = [message.physical_offset for message in received]
             assert sorted(offsets) == offsets
             if new:
-                assert new[topic, queue_id] == found[-1].properties[UNIQUE_KEY]
+                assert new[topic, queue_id] == received[-1].properties[UNIQUE_KEY]
 
 
 def assert_pushed(broker: Broker, kept: Lines, lost: Counter[QueueKey]) -> None:
@@ -104,9 +104,9 @@ def assert_pushed(broker: Broker, kept: Lines, lost: Counter[QueueKey]) -> None:
     count = sum(len(lines) for lines in kept.values())
     with ManyTopics(broker, "pushed-after-repair", topics, "*") as consumer:
         consumer.wait(count)
-        found = consumer.wait(count + sum(lost[key] for key in kept if kept[key]))
+        received = consumer.wait(count + sum(lost[key] for key in kept if kept[key]))
     for (topic, queue_id), lines in kept.items():
-        own = [one for one in found if (one.topic, one.queue_id) == (topic, queue_id)]
+        own = [one for one in received if (one.topic, one.queue_id) == (topic, queue_id)]
         assert_all(lines, own, lost[topic, queue_id])
 
 

@@ -37,8 +37,12 @@ def test_delivered(jvm: Jvm, fault: Fault, tmp_path: Path) -> None:
     store = Broken(root, str(broker_conf(fault.fixture)), fault.version)
     repair.apply(store.plan(), in_place=True)
     fault.put_back(root)
-    last = max(one.physical_offset for one in plain_store.records(root))
-    unused = {f"commitlog/{one.name}" for one in plain_store.segments(root) if int(one.name) > last}
+    last = max(record.physical_offset for record in plain_store.records(root))
+    unused = {
+        f"commitlog/{segment.name}"
+        for segment in plain_store.segments(root)
+        if int(segment.name) > last
+    }
     opened = survivors.open_store(jvm, root, fault.fixture)
     delivers(opened, truth, expected, unused)
     emptied = {key: queue for key, queue in truth.queues.items() if queue and not expected[key]}

@@ -45,7 +45,9 @@ def _parameters() -> list[ParameterSet]:
 def findings(root: Path, name: str, version: str) -> Counter[str]:
     """Count the codes that a validation finds above a note."""
     options = ValidateOptions(str(root), broker_version=version, broker_conf=str(broker_conf(name)))
-    return Counter(one.code for one in validate(options) if one.severity is not Severity.NOTE)
+    return Counter(
+        finding.code for finding in validate(options) if finding.severity is not Severity.NOTE
+    )
 
 
 @cache

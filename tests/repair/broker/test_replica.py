@@ -23,7 +23,7 @@ def test_delivered(jvm: Jvm, tmp_path: Path) -> None:
     for number in NUMBERS[jvm.version]:
         into = tmp_path / str(number)
         into.mkdir()
-        one = damaged_case.damaged(SEED, number, into, has_replica=True)
+        case = damaged_case.damaged(SEED, number, into, has_replica=True)
         judge = Judge({jvm.version: jvm})
-        assert [] == [*judge.problems(one, into)]
+        assert [] == [*judge.problems(case, into)]
         assert judge.counts["all undamaged messages delivered"]

@@ -73,8 +73,8 @@ def test_wheel(version: str, tmp_path: Path, *, is_repaired: bool) -> None:
     assert (_COUNT, 0) == (before.timers, before.timers_lost)
     wheel = root / "timerwheel"
     wheel.write_bytes(bytes(wheel.stat().st_size))
-    found, _, _ = run(root, "full", conf, version)
-    assert {"TW-LOST"} == {one.code for one in found if one.severity != "note"}
+    findings, _, _ = run(root, "full", conf, version)
+    assert {"TW-LOST"} == {finding.code for finding in findings if finding.severity != "note"}
     lost = predict(open_store(root, conf), version).timers_lost
     assert 0 < lost < _COUNT
     if is_repaired:
@@ -149,10 +149,10 @@ def test_wheel_and_log(version: str, tmp_path: Path) -> None:
     root = _written(version, tmp_path)
     conf = tmp_path / "broker.conf"
     shutil.rmtree(root / "timerlog")
-    for one in root.glob("timerwheel*"):
-        one.unlink()
-    found, _, _ = run(root, "full", conf, version)
-    assert {"TC-AHEAD"} == {one.code for one in found if one.severity != "note"}
+    for path in root.glob("timerwheel*"):
+        path.unlink()
+    findings, _, _ = run(root, "full", conf, version)
+    assert {"TC-AHEAD"} == {finding.code for finding in findings if finding.severity != "note"}
     before = predict(open_store(root, conf), version)
     assert (_COUNT, _COUNT) == (before.timers, before.timers_lost)
     plan = repair.plan(root, broker_version=version, broker_conf=str(conf))

@@ -71,7 +71,7 @@ def test_waiting(
         broker.stop()
         broker.crash()
     root = tmp_path / "store"
-    waiting = [one for one in plain_store.records(root) if one.topic == stored_topic]
+    waiting = [record for record in plain_store.records(root) if record.topic == stored_topic]
     body = waiting[_LOST].bytes_of("body")
     for lost in waiting:
         if lost.bytes_of("body") == body:  # 5.5.0 may have come back to it, and put it again
