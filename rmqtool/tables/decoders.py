@@ -67,6 +67,14 @@ class BodyOwner(NamedTuple):
         return self.topic
 
 
+class _Request(NamedTuple):
+    """What a command gets of a message."""
+
+    topic: str  # that it was sent to
+    properties: Mapping[str, str]  # all
+    body_b64: str  # decompressed, in base64
+
+
 class Decoder:
     """Decodes bodies, one at a time whatever the number of threads.
 
@@ -133,12 +141,12 @@ class _CommandDecoder(Decoder):
         atexit.register(self._end)
 
     def _decoded(self, owner: BodyOwner, body: bytes) -> object:
-        request = {
-            "topic": _utf8(owner.sent_to),
-            "properties": {_utf8(name): _utf8(text) for name, text in owner.properties.items()},
-            "body_b64": b64encode(body).decode(),
-        }
-        raw = orjson.dumps(request) + b"\n"
+        request = _Request(
+            _utf8(owner.sent_to),
+            {_utf8(name): _utf8(text) for name, text in owner.properties.items()},
+            b64encode(body).decode(),
+        )
+        raw = orjson.dumps(request._asdict()) + b"\n"
         if len(raw) <= _PIPE:
             self._write(raw)
         else:  # a command may answer, or hang, before it has read the line
