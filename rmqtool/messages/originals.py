@@ -207,13 +207,20 @@ def _popped(topic: str) -> Iterator[str]:
 
 
 def _is_same(record: Message, columns: Int64s, number: int, texts: Mapping[str, str]) -> bool:
-    """Tell whether a record has the message of another one."""
-    same = _facts(columns, number) == (record.born_timestamp, record.body_crc)
-    return same and record.unique_key == texts.get(properties.UNIQ_KEY)
+    """Tell whether a record has the message of another one.
 
-
-def _facts(columns: Int64s, number: int) -> tuple[int, int]:
-    return int(columns[row.BORN_TIMESTAMP, number]), int(columns[row.BODY_CRC, number])
+    A client that cannot give a message back sends it to the retry topic itself: the copy is born
+    then, and names the first record as others do.
+    Source: DefaultMQPushConsumerImpl#sendMessageBack, 4.9.3 to 5.5.0.
+    """
+    unique_key = texts.get(properties.UNIQ_KEY)
+    is_named = bool(unique_key) and properties.origin(texts)[1] == record.message_id
+    is_born_then = int(columns[row.BORN_TIMESTAMP, number]) == record.born_timestamp
+    return (
+        (is_born_then or is_named)
+        and int(columns[row.BODY_CRC, number]) == record.body_crc
+        and record.unique_key == unique_key
+    )
 
 
 def _is_wanted(first: Message, wanted: Wanted) -> bool:

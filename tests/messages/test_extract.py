@@ -199,6 +199,30 @@ def test_held(tmp_path: Path) -> None:
     assert found
 
 
+def test_sent_back_by_a_client(tmp_path: Path) -> None:
+    """A client that cannot give a message back sends it itself: with a birth of its own, once."""
+    texts = {"UNIQ_KEY": "U", "KEYS": "k"}
+    first = Message(
+        topic_bytes=b"orders", body=b"order", properties_bytes=properties.encode(texts),
+        born_timestamp=1000, store_address=b"\x7f\0\0\1", store_port=10911,
+    )  # fmt: skip
+    origin = {"RETRY_TOPIC": "orders", "ORIGIN_MESSAGE_ID": first.message_id}
+    again = first._replace(
+        topic_bytes=b"%RETRY%g", properties_bytes=properties.encode(texts | origin),
+        born_timestamp=22_000, reconsume_times=1,
+    )  # fmt: skip
+    other = again._replace(properties_bytes=properties.encode(texts | origin | {"UNIQ_KEY": "V"}))
+    raw = b""
+    for message in (first, again, other):
+        raw += encode(sealed(message._replace(physical_offset=len(raw))))
+    log = tmp_path / "store" / "commitlog" / "00000000000000000000"
+    log.parent.mkdir(parents=True)
+    log.write_bytes(raw)
+    done, out = extract(tmp_path / "store")
+    assert ["U", "V"] == [row["unique_key"] for row in lines(out)]
+    assert 1 == done.retried_copies
+
+
 def test_popped(tmp_path: Path) -> None:
     """What a group that pops was given again is written once, whatever the retry topic is called.
 
