@@ -25,6 +25,7 @@ import threading
 import time
 from base64 import b64encode
 from contextlib import suppress
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, Final, NamedTuple, NoReturn
 
@@ -65,6 +66,15 @@ class BodyOwner(NamedTuple):
         if names.is_made_by_brokers(self.topic):
             return self.properties.get(properties.REAL_TOPIC) or self.topic
         return self.topic
+
+
+@dataclass(frozen=True, slots=True)
+class _DecoderRequest:
+    """What a command is asked: one line of JSON, with these names."""
+
+    topic: str  # that the message was sent to
+    properties: dict[str, str]  # all
+    body_b64: str  # bytes in base64
 
 
 class Decoder:
@@ -133,11 +143,11 @@ class _CommandDecoder(Decoder):
         atexit.register(self._end)
 
     def _decoded(self, owner: BodyOwner, body: bytes) -> object:
-        request = {
-            "topic": _utf8(owner.sent_to),
-            "properties": {_utf8(name): _utf8(text) for name, text in owner.properties.items()},
-            "body_b64": b64encode(body).decode(),
-        }
+        request = _DecoderRequest(
+            _utf8(owner.sent_to),
+            {_utf8(name): _utf8(text) for name, text in owner.properties.items()},
+            b64encode(body).decode(),
+        )
         raw = orjson.dumps(request) + b"\n"
         if len(raw) <= _PIPE:
             self._write(raw)
