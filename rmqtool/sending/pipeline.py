@@ -41,6 +41,9 @@ if TYPE_CHECKING:
 
 STRETCH: Final = 1000  # messages between two waits for the disk
 STRETCH_BYTES: Final = 32 << 20  # of their bodies, which are held in memory
+# Bytes of bodies that are on their way, unless a single one has more: over a slow line all of them
+# take their time before the first answer, and an answer has a deadline.
+WAY_BYTES: Final = 1 << 20
 _READ_SECONDS: Final = 0.05  # that the rest of a TLS record may take
 
 
@@ -80,6 +83,7 @@ class Pipeline:
         # What is on its way: by connection, and there by the number of the answer.
         self._flights: dict[Connection, dict[int, _Flight]] = {}
         self._count = 0  # of flights; those that wait for a busy broker are among them
+        self._bytes = 0  # of their bodies
         self._later: list[tuple[float, int, _Flight]] = []  # a heap of those, by their time
         self._unsure: set[int] = set()  # numbers of messages that may be stored
         self._error: RmqtoolError | None = None  # why nothing more is sent
@@ -140,18 +144,23 @@ class Pipeline:
     def _is_left(self) -> bool:
         return bool(self._ready or self._later)
 
+    @property
+    def _has_room(self) -> bool:
+        return self._count < self._options.window and self._bytes < WAY_BYTES
+
     def _start(self) -> None:
         """Send what may be sent now: as much as the window and the rate allow."""
         now, flights = time.monotonic(), list[_Flight]()
         while self._later and self._later[0][0] <= now:
             flights.append(heappop(self._later)[2])
-        while self._ready and self._count < self._options.window and self._next <= now:
+        while self._ready and self._has_room and self._next <= now:
             if self._pause:
                 self._next = max(self._next, now) + self._pause
             _, lane = heappop(self._ready)
             message, queue = lane.popleft()
             flights.append(_Flight(message, lane, queue, self._delay_of(message, queue)))
             self._count += 1
+            self._bytes += len(message.body)
         if not flights:
             return
         self._ledger.append({"on_way": [flight.message.number for flight in flights]})
@@ -212,7 +221,7 @@ class Pipeline:
             yield next(iter(flights.values())).deadline  # they are in the order of their deadlines
         if self._error is None and self._later:
             yield self._later[0][0]
-        if self._error is None and self._ready and self._count < self._options.window:
+        if self._error is None and self._ready and self._has_room:
             yield self._next
 
     def _lose(self, connection: Connection, error: RemotingError) -> None:
@@ -239,6 +248,7 @@ class Pipeline:
             heappush(self._later, (due, number, flight))
             return 0
         self._count -= 1
+        self._bytes -= len(flight.message.body)
         if flight.lane:
             heappush(self._ready, (flight.lane[0][0].number, flight.lane))
         try:

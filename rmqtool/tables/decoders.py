@@ -25,7 +25,6 @@ import threading
 import time
 from base64 import b64encode
 from contextlib import suppress
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, Final, NamedTuple, NoReturn
 
@@ -68,13 +67,12 @@ class BodyOwner(NamedTuple):
         return self.topic
 
 
-@dataclass(frozen=True, slots=True)
-class _DecoderRequest:
-    """What a command is asked: one line of JSON, with these names."""
+class _Request(NamedTuple):
+    """What a command gets of a message."""
 
-    topic: str  # that the message was sent to
-    properties: dict[str, str]  # all
-    body_b64: str  # bytes in base64
+    topic: str  # that it was sent to
+    properties: Mapping[str, str]  # all
+    body_b64: str  # decompressed, in base64
 
 
 class Decoder:
@@ -143,12 +141,12 @@ class _CommandDecoder(Decoder):
         atexit.register(self._end)
 
     def _decoded(self, owner: BodyOwner, body: bytes) -> object:
-        request = _DecoderRequest(
+        request = _Request(
             _utf8(owner.sent_to),
             {_utf8(name): _utf8(text) for name, text in owner.properties.items()},
             b64encode(body).decode(),
         )
-        raw = orjson.dumps(request) + b"\n"
+        raw = orjson.dumps(request._asdict()) + b"\n"
         if len(raw) <= _PIPE:
             self._write(raw)
         else:  # a command may answer, or hang, before it has read the line

@@ -14,6 +14,7 @@ IMAGE: Final = "{image}"
 SENT: Final = "{sent}"
 SEVERAL: Final = "--stores-file"
 INSTEAD: Final = frozenset({ARCHIVE, IMAGE, SENT, SEVERAL, "{work}/all.jsonl", "{work}/all.rmq"})
+DECODER: Final = """sed -u 's/.*/{{"body":1}}/'"""
 IN_PLACE: Final = ("--in-place", "--yes", "--yes")
 UNDO: Final = ("repair", "--undo")
 LOOK: Final = (
@@ -89,8 +90,8 @@ MESSAGES: Final = (
      "--to-topic", "orders", "--system-topics", "--ledger", "{work}/ledger", "--timeout", "5",
      "--window", "3"),
     ("query", "--grep", "order"), ("query", "--grep-regex", "order.?[0-9]+", "--topic", "{topic}"),
-    ("dump", "--decoder", "cat"), ("query", "--at", "0", "--decoder", "cat"),
-    ("extract", "--output", "{work}/decoded.jsonl", "--decoder", "cat"),
+    ("dump", "--decoder", DECODER), ("query", "--at", "0", "--decoder", DECODER),
+    ("extract", "--output", "{work}/decoded.jsonl", "--decoder", DECODER),
     ("send", "{work}/all.rmq", "--dry-run", "--to-group", "g", "--delays", "keep"),
     ("send", "{work}/all.jsonl", "--dry-run", "--pending"),
     ("send", "{work}/all.rmq", "--name-server", "{servers}", "--credentials", "{conf}", "--tls",

@@ -25,7 +25,7 @@ from rmqtool.errors import (
 )
 from rmqtool.formats import properties
 from rmqtool.formats.message import LONGEST_PROPERTIES, Message, SysFlag, encode, sealed
-from rmqtool.sending import producer
+from rmqtool.sending import pipeline, producer
 from rmqtool.sending.access import access_of
 from rmqtool.sending.entries import entries
 from rmqtool.sending.options import SendOptions, addresses
@@ -286,6 +286,17 @@ def test_window(cluster: Cluster, tmp_path: Path) -> None:
             assert len(on_way) == len({number % 3 for number in on_way})
             on_way -= {one.get("number")}
         assert min(window, 3) == most
+
+
+def test_large_bodies(cluster: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of large bodies fewer are on their way, and fewer in memory: one at least."""
+    monkeypatch.setattr(pipeline, "WAY_BYTES", 1000)
+    monkeypatch.setattr(pipeline, "STRETCH_BYTES", 4000)
+    lines = [line(number, body="x" * 1500) for number in range(1, 8)]
+    assert 7 == send(cluster, written(tmp_path / "f.jsonl", lines)).sent.total()
+    kept = [json.loads(text) for text in (tmp_path / "f.jsonl.sent").read_text().splitlines()]
+    assert [[1], [2], [3]] == [one["on_way"] for one in kept if "on_way" in one][:3]
+    assert [[1, 3], [4, 6], [7, 7]] == [one["sending"] for one in kept if "sending" in one]
 
 
 def test_ledger_of_another(cluster: Cluster, tmp_path: Path) -> None:

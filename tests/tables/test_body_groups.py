@@ -94,9 +94,11 @@ def test_is_together(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     batch = batch_of(tmp_path, [*PLAIN, ZIPPED[0], *PLAIN])
     asked: list[bytes] = []
 
-    def counted(stored: bytes, flags: int, options: BodyOptions, budget: int) -> Body | None:
+    def counted(
+        stored: bytes, flags: int, options: BodyOptions, budget: int, owner: None
+    ) -> Body | None:
         asked.append(stored)
-        return show_within(stored, flags, options, budget)
+        return show_within(stored, flags, options, budget, owner)
 
     monkeypatch.setattr(body_groups, "show_within", counted)
     rows, _, _ = shown(batch, BodyOptions(BodyMode.TEXT), 8 << 20)
