@@ -139,7 +139,7 @@ def test_no_store(tmp_path: Path) -> None:
 BASH = """eval "$(rmqtool completion bash)"
 COMP_WORDS=({words}); COMP_CWORD=$(( ${{#COMP_WORDS[@]}} - 1 ))
 _rmqtool rmqtool; [[ ${{#COMPREPLY[@]}} = 0 ]] || printf '%s\\n' "${{COMPREPLY[@]}}" """
-ZSH = """compdef() {{ : }}; compadd() {{ print -rl -- "$found[@]" }}; _files() {{ : }}
+ZSH = """compdef() {{ : }}; compadd() {{ print -rl -- "$offers[@]" }}; _files() {{ : }}
 eval "$(rmqtool completion zsh)"; words=({words}); CURRENT=$#words; _rmqtool"""
 FISH = """rmqtool completion fish | source; complete -C {line}"""
 SHELLS: Final = {
