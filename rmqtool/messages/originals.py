@@ -11,6 +11,7 @@ KeyBuilder#buildPopRetryTopic, DeliverDelayedMessageTimerTask, 4.9.3 to 5.5.0.
 
 from __future__ import annotations
 
+from collections import defaultdict
 from contextlib import ExitStack, suppress
 from typing import TYPE_CHECKING, Final, Self, TypeAlias
 
@@ -26,13 +27,13 @@ from rmqtool.store.record_heads import LogReader
 from rmqtool.tables.record_columns import stretches
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
 
     import numpy.typing as npt
 
     from rmqtool.formats.message import Message
     from rmqtool.messages.wanted import Wanted
-    from rmqtool.query.log import LogRange
+    from rmqtool.query.log import Log, LogRange
     from rmqtool.query.lookup import Lookup
     from rmqtool.scan.batch import Batch
     from rmqtool.store.tree import Store
@@ -43,8 +44,8 @@ if TYPE_CHECKING:
 
 # Entries of the index that one batch may cost: of chains that somebody made long.
 MOST_WALKED: Final = 1_000_000
-# Bytes of the log that the index does not cover, and that are searched for each copy: a broker that
-# stops has not yet dispatched its last records.
+# Bytes of the log that the index does not cover, and that are read once for the copies of a batch:
+# a broker that stops has not yet dispatched its last records.
 MOST_SEARCHED: Final = 4 << 20
 _RETRIED: Final = (names.RETRY_PREFIX, names.DLQ_PREFIX)
 
@@ -116,7 +117,8 @@ class _Records:
         self._store = store
         self._walked = 0  # entries of the index
         self._lookup: Lookup | None = None
-        self._uncovered: list[LogRange] = []  # by the index, where that is little
+        # Physical offsets by unique key, of what the index does not cover, where that is little.
+        self._uncovered: dict[str, list[int]] = {}
         self._keep = ExitStack()
 
     def __enter__(self) -> Self:
@@ -159,26 +161,20 @@ class _Records:
                         yield record
 
     def _looked_up(self, topic: str, unique_key: str) -> Iterator[Message]:
-        from rmqtool.query.explain import Trail  # few extracts need it
-        from rmqtool.query.log import LogRecord
-        from rmqtool.query.lookup import Lookup, search
-        from rmqtool.query.match import RecordNeed
+        from rmqtool.query.log import LogRecord  # few extracts need it
+        from rmqtool.query.lookup import Lookup
 
         if self._lookup is None:
             self._lookup = self._keep.enter_context(Lookup(self._store))
-            uncovered = self._lookup.uncovered()
-            is_short = sum(stretch.length for stretch in uncovered) <= MOST_SEARCHED
-            self._uncovered = uncovered if is_short else []
-        log = self._lookup.log
+            self._uncovered = _places_by_key(self._lookup.log, self._lookup.uncovered())
+        places = self._uncovered.get(unique_key, [])
         for chain in self._lookup.index.chains(java.key_hash(topic, unique_key)):
             self._walked += chain.walked
-            for offset in chain.offsets:
-                record = log.record_at(offset)
-                if isinstance(record, LogRecord):
-                    yield record.message
-        need = RecordNeed(unique_key, topics=(topic,))
-        for hit, _ in search(log, need, self._uncovered, Trail()):
-            yield hit.message
+            places = [*places, *chain.offsets]
+        for place in places:
+            record = self._lookup.log.record_at(place)
+            if isinstance(record, LogRecord) and record.message.topic == topic:
+                yield record.message
 
     def _at(self, physical_offset: int) -> Message | None:
         segment = self._log.segment_at(physical_offset)
@@ -192,6 +188,24 @@ class _Records:
         except DecodeError:
             return None
         return None if record.crc_matches is False else record
+
+
+def _places_by_key(log: Log, stretches: Iterable[LogRange]) -> dict[str, list[int]]:
+    """Give the physical offsets of records by their unique keys; nothing where there is much."""
+    from rmqtool.query.log import LogRecord
+
+    places: dict[str, list[int]] = defaultdict(list)
+    stretches = [*stretches]
+    if sum(stretch.length for stretch in stretches) > MOST_SEARCHED:
+        return places
+    for stretch in stretches:
+        head = log.next_record(stretch.start)
+        while head is not None and head.physical_offset < stretch.end:
+            record = log.record_at(head.physical_offset)
+            if isinstance(record, LogRecord) and record.message.unique_key:
+                places[record.message.unique_key].append(head.physical_offset)
+            head = log.next_record(head.physical_offset + max(head.size, 1))
+    return places
 
 
 def _popped(topic: str) -> Iterator[str]:
