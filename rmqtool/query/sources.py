@@ -69,7 +69,7 @@ class Sources:
         if key not in self._known:
             units = self.queues.queue(topic, queue_id)
             if units is None or units.kind is ArtefactKind.ROCKSDB:
-                units = self.late_queues.get(key, units)
+                units = self.unflushed_queues.get(key, units)
             self._known[key] = Queue(units, self.log.start) if units else None
         return self._known[key]
 
@@ -80,18 +80,18 @@ class Sources:
             UnreadablePath: a directory may not be listed.
         """
         numbers = {queue.queue_id for queue in self.queues.queues_of(topic)}
-        numbers |= {number for name, number in self.late_queues if name == topic}
+        numbers |= {number for name, number in self.unflushed_queues if name == topic}
         queues = (self.queue(topic, number) for number in sorted(numbers))
         return [queue for queue in queues if queue is not None]
 
     @cached_property
     def queue_topics(self) -> list[str]:
         """The topics that have queues. Raises UnreadablePath: a directory may not be listed."""
-        late = [topic for topic, _ in self.late_queues]
+        late = [topic for topic, _ in self.unflushed_queues]
         return list(dict.fromkeys([*self.queues.topics(), *late]))
 
     @cached_property
-    def late_queues(self) -> Mapping[tuple[str, int], QueueUnits]:
+    def unflushed_queues(self) -> Mapping[tuple[str, int], QueueUnits]:
         """Queues in RocksDB with units that only the end of the log tells: not flushed yet.
 
         Raises:
@@ -102,9 +102,9 @@ class Sources:
             return {}
         if max(source.dispatched or 0, self.log.start) >= self.log.end:
             return {}
-        from rmqtool.query.unflushed_units import late_queues  # the kernels take long to load
+        from rmqtool.query.unflushed_units import unflushed_queues  # the kernels take long to load
 
-        return late_queues(self.log, source)
+        return unflushed_queues(self.log, source)
 
     @cached_property
     def keeps_queues(self) -> bool:

@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 PROBLEM: Final = "no record of the log has this queue offset"
 
 
-class LateQueue(QueueUnits):
+class UnflushedQueue(QueueUnits):
     """A queue as its broker knows it: what was flushed, then what the log tells.
 
     Attributes:
@@ -73,18 +73,18 @@ class LateQueue(QueueUnits):
 
     def span(self, log_start: int = 0) -> QueueSpan:
         """Find out how far the queue reaches: from its first flushed unit to its last late one."""
-        last = self._late(int(self._numbers[-1])) or self._late(int(self._numbers[0]))
-        first_late = self._late(int(self._numbers[0]))
+        last = self._unflushed(int(self._numbers[-1])) or self._unflushed(int(self._numbers[0]))
+        first_unflushed = self._unflushed(int(self._numbers[0]))
         if self.flushed is None:
             sizes = self._units["size"].astype(np.int64)
             name, mean = (self.topic, self.queue_id), float(sizes.mean())
-            return QueueSpan(*name, self.kind, first_late, last, 0, mean, is_exact=True)
+            return QueueSpan(*name, self.kind, first_unflushed, last, 0, mean, is_exact=True)
         span = self.flushed.span(log_start)
         if last is None or (span.last is not None and span.last.number > last.number):
             return span
         mean = span.mean_size or float(self._units["size"].astype(np.int64).mean())
         return span._replace(
-            first=span.first or first_late, last=last, mean_size=mean, is_exact=False
+            first=span.first or first_unflushed, last=last, mean_size=mean, is_exact=False
         )
 
     def packed(self, first: int, count: int) -> bytes:
@@ -116,14 +116,14 @@ class LateQueue(QueueUnits):
 
     def look_up(self, number: int) -> LookedUp | None:
         """Give the unit of a number; None outside of the queue."""
-        if (unit := self._late(number)) is not None:
+        if (unit := self._unflushed(number)) is not None:
             return LookedUp(unit, self.locate(number))
         flushed = self.flushed.look_up(number) if self.flushed else None
         if flushed is None and 0 <= number <= self._numbers[-1]:
             return LookedUp(None, self.locate(number), PROBLEM)
         return flushed
 
-    def _late(self, number: int) -> Unit | None:
+    def _unflushed(self, number: int) -> Unit | None:
         """Give a late unit; None when it is not of a record, or not late."""
         row = int(np.searchsorted(self._numbers, number, "right")) - 1
         if row < 0 or self._numbers[row] != number:
@@ -154,7 +154,7 @@ class DeriveQueues:
             return RunCollector(self.options.rules).finish(part.end)
 
 
-def late_queues(log: Log, queues: RocksQueues) -> dict[tuple[str, int], LateQueue]:
+def unflushed_queues(log: Log, queues: RocksQueues) -> dict[tuple[str, int], UnflushedQueue]:
     """Give the queues that the end of the log has units for, and the database has not.
 
     Args:
@@ -179,5 +179,5 @@ def late_queues(log: Log, queues: RocksQueues) -> dict[tuple[str, int], LateQueu
     late = {}
     for (topic, queue_id), some in runs.items():
         name = topic_text(topic), queue_id
-        late[name] = LateQueue(name, queues.path, queues.queue(*name), some)
+        late[name] = UnflushedQueue(name, queues.path, queues.queue(*name), some)
     return late

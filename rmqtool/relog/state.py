@@ -60,7 +60,7 @@ def write_state(
     """Write `config` and `checkpoint`; and `abort` where a start has to hand messages over.
 
     What a compaction topic has is read from `compaction/` alone, and only a start after a crash
-    that begins with the first file fills that: see `repair.state.handed_over`.
+    that begins with the first file fills that: see `repair.state.redispatch`.
 
     Args:
         tree: the new store.

@@ -49,8 +49,8 @@ from rmqtool.repair.state import (
     checkpoint,
     config,
     fast_start,
-    handed_over,
     index,
+    redispatch,
     timer,
 )
 from rmqtool.repair.state.config import missing_topics, restore_topics
@@ -267,7 +267,7 @@ def _decide(
             index.edit(writer, survey, findings, options.jobs)
             checkpoint.edit(writer, survey, findings, log)
             timer.edit(writer, survey, findings)
-            handed_over.edit(writer, survey, findings)
+            redispatch.edit(writer, survey, findings)
             _edit_database(writer, survey, findings)
         # Where queues end nobody knows while the log cannot be judged.
         clamp = (options.clamp_offsets or options.reset_config) and not obstacle
@@ -344,7 +344,7 @@ def _is_answered(
     """Tell whether an edit answers a finding that knows nothing of it."""
     if survey.queues.light_numbers.is_answered(finding) or survey.queues.torn.is_reported(finding):
         return True
-    if handed_over.is_answered(finding, survey, writer):
+    if redispatch.is_answered(finding, survey, writer):
         return True
     if rebuilds:
         from rmqtool.repair import rocksdb  # few stores have it

@@ -11,7 +11,7 @@ import pytest
 from rmqtool.query.groups import ConsumerGroup
 from rmqtool.query.lookup import Lookup
 from rmqtool.query.requests import ByQueueOffset, ByTime
-from rmqtool.query.unflushed_units import LateQueue
+from rmqtool.query.unflushed_units import UnflushedQueue
 from rmqtool.ranges import Boundary
 from rmqtool.store.tree import open_store
 from tests.rocksdb import never_flushed
@@ -53,7 +53,7 @@ def _places(store: Path) -> Places:
 def test_places(store: Path) -> None:
     """First, middle and last message of each queue are found by their place, and none after it."""
     with Lookup(open_store(store)) as lookup:
-        assert lookup.late_queues
+        assert lookup.unflushed_queues
         for (topic, queue_id), places in _places(store).items():
             for queue_offset, physical_offset in (places[0], places[len(places) // 2], places[-1]):
                 answer = lookup.find(ByQueueOffset(topic, queue_id, queue_offset))
@@ -76,7 +76,7 @@ def test_times(store: Path) -> None:
     wanted = {number: some[-1] for (name, number), some in places.items() if name == topic}
     assert wanted == ends
     with Lookup(open_store(store), scan=False) as lookup:
-        assert not lookup.late_queues
+        assert not lookup.unflushed_queues
         assert wanted != {
             row["queue_id"]: (row["queue_offset"], row["physical_offset"])
             for row in lookup.find(request).rows or []
@@ -102,11 +102,11 @@ def test_units(store: Path) -> None:
     """Units are the same however they are read; each names the record that says its number."""
     places = _places(store)
     with Lookup(open_store(store)) as lookup:
-        late = lookup.late_queues
+        late = lookup.unflushed_queues
         assert set(late) & set(places)
         for name in set(late) & set(places):  # the others are light ones
             queue = late[name]
-            assert isinstance(queue, LateQueue)
+            assert isinstance(queue, UnflushedQueue)
             span, wanted = queue.span(), dict(places[name])
             assert (0, len(wanted)) == (span.min_offset, span.max_offset)
             packed = queue.read(0, span.max_offset)

@@ -35,7 +35,7 @@ def edit(writer: EditWriter, survey: LogSurvey, findings: list[Finding]) -> None
     """
     inspection = survey.inspection
     store = inspection.store
-    codes = [finding.code for finding in findings if is_handed_over(finding, survey)]
+    codes = [finding.code for finding in findings if is_dispatched_again(finding, survey)]
     if not codes or inspection.scope.has_rocksdb_queues:
         return
     count = len(store.commitlog.segments)
@@ -52,7 +52,7 @@ def edit(writer: EditWriter, survey: LogSurvey, findings: list[Finding]) -> None
         writer.create(location, Content.of(b""), codes[0], ABORT)
 
 
-def is_handed_over(finding: Finding, survey: LogSurvey) -> bool:
+def is_dispatched_again(finding: Finding, survey: LogSurvey) -> bool:
     """Tell whether a start that hands all of the log over answers a finding."""
     if finding.code == CC_BEHIND:
         return finding.severity is Severity.DAMAGE
@@ -62,6 +62,6 @@ def is_handed_over(finding: Finding, survey: LogSurvey) -> bool:
 
 def is_answered(finding: Finding, survey: LogSurvey, writer: EditWriter) -> bool:
     """Tell whether the edits make such a start, and a finding is answered by it."""
-    if not is_handed_over(finding, survey):  # first: a plan may have a great many edits
+    if not is_dispatched_again(finding, survey):  # first: a plan may have a great many edits
         return False
     return any(edit.path == ArtefactKind.ABORT for edit in writer.edits)
