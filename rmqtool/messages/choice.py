@@ -47,6 +47,7 @@ class Choice(NamedTuple):
     # queues that the group has no offset for, with wanted messages
     without_offset: frozenset[tuple[str, int]]
     repeated: int = 0  # copies of retried and dead messages that were left out
+    unknown_copies: int = 0  # retried messages that were written, and may be copies
 
 
 def chosen(batch: Batch, columns: Int64s, wanted: Wanted) -> Choice:
@@ -103,9 +104,9 @@ def chosen(batch: Batch, columns: Int64s, wanted: Wanted) -> Choice:
     _leave_unlike(batch, columns, wanted, is_kept)
     is_held = kinds[Holds.HELD] & is_kept & (not wanted.held)
     is_kept &= ~is_held
-    copies = 0
+    copies = unknown = 0
     if wanted.store is not None and wanted.is_everything:
-        is_copy = repeated(batch, columns, is_kept, wanted, wanted.store)
+        is_copy, unknown = repeated(batch, columns, is_kept, wanted, wanted.store)
         copies = int(is_copy.sum())
         is_kept &= ~is_copy
     return Choice(
@@ -117,6 +118,7 @@ def chosen(batch: Batch, columns: Int64s, wanted: Wanted) -> Choice:
         bridges,
         without_offset,
         copies,
+        unknown,
     )
 
 

@@ -58,6 +58,7 @@ class Extracted:
     held_copies: int = 0  # half messages and timer copies that were left out
     # copies of retried and dead messages that were left out, as their first records are written
     retried_copies: int = 0
+    unknown_copies: int = 0  # retried messages that were written, and may be copies
     own_records: int = 0  # records of brokers' own topics
     bridges: int = 0  # records that a repair has put over damage
     # what each store has lost, where that is known and is not nothing
@@ -84,6 +85,7 @@ class Extracted:
         self.delivered_copies += messages.delivered
         self.held_copies += messages.held
         self.retried_copies += messages.repeated
+        self.unknown_copies += messages.unknown_copies
         self.own_records += messages.own
         self.bridges += messages.bridges
         self.without_offset |= messages.without_offset
@@ -276,6 +278,11 @@ def sentences(done: Extracted, group: str | None) -> Iterator[str]:
         yield (
             f"left out: {copies} of retried and dead messages, each written as it was first "
             "sent; --held writes all copies, --dead-letters GROUP those of a group"
+        )
+    if done.unknown_copies:
+        yield (
+            f"{counted(done.unknown_copies, 'retried message')} may be there twice: the key index "
+            "does not have the records that tell; rmqtool rebuild-index rebuilds it"
         )
     if done.held_copies:
         yield (

@@ -57,8 +57,11 @@ def may_repeat(topic: str) -> bool:
 
 def repeated(
     batch: Batch, columns: Int64s, looked_at: Bools, wanted: Wanted, store: Store
-) -> Bools:
+) -> tuple[Bools, int]:
     """Mark copies whose first record is undamaged, and is written: bool, shape (n,).
+
+    Returns:
+        The marks, and how many others may be copies: nothing tells.
 
     Args:
         batch: of a scan.
@@ -73,17 +76,19 @@ def repeated(
     some = [number for number, topic in enumerate(topics) if may_repeat(topic)]
     retried = np.flatnonzero(looked_at & np.isin(numbers, some))
     if not retried.size:
-        return mask
-    stored = stretches(batch, columns, row.PROPERTIES_START)
+        return mask, 0
+    stored, unknown = stretches(batch, columns, row.PROPERTIES_START), 0
     with _Records(store) as records:
         for number in retried.tolist():
             texts = properties.decode(stored.raw(number))
             place = int(columns[row.PHYSICAL_OFFSET, number])
+            records.is_complete = True
             mask[number] = any(
                 _is_same(record, columns, number, texts) and _is_wanted(record, wanted)
                 for record in records.first(topics[int(numbers[number])], texts, place)
             )
-    return mask
+            unknown += not (records.is_complete or mask[number])
+    return mask, unknown
 
 
 def delivered(batch: Batch, columns: Int64s, looked_at: Bools, store: Store) -> Bools:
@@ -111,14 +116,20 @@ def delivered(batch: Batch, columns: Int64s, looked_at: Bools, store: Store) -> 
 
 
 class _Records:
-    """Records of a store, by place and by unique key; a context manager."""
+    """Records of a store, by place and by unique key; a context manager.
+
+    Attributes:
+        is_complete: whether index and log have told all since it was set.
+    """
 
     def __init__(self, store: Store) -> None:
         self._store = store
+        self.is_complete = True
         self._walked = 0  # entries of the index
         self._lookup: Lookup | None = None
         # Physical offsets by unique key, of what the index does not cover, where that is little.
         self._uncovered: dict[str, list[int]] = {}
+        self._is_whole = True  # whether index and that tell of all records
         self._keep = ExitStack()
 
     def __enter__(self) -> Self:
@@ -154,11 +165,15 @@ class _Records:
     def by_key(self, topic: str, texts: Mapping[str, str]) -> Iterator[Message]:
         """Yield undamaged records of a topic that have the unique key of a message."""
         unique_key = texts.get(properties.UNIQ_KEY)
-        if unique_key and topic and self._walked <= MOST_WALKED:
-            with suppress(UnreadablePath):  # the extract itself tells of it
-                for record in self._looked_up(topic, unique_key):
-                    if record.crc_matches is not False:
-                        yield record
+        if not unique_key or not topic:
+            return
+        if self._walked > MOST_WALKED:
+            self.is_complete = False
+            return
+        with suppress(UnreadablePath):  # the extract itself tells of it
+            for record in self._looked_up(topic, unique_key):
+                if record.crc_matches is not False:
+                    yield record
 
     def _looked_up(self, topic: str, unique_key: str) -> Iterator[Message]:
         from rmqtool.query.log import LogRecord  # few extracts need it
@@ -166,7 +181,11 @@ class _Records:
 
         if self._lookup is None:
             self._lookup = self._keep.enter_context(Lookup(self._store))
-            self._uncovered = _places_by_key(self._lookup.log, self._lookup.uncovered())
+            uncovered = self._lookup.uncovered()
+            self._is_whole = sum(stretch.length for stretch in uncovered) <= MOST_SEARCHED
+            if self._is_whole:
+                self._uncovered = _places_by_key(self._lookup.log, uncovered)
+        self.is_complete &= self._is_whole
         places = self._uncovered.get(unique_key, [])
         for chain in self._lookup.index.chains(java.key_hash(topic, unique_key)):
             self._walked += chain.walked
@@ -191,13 +210,10 @@ class _Records:
 
 
 def _places_by_key(log: Log, stretches: Iterable[LogRange]) -> dict[str, list[int]]:
-    """Give the physical offsets of records by their unique keys; nothing where there is much."""
+    """Give the physical offsets of records by their unique keys."""
     from rmqtool.query.log import LogRecord
 
     places: dict[str, list[int]] = defaultdict(list)
-    stretches = [*stretches]
-    if sum(stretch.length for stretch in stretches) > MOST_SEARCHED:
-        return places
     for stretch in stretches:
         head = log.next_record(stretch.start)
         while head is not None and head.physical_offset < stretch.end:

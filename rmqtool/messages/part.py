@@ -64,6 +64,7 @@ class PartMessages:
     delivered: int = 0  # delayed copies that were left out
     held: int = 0  # half messages and timer copies that were left out
     repeated: int = 0  # copies of retried and dead messages that were left out
+    unknown_copies: int = 0  # retried messages that were written, and may be copies
     own: int = 0  # records of brokers' own topics
     bridges: int = 0  # records that a repair has put over damage
     # queues that the group has no offset for
@@ -97,6 +98,7 @@ class PartMessages:
         self.delivered += piece.delivered
         self.held += piece.held
         self.repeated += piece.repeated
+        self.unknown_copies += piece.unknown_copies
         self.own += piece.own
         self.bridges += piece.bridges
         self.without_offset |= piece.without_offset
@@ -332,6 +334,7 @@ def _left_out(choice: Choice) -> PartMessages:
         delivered=choice.delivered,
         held=choice.held,
         repeated=choice.repeated,
+        unknown_copies=choice.unknown_copies,
         own=choice.own,
         bridges=choice.bridges,
         without_offset=set(choice.without_offset),

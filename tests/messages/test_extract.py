@@ -223,8 +223,10 @@ def test_sent_back_by_a_client(tmp_path: Path) -> None:
     assert 1 == done.retried_copies
 
 
-def test_popped(tmp_path: Path) -> None:
+def test_popped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """What a group that pops was given again is written once, whatever the retry topic is called.
+
+    Where the index does not tell, all are written, and it is said how many may be copies.
 
     Names of groups and topics may have the separators in them; a copy without its first record, or
     with another body, is a message of its own.
@@ -250,7 +252,11 @@ def test_popped(tmp_path: Path) -> None:
     done, out = extract(tmp_path / "store")
     topics = [row["stored_topic"] for row in lines(out)]
     assert ["a_b+c", "%RETRY%my_group_other", "%RETRY%my_group_a_b+c"] == topics
-    assert 2 == done.retried_copies
+    assert (2, 0) == (done.retried_copies, done.unknown_copies)
+    monkeypatch.setattr("rmqtool.messages.originals.MOST_SEARCHED", len(raw) - 1)
+    done, out = extract(tmp_path / "store")
+    assert len(messages) == len(lines(out))
+    assert (0, 4) == (done.retried_copies, done.unknown_copies)
 
 
 @pytest.mark.parametrize("has_index", [True, False])
