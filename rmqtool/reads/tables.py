@@ -87,4 +87,4 @@ def chosen(
 def labelled(batches: Iterable[pa.RecordBatch], labels: Sequence[str]) -> Iterator[pa.RecordBatch]:
     """Give columns the names that a query has for them, in whatever case."""
     for batch in batches:
-        yield batch if batch.schema.names == labels else batch.rename_columns([*labels])
+        yield batch.rename_columns([*labels])
