@@ -23,7 +23,7 @@ from tests.stores import fixture_store
 ROOT: Final = Path(__file__).parents[2]
 EXAMPLES: Final = ROOT / "examples"
 PAGES: Final = [
-    *sorted(EXAMPLES.iterdir()),
+    *sorted(path for path in EXAMPLES.rglob("*") if path.is_file() and path.suffix != ".pyc"),
     ROOT / "Containerfile",
     ROOT / "README.md",
     *sorted((ROOT / "docs").glob("*.md")),

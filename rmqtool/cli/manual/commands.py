@@ -116,7 +116,7 @@ def spark_page() -> Page:
 
 def decoders_page() -> Page:
     """Give `rmqtool-decoders(7)`: bodies by a command or a function of the user's own."""
-    blocks = (*prose("decoders"), *see_also(DECODERS))
+    blocks = (*prose("decoders"), *examples("decoders"), *see_also(DECODERS))
     return Page(DECODERS, MISCELLANEOUS, "bodies by a decoder of your own", blocks)
 
 
