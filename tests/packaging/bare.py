@@ -56,6 +56,8 @@ def is_possible() -> bool:
 
 def make(root: Path, suite: str) -> None:
     """Make a bare root, with a clone of HEAD."""
+    root.mkdir(exist_ok=True)
+    root.chmod(0o755)  # it is `/` in there, also for users who are not root
     _run(["debootstrap", "--variant=minbase", suite, str(root)])
     clone = root / CLONE.lstrip("/")
     _run(["git", "clone", "-q", str(ROOT), str(clone)])
