@@ -91,18 +91,20 @@ class GrepIn:
     def __call__(self, part: SegmentPart, *, start: int | None = None) -> Hits:
         """Search one part."""
         first: int | None = None
-        end, offsets = part.end, list[int]()
+        end, offsets, gap_bytes = part.end, list[int](), 0
         try:
             for batch in scan(part, ScanOptions(body_crc=False), start=start):
                 first = batch.position if first is None else first
                 end = batch.end
                 if batch.kind is Extent.RECORD:
                     offsets += self._offsets(batch)
+                elif batch.kind is Extent.GAP:
+                    gap_bytes += batch.length
                 if len(offsets) > MOST:
                     del offsets[MOST + 1 :]
         except UnreadablePath as error:
-            return Hits(first, part.end, (*offsets,), error.reason)
-        return Hits(first, end, (*offsets,))
+            return Hits(first, part.end, (*offsets,), error.reason, gap_bytes)
+        return Hits(first, end, (*offsets,), "", gap_bytes)
 
     def _offsets(self, batch: Batch) -> list[int]:
         columns = batch.columns
@@ -167,7 +169,9 @@ def grep(log: Log, request: ByText, answer: Answer) -> None:
     needle = Needle(request.text, request.is_regex, request.topics)
     stretch = LogRange(log.start, log.end)
     answer.trail.search(log.described(stretch))
+    gap_bytes = 0
     for part, hits in run_joined(GrepIn(needle), parts_of(log, stretch), jobs=log.jobs):
+        gap_bytes += hits.gap_bytes
         if hits.unread:
             answer.trail.add("search of the log", hits.unread, part.segment.path)
             answer.trail.search(f"{part.segment.path} could not be read: {hits.unread}")
@@ -180,6 +184,10 @@ def grep(log: Log, request: ByText, answer: Answer) -> None:
                 return
             how, note = _where(needle, record.message)
             answer.hits.append(Hit(record, BY_SEARCH, how, note=note))
+    if gap_bytes:
+        answer.problem = (
+            f"{gap_bytes:,} bytes of the log hold no record: what they held is not known"
+        )
 
 
 def _where(needle: Needle, message: Message) -> tuple[str, str]:

@@ -43,6 +43,7 @@ class Hits:
     end: int  # position after its last extent
     offsets: tuple[int, ...]  # physical offsets of the candidates
     unread: str = ""  # why the rest could not be read; empty when all was
+    gap_bytes: int = 0  # that hold no record, where they were counted
 
 
 @dataclass(frozen=True, slots=True)

@@ -90,6 +90,19 @@ def test_how_many(tmp_path: Path) -> None:
     assert {"traffic-delay"} == {one.record.message.topic for one in some.hits}
 
 
+@pytest.mark.parametrize("text", ["quick", "no such text"])
+def test_damage(text: str, tmp_path: Path) -> None:
+    """A log with damage was not searched as a whole, whether something is there or not."""
+    store = fixture_store("rocketmq-5.3.3-traffic", tmp_path)
+    segment = store / "commitlog" / "00000000000000131072"
+    raw = bytearray(segment.read_bytes())
+    raw[60_000:64_096] = bytes(4096)
+    segment.write_bytes(raw)
+    answer = found(store, ByText(text))
+    assert bool(answer.hits) == (text == "quick")
+    assert "bytes of the log hold no record" in answer.summary
+
+
 def test_batches(tmp_path: Path) -> None:
     """Of a batch record the message is named that has the text."""
     parts = [
