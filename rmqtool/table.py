@@ -10,7 +10,7 @@ pyarrow is imported when a schema is first asked for, so that a single lookup do
 from __future__ import annotations
 
 import enum
-from dataclasses import dataclass
+from dataclasses import dataclass, is_dataclass
 from functools import cached_property
 from types import NoneType, UnionType
 from typing import (
@@ -120,15 +120,36 @@ class Table:
                 may be called a timestamp.
             given: all other values.
         """
+        kinds = (*map(type, things), *given)
+        plan = self._plans.get(kinds)
+        if plan is None:
+            plan = self._plan(things, given)
+            if all(map(_tells_fields, things)):
+                self._plans[kinds] = plan
+        row: dict[str, Any] = {}
+        for name, number, attribute, is_time in plan:
+            if number is None:
+                row[name] = None
+                continue
+            value = given[name] if number < 0 else getattr(things[number], attribute)
+            row[name] = value if type(value) in _TEXTS else _public(value, is_time=is_time)
+        return row
+
+    @cached_property
+    def _plans(self) -> dict[tuple[object, ...], _Plan]:
+        """Where values come from, by the types of what has them and the names of what is given."""
+        return {}
+
+    def _plan(self, things: Sequence[object], given: Mapping[str, object]) -> _Plan:
+        """Find out where the value of each column comes from."""
         if unknown := given.keys() - self.by_name.keys():
             message = f"{self.name} has no column {min(unknown)}"
             raise TypeError(message)
-        return {
-            column.name: _public(
-                given[column.name] if column.name in given else _attribute(things, column), column
-            )
-            for column in self.columns
-        }
+        plan: _Plan = []
+        for column in self.columns:
+            number, attribute = (-1, "") if column.name in given else _attribute(things, column)
+            plan.append((column.name, number, attribute, column.type is Type.TIME))
+        return plan
 
     def rows(self, chunks: Iterable[Chunk], name: str = "", label: str = "kind") -> Rows:
         """Give rows of this table to be written.
@@ -185,23 +206,35 @@ class Table:
         }
 
 
-def _attribute(things: Sequence[object], column: Column) -> object:
+# name of a column; which thing has its value: -1 is given, None is none; its name there; whether
+# it is a time
+_Plan = list[tuple[str, int | None, str, bool]]
+_TEXTS: Final = frozenset({str, float, bool, type(None), bytes})  # these are public as they are
+
+
+def _tells_fields(thing: object) -> bool:
+    """Tell whether the type of a thing alone says which attributes it has."""
+    return isinstance(thing, tuple | None) or is_dataclass(thing)
+
+
+def _attribute(things: Sequence[object], column: Column) -> tuple[int | None, str]:
+    """Give the first thing that has the value of a column, and its name there."""
     name, other = column.name, column.name.replace("time", "timestamp")
-    for thing in things:
+    for number, thing in enumerate(things):
         if hasattr(thing, name):
-            return getattr(thing, name)
+            return number, name
         if other is not name and hasattr(thing, other):
-            return getattr(thing, other)
+            return number, other
     if column.is_optional or None in things:
-        return None
+        return None, name
     message = f"nothing has {name}"
     raise AttributeError(message)
 
 
-def _public(value: object, column: Column) -> object:
+def _public(value: object, *, is_time: bool) -> object:
     if isinstance(value, enum.Enum):
         return str(value)
-    return iso_time(value) if column.type is Type.TIME and isinstance(value, int) else value
+    return iso_time(value) if is_time and isinstance(value, int) else value
 
 
 def comment(column: Column) -> str:

@@ -21,6 +21,7 @@ from rmqtool.ledger.numbers import (
     lost_numbers,
 )
 from rmqtool.machine.arrays import are_within, is_in
+from rmqtool.store.segment import LARGEST_LONG
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -40,24 +41,74 @@ _NO_QUEUE: Final = -1
 _COLUMNS: Final = 3  # of `HeldNumbers` and `UnitNumbers`
 
 
-@dataclass(slots=True)
-class _Span:
-    """What the records of one queue hold, as far as they were read."""
+class _Spans:
+    """What the records of each queue hold, as far as they were read, in columns by row.
 
-    first: int  # smallest queue offset
-    end: int  # after the largest
-    held: int = 0  # queue offsets that records hold, each as often as one does
-    records: int = 0
+    Attributes:
+        rows: of each queue.
+    """
+
+    def __init__(self) -> None:
+        self.rows: dict[QueueKey, int] = {}
+        # smallest queue offset; after the largest; queue offsets that records hold, each as often
+        # as one does; records: int64, shape (4, at least rows)
+        self._columns = np.empty((4, 0), np.int64)
+
+    def add(self, segment: SegmentCensus, counts: Int64s) -> None:
+        """Take the records of one file, each of which takes so many queue offsets."""
+        order, borders = _by_queue(segment)
+        if not order.size:
+            return
+        begins = np.concatenate([[0], borders])
+        topics, queue_ids = segment.topics[order[begins]], segment.queue_ids[order[begins]]
+        names, known = segment.names, self.rows
+        rows = np.array(
+            [
+                known.setdefault((names[topic], queue_id), len(known))
+                for topic, queue_id in zip(topics.tolist(), queue_ids.tolist(), strict=True)
+            ]
+        )
+        new = np.array([[LARGEST_LONG], [-LARGEST_LONG], [0], [0]])
+        more = np.repeat(new, max(len(known) - self._columns.shape[1], 0), axis=1)
+        self._columns = np.concatenate([self._columns, more], axis=1)
+        first, end, held, records = self._columns
+        numbers, counts = segment.queue_offsets[order], counts[order]
+        first[rows] = np.minimum(first[rows], np.minimum.reduceat(numbers, begins))
+        end[rows] = np.maximum(end[rows], np.maximum.reduceat(numbers + counts, begins))
+        held[rows] += np.add.reduceat(counts, begins)
+        records[rows] += np.diff(begins, append=len(order))
+
+    @property
+    def spread(self) -> Int64s:
+        """Queue offsets between the first and the last of each: int64, shape (rows,)."""
+        spread: Int64s = self._columns[1] - self._columns[0]
+        return spread
+
+    @property
+    def held(self) -> Int64s:
+        """Queue offsets that records hold: int64, shape (rows,)."""
+        held: Int64s = self._columns[2]
+        return held
+
+    @property
+    def records(self) -> Int64s:
+        """Records: int64, shape (rows,)."""
+        records: Int64s = self._columns[3]
+        return records
+
+
+def _by_queue(segment: SegmentCensus) -> tuple[Int64s, Int64s]:
+    """Give the rows of a census in the order of their queues, and where each next one begins."""
+    pairs = (segment.topics << _ID_BITS) | (segment.queue_ids & ((1 << _ID_BITS) - 1))
+    order = np.argsort(pairs, kind="stable")
+    return order, np.flatnonzero(np.diff(pairs[order])) + 1
 
 
 def queues_of(segment: SegmentCensus) -> Iterator[tuple[QueueKey, Int64s]]:
     """Yield the queues with a message in a file, each with its rows in the census."""
     if not segment.positions.size:
         return
-    pairs = (segment.topics << _ID_BITS) | (segment.queue_ids & ((1 << _ID_BITS) - 1))
-    order = np.argsort(pairs, kind="stable")
-    borders = np.flatnonzero(np.diff(pairs[order])) + 1
-    for rows in np.split(order, borders):
+    for rows in np.split(*_by_queue(segment)):
         topic, queue_id = segment.topics[rows[0]], segment.queue_ids[rows[0]]
         yield (segment.names[topic], int(queue_id)), rows
 
@@ -86,22 +137,22 @@ class AlreadyLost:
     is_known: Callable[[str], bool]  # tells whether a topic is configured or has a queue
     # queues without a record of their own, to which those of others are dispatched, too
     copies: set[QueueKey] = field(default_factory=set)
-    _spans: dict[QueueKey, _Span] = field(default_factory=dict)
-    # units of each queue that point into the files that were read, by its number in the coverage
-    _units: dict[int, int] = field(default_factory=dict)
+    _spans: _Spans = field(default_factory=_Spans)
+    # units of each queue that point into the files that were read, by its number in the coverage:
+    # int64, shape (at most queues,)
+    _units: Int64s = field(default_factory=lambda: np.zeros(0, np.int64))
 
     def take(self, segment: SegmentCensus) -> None:
         """Take the messages of one file."""
-        for (topic, queue_id), rows in queues_of(segment):
-            numbers, counts = segment.queue_offsets[rows], self._counts(segment, topic, rows)
-            first, end = int(numbers.min()), int((numbers + counts).max())
-            span = self._spans.setdefault((topic, queue_id), _Span(first, end))
-            span.first, span.end = min(span.first, first), max(span.end, end)
-            span.held += int(counts.sum())
-            span.records += len(rows)
-        queues, units = np.unique(self.coverage.now.of(segment.start).queues, return_counts=True)
-        for queue, count in zip(queues.tolist(), units.tolist(), strict=True):
-            self._units[queue] = self._units.get(queue, 0) + count
+        batch = [name in self.model.batch_topics for name in segment.names]
+        counts = np.ones(len(segment.topics), np.int64)
+        if any(batch):
+            counts = np.where(np.array(batch)[segment.topics], segment.messages, counts)
+        self._spans.add(segment, counts)
+        queues = self.coverage.now.of(segment.start).queues
+        units = np.bincount(queues, minlength=len(self._units))
+        units[: len(self._units)] += self._units
+        self._units = units
 
     def _counts(self, segment: SegmentCensus, topic: str, rows: Int64s) -> Int64s:
         """Give how many queue offsets the record of each row takes."""
@@ -126,7 +177,7 @@ class AlreadyLost:
         Raises:
             UnreadablePath: a file may not be read.
         """
-        doubtful = {key for key in self._spans if self._is_doubtful(key, unread)}
+        doubtful = set(self._doubtful(unread))
         lost = Lost([], holes)
         if holes.size:
             for key, numbered in before.named(self.model):
@@ -152,20 +203,31 @@ class AlreadyLost:
         lost.left = holes[~is_in(holes, np.sort(np.concatenate(named_offsets)))]
         return lost
 
-    def _is_doubtful(self, key: QueueKey, unread: list[ModelFile]) -> bool:
-        """Tell whether records and units of a queue do not follow one another without a hole."""
-        if _is_light(key) or not self.is_known(key[0]):
+    def _doubtful(self, unread: list[ModelFile]) -> Iterator[QueueKey]:
+        """Yield the queues whose records and units do not follow one another without a hole."""
+        spans, numbers, sources = self._spans, self.coverage.numbers, self.coverage.sources
+        queues = np.array([numbers.get(key, _NO_QUEUE) for key in spans.rows], np.int64)
+        times = np.array([sources.get(queue, 1) for queue in queues.tolist()], np.int64)
+        units = np.append(self._units, np.zeros(len(numbers) + 1 - len(self._units), np.int64))
+        has_hole = spans.spread != spans.held
+        is_odd = (queues != _NO_QUEUE) & (units[queues] != spans.records * times)
+        known: dict[str, bool] = {}
+        keys = list(spans.rows)
+        for row in np.flatnonzero(has_hole | is_odd).tolist():
+            topic = keys[row][0]
+            if topic not in known:
+                known[topic] = not _is_light(keys[row]) and self.is_known(topic)
+            if not known[topic]:
+                continue
+            if is_odd[row] or not self._is_filled(keys[row], row, int(queues[row]), unread):
+                yield keys[row]
+
+    def _is_filled(self, key: QueueKey, row: int, queue: int, unread: list[ModelFile]) -> bool:
+        """Tell whether units into files that were not read fill the holes of a queue."""
+        if queue == _NO_QUEUE or not unread or key[0] in self.model.batch_topics:
             return False
-        span, queue = self._spans[key], self.coverage.numbers.get(key)
-        if queue is None:
-            return span.end - span.first != span.held
-        if self._units.get(queue, 0) != span.records * self.coverage.sources.get(queue, 1):
-            return True
-        held = span.held
-        if unread and span.end - span.first != held and key[0] not in self.model.batch_topics:
-            held += sum(int((self.coverage.now.of(f.start).queues == queue).sum()) for f in unread)
-            return span.end - span.first > held
-        return span.end - span.first != held
+        held = sum(int((self.coverage.now.of(f.start).queues == queue).sum()) for f in unread)
+        return bool(self._spans.spread[row] <= self._spans.held[row] + held)
 
     def _held(
         self,
@@ -196,7 +258,7 @@ class AlreadyLost:
             self.copies |= {
                 keys[number]
                 for number in np.unique(pointed.queues[others]).tolist()
-                if keys[number] not in self._spans
+                if keys[number] not in self._spans.rows
             }
             for unit in others[is_renamed].tolist():
                 believed[keys[pointed.queues[unit]]][pointed.rows[unit]] = True

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from rmqtool.startup.model import QueueKey
+    from rmqtool.startup.plain_queues import PlainQueues
 
     Int64s = NDArray[np.int64]
     Mask = NDArray[np.bool_]
@@ -55,9 +56,9 @@ class Places:
     _waiting: list[tuple[Int64s, Int64s, Int64s]] = field(default_factory=list)
     _count: int = 0
 
-    def add(self, offsets: Int64s, sizes: Int64s, queue: int) -> None:
-        """Add units of one queue by their physical offsets and sizes."""
-        self._waiting.append((offsets, sizes, np.full(len(offsets), queue)))
+    def add(self, offsets: Int64s, sizes: Int64s, queues: Int64s) -> None:
+        """Add units by their physical offsets, sizes and queues."""
+        self._waiting.append((offsets, sizes, queues))
         self._count += len(offsets)
         if self._count >= _SORTED_AT_A_TIME:
             self._sort_in()
@@ -148,7 +149,15 @@ class UnitCoverage:
         """Note what a queue has now: physical offsets and sizes of its units."""
         number = self._number(key)
         self.sources[number] = self.sources.get(number, 0) + bool(len(units[0]))
-        self.now.add(*units, number)
+        self.now.add(*units, np.full(len(units[0]), number))
+
+    def add_queues(self, queues: PlainQueues) -> None:
+        """Note what many queues have now, each of which has a unit."""
+        numbers = [self._number(key) for key in queues.keys]
+        for number in numbers:
+            self.sources[number] = self.sources.get(number, 0) + 1
+        repeated = np.repeat(np.array(numbers, np.int64), queues.counts)
+        self.now.add(queues.offsets, queues.sizes, repeated)
 
     def change(
         self, key: QueueKey, before: tuple[Int64s, Int64s], after: tuple[Int64s, Int64s]
@@ -162,8 +171,9 @@ class UnitCoverage:
         """
         sorted_before, sorted_after = np.sort(before[0]), np.sort(after[0])
         gone, new = ~is_in(before[0], sorted_after), ~is_in(after[0], sorted_before)
-        self.gone.add(before[0][gone], before[1][gone], self._number(key))
-        self.new.add(after[0][new], after[1][new], self._number(key))
+        number = self._number(key)
+        self.gone.add(before[0][gone], before[1][gone], np.full(int(gone.sum()), number))
+        self.new.add(after[0][new], after[1][new], np.full(int(new.sum()), number))
 
     def _number(self, key: QueueKey) -> int:
         return self.numbers.setdefault(key, len(self.numbers))

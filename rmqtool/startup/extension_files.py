@@ -31,6 +31,7 @@ def load_extensions(store: Store, model: Model) -> None:
         return
     length = lengths_of(store, model.rules.version).consume_queue_ext.value
     model.extension_rules = rules = ExtensionRules(length, _bit_map_sizes(store, model))
+    model.take_out(model.plain.left)
     for (topic, queue_id), queue in model.queues.items():
         queue.extension = extension = rules.new(topic, queue_id)
         below = place.child(topic).child(str(queue_id))

@@ -18,7 +18,7 @@ from rmqtool.startup.files import FileQueue, ModelFile, Shelf
 from rmqtool.store.entry import EntryKind, printable
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Container, Iterator, Sequence
 
     from rmqtool.broker.rules import Rules
     from rmqtool.store.entry import Entry
@@ -135,24 +135,38 @@ def entries(place: Place) -> list[Entry]:
     ]
 
 
-def queue_directories(place: Place) -> Iterator[tuple[str, int, Place, str]]:
+def queue_directories(
+    place: Place, known: Container[tuple[str, int]] = ()
+) -> Iterator[tuple[str, int, Place, str]]:
     """Give the queues below `consumequeue` or its like: topic, number, place, path below it.
 
     A directory whose name is no integer is passed over without a word, as the loader does. Of any
     other it takes the number alone, and opens the directory that it builds of it: `00` makes it
     look into `0`, whether that is there or not. Likewise a topic whose name is not valid UTF-8.
 
+    Args:
+        place: of `consumequeue`.
+        known: topics and numbers that are left out.
+
     Raises:
         UnreadablePath: a directory may not be listed.
     """
-    for topic in entries(place):
-        directory = place.child(topic.name)
-        if printable(topic.name) != topic.name:
+    for topic in _names(place):
+        directory = place.child(topic)
+        if printable(topic) != topic:
             continue
-        numbers = {integer(queue.name) for queue in entries(directory)}
+        numbers = {integer(name) for name in _names(directory)}
         for queue_id in sorted(number for number in numbers if number is not None):
-            path = f"{topic.name}/{queue_id}"
-            yield topic.name, queue_id, directory.child(str(queue_id)), path
+            if (topic, queue_id) not in known:
+                yield topic, queue_id, directory.child(str(queue_id)), f"{topic}/{queue_id}"
+
+
+def _names(place: Place) -> list[str]:
+    """List the names in a directory, likewise."""
+    here = _followed(place)
+    if here is None or here.kind is not EntryKind.DIRECTORY:
+        return []
+    return [name for name, _ in place.resolved().names()]
 
 
 def integer(text: str) -> int | None:

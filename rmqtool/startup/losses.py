@@ -162,9 +162,9 @@ class LossCount:
         read = partial(self._read, count, in_doubt, _foreign(files))
         for segment in read():
             already.take(segment)
-            if self.recovered is not None:
-                self._ask(segment, ends.get(segment.path, 0), self.recovered, losses)
-            for stray in strays.of(by_path[segment.path], segment):
+            own = own_queues(self.coverage, segment)
+            self._ask(segment, own, ends.get(segment.path, 0), losses)
+            for stray in strays.of(by_path[segment.path], segment, own):
                 losses.misdelivered.add_messages(stray)
             pointed = self.coverage.now.of(segment.start).positions
             missed = pointed[~is_in(pointed, segment.positions)] if pointed.size else pointed
@@ -225,10 +225,11 @@ class LossCount:
         )
         return outside[outside >= min((file.start for file in files), default=0)]
 
-    def _ask(self, segment: SegmentCensus, end: int, recovered: Recovered, losses: Losses) -> None:
-        if not segment.positions.size:
+    def _ask(self, segment: SegmentCensus, own: Int64s, end: int, losses: Losses) -> None:
+        recovered = self.recovered
+        if recovered is None or not segment.positions.size:
             return
-        keys = keys_of(segment.positions, own_queues(self.coverage, segment))
+        keys = keys_of(segment.positions, own)
         pointed = is_in(segment.positions, self.coverage.now.of(segment.start).positions)
         stays = segment.positions + segment.sizes <= end
         # An earlier cut leaves records in the file that it cut, without units, and older than the
@@ -300,14 +301,19 @@ class Strays:
     check: RecordCheck
     _names: dict[int, QueueKey] = field(default_factory=dict)
 
-    def of(self, file: ModelFile, segment: SegmentCensus) -> Iterator[TopicLoss]:
-        """Give the messages that consumers of other queues would get, by the topic of those."""
+    def of(self, file: ModelFile, segment: SegmentCensus, own: Int64s) -> Iterator[TopicLoss]:
+        """Give the messages that consumers of other queues would get, by the topic of those.
+
+        Args:
+            file: of the log.
+            segment: its messages.
+            own: the queue of each, see `own_queues`.
+        """
         units = self.coverage.after(segment.start)
         if not (units.positions.size and segment.positions.size):
             return
         rows = np.searchsorted(segment.positions, units.positions)
         rows = np.minimum(rows, len(segment.positions) - 1)
-        own = own_queues(self.coverage, segment)
         is_stray = segment.positions[rows] == units.positions
         is_stray &= own[rows] != units.queues
         rows, queues = rows[is_stray], units.queues[is_stray]

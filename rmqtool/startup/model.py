@@ -7,6 +7,7 @@ Source: DefaultMessageStore#load, ConsumeQueueStore, CommitLogDispatcherBuildCon
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
@@ -15,10 +16,11 @@ from numpy.typing import NDArray
 from rmqtool.broker.dispatch import QUEUED_TYPES, TRANSACTION, DispatchThrows
 from rmqtool.startup.batch_queues import BatchQueue
 from rmqtool.startup.files import FileQueue
+from rmqtool.startup.plain_queues import PlainQueues
 from rmqtool.startup.queues import ConsumeQueue
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
     from rmqtool.broker.dispatch import DispatchRules
     from rmqtool.broker.rules import Rules
@@ -58,8 +60,9 @@ class Model:
     queue_length: int  # bytes of a consume queue file
     batch_length: int  # bytes of a batch queue file
     dispatch_rules: DispatchRules  # where records go
-    # consume queues by topic and number, those without a file included
+    # consume queues by topic and number, those without a file included, but for the plain ones
     queues: dict[QueueKey, ConsumeQueue] = field(default_factory=dict)
+    plain: PlainQueues = field(default_factory=PlainQueues.none)  # those that are no objects
     batch_queues: dict[QueueKey, BatchQueue] = field(default_factory=dict)  # batch queues likewise
     dispatched: int = 0  # records that were handed to the queues
     # a topic that cannot be a directory name; from it on no queue is written
@@ -75,19 +78,20 @@ class Model:
     judged_up_to: int | None = None
 
     def all_queues(self) -> Iterator[ConsumeQueue | BatchQueue]:
-        """Give the queues of both kinds."""
+        """Give the queues of both kinds, but for the plain ones."""
         yield from self.queues.values()
         yield from self.batch_queues.values()
 
     @property
     def queue_maximum(self) -> int:
         """The largest physical offset that any queue believes in; -1 without queues."""
-        return max((queue.max_physical_offset for queue in self.all_queues()), default=-1)
+        largest = max((queue.max_physical_offset for queue in self.all_queues()), default=-1)
+        return max(largest, self.plain.max_physical_offset)
 
     @property
     def topics(self) -> frozenset[str]:
         """Topics that have a queue."""
-        return frozenset(topic for topic, _ in (*self.queues, *self.batch_queues))
+        return frozenset(topic for topic, _ in (*self.queues, *self.batch_queues, *self.plain.keys))
 
     @property
     def light_rules(self) -> DispatchRules:
@@ -96,21 +100,32 @@ class Model:
 
     def extent(self, topic: str, queue_id: int) -> tuple[int, int] | None:
         """Give the smallest and the next offset of a consume queue; None without it."""
+        if (topic, queue_id) in self.plain:
+            return self.plain.extent((topic, queue_id))
         queue = self.queues.get((topic, queue_id))
         return None if queue is None else (queue.minimum, queue.maximum)
+
+    def take_out(self, keys: Iterable[QueueKey]) -> None:
+        """Make plain queues objects. Raises UnreadablePath: a file may not be read."""
+        for queue in self.plain.take_out(keys):
+            self.queues[queue.topic, queue.queue_id] = queue
 
     def recover_queues(self) -> None:
         """Find the end of each queue."""
         for queue in self.all_queues():
             queue.recover()
+        self.plain.step(ConsumeQueue.recover)
 
     def truncate_queues(self, physical_offset: int) -> None:
         """Cut each queue before a physical offset."""
+        self.take_out(self.plain.not_before(physical_offset))
         for queue in self.all_queues():
             queue.truncate(physical_offset)
+        self.plain.step(partial(ConsumeQueue.truncate, physical_offset=physical_offset))
 
     def destroy_queues(self) -> None:
         """Delete each queue."""
+        self.take_out(self.plain.left)
         for queue in self.all_queues():
             queue.destroy()
 
@@ -120,9 +135,13 @@ class Model:
         Raises:
             EmptyLastFile: Java throws.
         """
-        log_minimum = self.commitlog.minimum
+        log_minimum, search = self.commitlog.minimum, self.rules.minimum_search
+        self.take_out(self.plain.older_than(log_minimum))
+        self.plain.step(
+            partial(ConsumeQueue.correct_minimum, log_minimum=log_minimum, search=search)
+        )
         for queue in self.queues.values():
-            queue.correct_minimum(log_minimum, self.rules.minimum_search)
+            queue.correct_minimum(log_minimum, search)
         for batch_queue in self.batch_queues.values():
             batch_queue.correct_minimum(log_minimum)
 
@@ -163,7 +182,8 @@ class Model:
         self, key: QueueKey, offsets: Int64s, sizes: Int64s, queue_offsets: Int64s
     ) -> None:
         """Hand records of one queue to it, in the order of the log."""
-        self._consume_queue(*key).put_many(offsets, sizes, queue_offsets)
+        if key not in self.plain or not self.plain.has_all(key, int((offsets + sizes).max())):
+            self._consume_queue(*key).put_many(offsets, sizes, queue_offsets)
 
     def is_special(self, block: Block) -> bool:
         """Tell whether a block needs a look at each record: properties or names matter."""
@@ -189,6 +209,9 @@ class Model:
                     self.failed_topic = record.topic
                     return
                 if place.batch_size is None:
+                    end = record.physical_offset + record.size
+                    if place[:2] in self.plain and self.plain.has_all(place[:2], end):
+                        continue
                     queue = self._consume_queue(*place[:2])
                     queue.put(record, place.queue_offset, self._tags_code(record, queue))
                 else:
@@ -200,7 +223,9 @@ class Model:
         """Tell whether a queue is new, and no directory is made for it: all writing ends there."""
         if LIST_SEPARATOR not in topic or not self.rules.splits_directories:
             return False
-        return (topic, queue_id) not in {*self.queues, *self.batch_queues}
+        return not any(
+            (topic, queue_id) in queues for queues in (self.queues, self.batch_queues, self.plain)
+        )
 
     def _tags_code(self, record: DispatchRequest, queue: ConsumeQueue) -> int:
         """Give what tells of an extension; without one nothing here depends on it.
@@ -214,6 +239,8 @@ class Model:
         return tags_code if address is None else address
 
     def _consume_queue(self, topic: str, queue_id: int) -> ConsumeQueue:
+        if (topic, queue_id) in self.plain:
+            self.take_out([(topic, queue_id)])
         if (topic, queue_id) not in self.queues:
             files = FileQueue(f"consumequeue/{topic}/{queue_id}", self.queue_length)
             self.queues[topic, queue_id] = queue = ConsumeQueue(topic, queue_id, files)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import partial
+from itertools import chain
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
@@ -35,6 +37,7 @@ if TYPE_CHECKING:
     from rmqtool.startup.files import ModelFile
     from rmqtool.startup.indexes import ModelIndex
     from rmqtool.startup.model import Model, QueueKey
+    from rmqtool.startup.plain_queues import PlainQueues
     from rmqtool.startup.queues import ConsumeQueue
 
     Int64s = NDArray[np.int64]
@@ -51,6 +54,7 @@ class Before:
     queues: dict[FateKey, tuple[ModelFile, ...]]  # files of each queue, by topic, number and kind
     counts: dict[FateKey, int]  # real units, likewise
     coverage: UnitCoverage  # what these units point to
+    plain: PlainQueues  # those that were no objects: neither their files nor counts are above
 
     @classmethod
     def of(cls, model: Model) -> Before:
@@ -66,7 +70,14 @@ class Before:
             coverage.add((queue.topic, queue.queue_id), (offsets, sizes))
             counts[_key(queue)] = len(offsets)
             queues[_key(queue)] = _copies(queue.files.files)
-        return cls(_copies(model.commitlog.files), queues, counts, coverage)
+        coverage.add_queues(model.plain)
+        return cls(_copies(model.commitlog.files), queues, counts, coverage, model.plain)
+
+    def count(self, queue: ConsumeQueue | BatchQueue) -> int:
+        """Give how many real units a queue had."""
+        if (key := _plain_key(queue)) in self.plain.rows:
+            return int(self.plain.counts[self.plain.rows[key]])
+        return self.counts.get(_key(queue), 0)
 
     def units(self, queue: ConsumeQueue | BatchQueue) -> tuple[Int64s, Int64s]:
         """Give physical offsets and sizes of the real units that a queue had.
@@ -81,8 +92,18 @@ class Before:
 
         That raises UnreadablePath where a file may not be read.
         """
-        for queue in sorted(model.all_queues(), key=lambda queue: (queue.topic, queue.queue_id)):
-            yield (queue.topic, queue.queue_id), partial(self._named, queue)
+        queues = [
+            ((queue.topic, queue.queue_id), partial(self._named, queue))
+            for queue in model.all_queues()
+        ]
+        queues += [(key, partial(self._plainly, key)) for key in model.plain.left]
+        yield from sorted(queues, key=itemgetter(0))
+
+    def _plainly(self, key: QueueKey) -> UnitNumbers:
+        first, units = self.plain.units_of(key)
+        numbers = np.arange(first, first + len(units))
+        offsets = units["physical_offset"].astype(np.int64)
+        return UnitNumbers(numbers, np.ones(len(units), np.int64), offsets)
 
     def _named(self, queue: ConsumeQueue | BatchQueue) -> UnitNumbers:
         parts = [np.empty((3, 0), np.int64)]
@@ -97,6 +118,9 @@ class Before:
         return UnitNumbers(*np.concatenate(parts, axis=1))
 
     def _stored(self, queue: ConsumeQueue | BatchQueue) -> Iterator[tuple[int, NDArray[Any]]]:
+        if (key := _plain_key(queue)) in self.plain.rows:
+            yield self.plain.units_of(key)
+            return
         then, queue.files.files = queue.files.files, list(self.queues.get(_key(queue), ()))
         try:
             yield from stored_units(queue.files, queue.layout)
@@ -115,10 +139,25 @@ def queue_outcomes(model: Model, before: Before) -> Iterator[QueueOutcome]:
         UnreadablePath: a file may not be read.
     """
     log = LogExtent(model.commitlog)
-    for queue in sorted(model.all_queues(), key=_key):
+    model.take_out(model.plain.out_of_reach(log))
+    outcomes = chain(_changed(model, before, log), _unchanged(model))
+    yield from sorted(outcomes, key=lambda it: (it.topic, it.queue_id, it.is_batch))
+
+
+def _unchanged(model: Model) -> Iterator[QueueOutcome]:
+    """Give the plain queues: consumers pull them from the first to the last unit."""
+    for topic, queue_id in model.plain.left:
+        minimum, maximum = model.plain.extent((topic, queue_id))
+        count = maximum - minimum
+        yield QueueOutcome(topic, queue_id, False, count, minimum, maximum, 0, 0, 0, count, (), ())
+
+
+def _changed(model: Model, before: Before, log: LogExtent) -> Iterator[QueueOutcome]:
+    """Give the queues that are objects."""
+    for queue in model.all_queues():
         parts = [*numbered_units(queue.files, queue.layout)]
         then = join(units for _, units in parts)
-        was = before.counts.get(_key(queue), 0)
+        was = before.count(queue)
         if queue.appended or len(then[0]) != was:
             key = queue.topic, queue.queue_id
             before.coverage.change(key, before.units(queue), then)
@@ -162,6 +201,10 @@ def _copies(files: list[ModelFile]) -> tuple[ModelFile, ...]:
 
 def _key(queue: ConsumeQueue | BatchQueue) -> FateKey:
     return (queue.topic, queue.queue_id), isinstance(queue, BatchQueue)
+
+
+def _plain_key(queue: ConsumeQueue | BatchQueue) -> QueueKey | None:
+    return None if isinstance(queue, BatchQueue) else (queue.topic, queue.queue_id)
 
 
 def _readable(

@@ -52,6 +52,7 @@ from rmqtool.startup.load import (
 from rmqtool.startup.losses import LossCount
 from rmqtool.startup.model import Model
 from rmqtool.startup.outcomes import Before, index_outcome, queue_outcomes
+from rmqtool.startup.plain_queues import PlainQueues, plain_queues
 from rmqtool.startup.prediction import LaterStep, Loss, Prediction, TopicLoss
 from rmqtool.startup.preflight import unread_parts
 from rmqtool.startup.queues import ConsumeQueue, EmptyLastFile
@@ -71,6 +72,7 @@ from rmqtool.store.release import written_by
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
+    from rmqtool.queues.short import ShortQueues
     from rmqtool.startup.commitlog import Recovered
     from rmqtool.startup.dispatch import Dispatched
     from rmqtool.startup.prediction import QueueOutcome
@@ -135,6 +137,7 @@ def _predict(store: Store, rules: Rules, settings: Settings, how: _How) -> Predi
     model.is_live = bool(store.lock_held())
     stages = _rocks_stages(store, model)
     if stages is None and model.is_live:
+        model.take_out(model.plain.left)
         freeze(model)
     model = stages.model if stages else model
     before = stages.before if stages else Before.of(model)
@@ -142,10 +145,11 @@ def _predict(store: Store, rules: Rules, settings: Settings, how: _How) -> Predi
     refuse_combination(store.broker_conf, rules, loader)
     _refuse_databases(store, rules, loader)
     refuse_timer(store, rules, loader)
-    refuse_access(store, loader, how.as_user)
+    refuse_access(store, loader, how.as_user, model.plain.short)
     load_extensions(store, model)
     run = _Run(model, stages, how)
     if loader.refusals:
+        model.take_out(model.plain.left)  # of each file all counts as written
         run.load_index(store, stopped_cleanly=True)  # it stays as it is
     else:
         run.start(store)
@@ -281,7 +285,10 @@ def _load_queues(store: Store, model: Model, *, is_batch: bool) -> None:
     rules = model.rules
     name = "batchconsumequeue" if is_batch else "consumequeue"
     length = model.batch_length if is_batch else model.queue_length
-    for topic, queue_id, place, below in queue_directories(store.root.child(name)):
+    if not is_batch:
+        model.plain = plain_queues(store, model.loader, length, model.batch_topics)
+    known = PlainQueues.none() if is_batch else model.plain
+    for topic, queue_id, place, below in queue_directories(store.root.child(name), known):
         path = f"{name}/{below}"
         if rules.has_batch_queues and (topic in model.batch_topics) is not is_batch:
             expected = "has" if topic in model.batch_topics else "has no"
@@ -407,15 +414,21 @@ def refuse_timer(store: Store, rules: Rules, loader: Loader) -> None:
         del queue  # its content is not looked at; the refusals are noted
 
 
-def refuse_access(store: Store, loader: Loader, as_user: str | None) -> None:
+def refuse_access(store: Store, loader: Loader, as_user: str | None, known: ShortQueues) -> None:
     """Note what the user of the broker cannot open, or not list.
 
     A directory that cannot be listed is taken for empty: what then goes, nobody wants to know.
 
+    Args:
+        store: that the broker would open.
+        loader: takes what is refused.
+        as_user: who runs the broker; None is whoever owns most of the store.
+        known: queues of which it is known whose they are.
+
     Raises:
         UsageError: there is no such user.
     """
-    holdings = Holdings(store)
+    holdings = Holdings(store, known)
     user = holdings.usual_user() if as_user is None else user_named(as_user)
     if user is None:
         return

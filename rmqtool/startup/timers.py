@@ -107,8 +107,8 @@ def timers(store: Store, model: Model, now_ms: int) -> Timers:
     precision = TIMER_PRECISION_MS.of(store.broker_conf)
     log = timer_log_of(store.timer_log.segments)
     slots = list(waiting(store, log, values, precision))
-    queue = model.queues.get((TIMER_TOPIC, 0))
-    unread = max(queue.maximum - values["last_timer_queue_offset"], 0) if queue else 0
+    queue = model.extent(TIMER_TOPIC, 0)
+    unread = max(queue[1] - values["last_timer_queue_offset"], 0) if queue else 0
     passed = None if log.starts.size else out_of_reach(store, values)
     lost = passed.timers if passed else 0
     total = sum(slot.timers for slot in slots) + unread + lost

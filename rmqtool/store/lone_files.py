@@ -85,7 +85,7 @@ def _read(place: Place, above: int, name: str, length: int) -> LoneFile | None:
         start = start_of(first.name)
         if others or start is None or len(first.name) != NAME_DIGITS or start % length:
             return None
-        if not stat.S_ISREG(first.stat(follow_symlinks=False).st_mode):
+        if not first.is_file(follow_symlinks=False):
             return None
         handle = os.open(first.name, OPEN_FLAGS, dir_fd=directory)
     except ValueError:  # an empty directory

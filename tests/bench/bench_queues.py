@@ -29,7 +29,7 @@ COMMANDS: Final = (
     ("doctor",),
     ("rebuild", "--check"),
 )
-FEW: Final = Spec(total_bytes=GIB, segment_bytes=GIB // 4, queues=16, entries=5_000_000)
+FEW: Final = Spec(total_bytes=GIB, segment_bytes=GIB // 4, queues=16)
 # The child is asked for its own peak: that of all children only grows.
 PROGRAM: Final = """
 import resource, subprocess, sys, time

@@ -49,6 +49,7 @@ def with_database(store: Store, plain: Model, rocksdb_settings: RocksSettings) -
         UnreadablePath: a directory may not be listed.
         EngineMissing: the library that reads RocksDB is not installed.
     """
+    plain.take_out(plain.plain.left)
     model = RocksModel(
         **{field_.name: getattr(plain, field_.name) for field_ in fields(plain)},
         rocksdb_settings=rocksdb_settings,

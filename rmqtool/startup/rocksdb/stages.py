@@ -234,7 +234,7 @@ class RocksBefore(Before):
         for key, (_, units) in keyed.items():
             if is_asked(model, key):
                 plain.coverage.add(key, join([units]))
-        return cls(plain.log, plain.queues, plain.counts, plain.coverage, keyed)
+        return cls(plain.log, plain.queues, plain.counts, plain.coverage, plain.plain, keyed)
 
     def named(self, model: Model) -> Iterator[UnitsByQueue]:
         """See `Before`."""

@@ -1,0 +1,223 @@
+"""Consume queues that a start leaves as they are, told by columns: no object for them.
+
+A queue is plain here when its only file holds units of records in the order of the log, from its
+begin on, and nothing else. Of a store with many queues nearly all are. One that a start does
+something to is taken out: it becomes an object, to which all is done that was done to the others.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, Self
+
+import numpy as np
+
+from rmqtool.formats.consume_queue import CQ_UNIT, CQ_UNIT_SIZE
+from rmqtool.queues.discovery import Queues
+from rmqtool.queues.kinds import are_real
+from rmqtool.queues.short import NO_QUEUES, short_queues
+from rmqtool.startup.load import integer
+from rmqtool.startup.queues import ConsumeQueue
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+
+    from numpy.typing import NDArray
+
+    from rmqtool.queues.kinds import Units
+    from rmqtool.queues.short import ShortQueues
+    from rmqtool.startup.load import Loader
+    from rmqtool.startup.model import QueueKey
+    from rmqtool.startup.pull import LogExtent
+    from rmqtool.store.place import Place
+    from rmqtool.store.tree import Store
+
+    Int64s = NDArray[np.int64]
+    Mask = NDArray[np.bool_]
+    Step = Callable[[ConsumeQueue], None]
+
+DIRECTORY: Final = "consumequeue"
+
+
+class PlainQueues:
+    """The plain queues of a store, in the order of `keys`.
+
+    Args:
+        short: what was read of the short queues; only the plain ones are taken of it.
+        excepted: topics whose queues are none of these.
+        open_queue: reads the files of a queue as a starting broker does.
+
+    Attributes:
+        short: what was read of the short queues.
+        keys: topic and number of each.
+        rows: the row of each of them.
+        first: int64, shape (n,): queue offset of the first unit.
+        counts: int64, shape (n,): units.
+        units: shape (units,), of the dtype of CQ_UNIT: of all of them, queue by queue.
+        offsets: int64, shape (units,): their physical offsets.
+        sizes: int64, shape (units,): sizes of their records.
+    """
+
+    def __init__(
+        self,
+        short: ShortQueues,
+        excepted: frozenset[str],
+        open_queue: Callable[[QueueKey], ConsumeQueue],
+    ) -> None:
+        self._open = open_queue
+        self._steps: list[Step] = []
+        keys, rows = _named(short, excepted)
+        units = short.units.view(CQ_UNIT.dtype)[:, 0]
+        chosen = rows[_are_plain(short, units)[rows]]
+        kept = set(chosen.tolist())
+        self.keys = [key for key, row in zip(keys, rows.tolist(), strict=True) if row in kept]
+        self.rows = {key: row for row, key in enumerate(self.keys)}
+        self.first, self.counts = short.first[chosen], (short.end - short.first)[chosen]
+        self._begins = np.cumsum(self.counts) - self.counts
+        if len(chosen) < len(short):
+            shift = np.repeat(short.position[chosen] - self._begins, self.counts)
+            units = units[np.arange(len(shift)) + shift]
+        self.short, self.units = short, units
+        self.offsets: Int64s = self.units["physical_offset"].astype(np.int64)
+        self.sizes: Int64s = self.units["size"].astype(np.int64)
+        last = self._begins + self.counts - 1
+        self._oldest, self._newest = self.offsets[self._begins], self.offsets[last]
+        self._ends = self._newest + self.sizes[last]
+        self.is_out = np.zeros(len(self.keys), np.bool_)
+
+    @classmethod
+    def none(cls) -> Self:
+        """Give no queues."""
+        return cls(NO_QUEUES, frozenset(), _refuse)
+
+    @property
+    def left(self) -> Iterator[QueueKey]:
+        """The queues that were not taken out."""
+        return (self.keys[row] for row in np.flatnonzero(~self.is_out).tolist())
+
+    def __contains__(self, key: object) -> bool:
+        row = self.rows.get(key)  # type: ignore[call-overload]
+        return row is not None and not self.is_out[row]
+
+    @property
+    def topics(self) -> set[str]:
+        """Topics of all of them."""
+        return {topic for topic, _ in self.keys}
+
+    @property
+    def max_physical_offset(self) -> int:
+        """After the newest record that one of them points to, as the broker believes."""
+        ends = self._ends[~self.is_out]
+        return int(ends.max(initial=-1)) if self._steps else -1
+
+    def extent(self, key: QueueKey) -> tuple[int, int]:
+        """Give the smallest and the next offset of one of them, after recovery."""
+        row = self.rows[key]
+        return int(self.first[row]), int(self.first[row] + self.counts[row])
+
+    def units_of(self, key: QueueKey) -> tuple[int, Units]:
+        """Give the number of the first unit of one, taken out or not, and its units."""
+        row = self.rows[key]
+        begin = int(self._begins[row])
+        return int(self.first[row]), self.units[begin : begin + int(self.counts[row])]
+
+    def has_all(self, key: QueueKey, end: int) -> bool:
+        """Tell whether one of them takes records that end at `end` for records that it has."""
+        return end <= int(self._ends[self.rows[key]])
+
+    def take_out(self, keys: Iterable[QueueKey]) -> list[ConsumeQueue]:
+        """Make queues objects, and do to them what was done to all.
+
+        Raises:
+            UnreadablePath: a file may not be read.
+        """
+        taken = []
+        for key in keys:
+            self.is_out[self.rows[key]] = True
+            queue = self._open(key)
+            for step in self._steps:
+                step(queue)
+            taken.append(queue)
+        return taken
+
+    def step(self, step: Step) -> None:
+        """Do to all of them what changes none: who is taken out later goes through it."""
+        self._steps.append(step)
+
+    def not_before(self, physical_offset: int) -> list[QueueKey]:
+        """Give those with a unit at or after a physical offset."""
+        return self._chosen(self._newest >= physical_offset)
+
+    def older_than(self, physical_offset: int) -> list[QueueKey]:
+        """Give those with a unit before a physical offset."""
+        return self._chosen(self._oldest < physical_offset)
+
+    def out_of_reach(self, log: LogExtent) -> list[QueueKey]:
+        """Give those with a unit whose record is not there, or that a pull is refused for."""
+        if not self.keys:
+            return []
+        is_there = log.holds(self.units) & ~log.refuses(self.units)
+        return self._chosen(~np.logical_and.reduceat(is_there, self._begins))
+
+    def _chosen(self, mask: Mask) -> list[QueueKey]:
+        return [self.keys[row] for row in np.flatnonzero(mask & ~self.is_out).tolist()]
+
+
+def plain_queues(
+    store: Store, loader: Loader, file_length: int, excepted: frozenset[str]
+) -> PlainQueues:
+    """Read the plain queues of a store.
+
+    Args:
+        store: that has them.
+        loader: of the release.
+        file_length: bytes of a queue file, as the broker has it.
+        excepted: topics that ought to have queues of another kind.
+
+    Raises:
+        UnreadablePath: a directory may not be listed.
+    """
+    place: Place = store.root.child(DIRECTORY)
+
+    def open_queue(key: QueueKey) -> ConsumeQueue:
+        topic, queue_id = key
+        at, path = place.child(topic).child(str(queue_id)), f"{DIRECTORY}/{topic}/{queue_id}"
+        return ConsumeQueue(topic, queue_id, loader.load([(at, path)], file_length))
+
+    with Queues(store) as queues:
+        family = queues.files.family
+    is_fit = family is not None and family.file_length == file_length and family.path == DIRECTORY
+    return PlainQueues(short_queues(family) if is_fit else NO_QUEUES, excepted, open_queue)
+
+
+def _refuse(key: QueueKey) -> ConsumeQueue:
+    raise KeyError(key)
+
+
+def _named(short: ShortQueues, excepted: frozenset[str]) -> tuple[list[QueueKey], Int64s]:
+    """Give the queues that a broker opens by these names, each with its row."""
+    keys, rows = [], []
+    for path, row in short.rows.items():
+        _, topic, name = path.split("/")
+        queue_id = integer(name)
+        # A backslash may stand for a byte that is no text: such a topic a broker passes over.
+        is_text = "\\" not in topic and topic not in excepted
+        if is_text and queue_id is not None and str(queue_id) == name:
+            keys.append((topic, queue_id))
+            rows.append(row)
+    return keys, np.array(rows, np.int64)
+
+
+def _are_plain(short: ShortQueues, units: Units) -> Mask:
+    """Tell of each short queue whether it holds nothing but units in the order of the log."""
+    counts, starts = short.end - short.first, np.zeros(len(short), np.int64)
+    for row, name in short.names.items():
+        starts[row] = int(name)
+    plain: Mask = (counts > 0) & (short.first * CQ_UNIT_SIZE == starts)
+    offsets = units["physical_offset"].astype(np.int64)
+    sound = are_real(units)
+    follows = np.ones(len(units), np.bool_)
+    follows[1:] = offsets[1:] > offsets[:-1]
+    follows[short.position[counts > 0]] = True
+    sound &= follows
+    plain[counts > 0] &= np.logical_and.reduceat(sound, short.position[counts > 0])
+    return plain
