@@ -31,8 +31,9 @@ if TYPE_CHECKING:
     from rmqtool.startup.census import SegmentCensus
     from rmqtool.startup.coverage import UnitCoverage
     from rmqtool.startup.files import ModelFile
-    from rmqtool.startup.model import Model, QueueKey
+    from rmqtool.startup.model import Model
     from rmqtool.startup.outcomes import Before
+    from rmqtool.startup.queues import QueueKey
 
     Int64s = NDArray[np.int64]
 

@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from rmqtool.startup.model import QueueKey
     from rmqtool.startup.plain_queues import PlainQueues
+    from rmqtool.startup.queues import QueueKey
 
     Int64s = NDArray[np.int64]
     Mask = NDArray[np.bool_]

@@ -27,7 +27,8 @@ if TYPE_CHECKING:
 
     from rmqtool.formats.config_shapes import Document
     from rmqtool.startup.coverage import UnitCoverage
-    from rmqtool.startup.model import Model, QueueKey
+    from rmqtool.startup.model import Model
+    from rmqtool.startup.queues import QueueKey
     from rmqtool.startup.records import DispatchRequest
 
 

@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from rmqtool.startup.files import ModelReader
-    from rmqtool.startup.model import QueueKey
+    from rmqtool.startup.queues import QueueKey
 
 
 READ_WHOLE: Final = 256 << 20  # bytes of a log that is read whatever queues say of it

@@ -17,7 +17,7 @@ from rmqtool.broker.dispatch import QUEUED_TYPES, TRANSACTION, DispatchThrows
 from rmqtool.startup.batch_queues import BatchQueue
 from rmqtool.startup.files import FileQueue
 from rmqtool.startup.plain_queues import PlainQueues
-from rmqtool.startup.queues import ConsumeQueue
+from rmqtool.startup.queues import ConsumeQueue, QueueKey
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -34,7 +34,6 @@ if TYPE_CHECKING:
     from rmqtool.startup.walk import Block
 
 LIST_SEPARATOR: Final = ","  # of directories
-QueueKey = tuple[str, int]
 Int64s = NDArray[np.int64]
 
 

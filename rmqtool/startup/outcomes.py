@@ -36,9 +36,9 @@ if TYPE_CHECKING:
 
     from rmqtool.startup.files import ModelFile
     from rmqtool.startup.indexes import ModelIndex
-    from rmqtool.startup.model import Model, QueueKey
+    from rmqtool.startup.model import Model
     from rmqtool.startup.plain_queues import PlainQueues
-    from rmqtool.startup.queues import ConsumeQueue
+    from rmqtool.startup.queues import ConsumeQueue, QueueKey
 
     Int64s = NDArray[np.int64]
     UnitsByQueue = tuple[QueueKey, Callable[[], UnitNumbers]]

@@ -26,8 +26,8 @@ if TYPE_CHECKING:
     from rmqtool.queues.kinds import Units
     from rmqtool.queues.short import ShortQueues
     from rmqtool.startup.load import Loader
-    from rmqtool.startup.model import QueueKey
     from rmqtool.startup.pull import LogExtent
+    from rmqtool.startup.queues import QueueKey
     from rmqtool.store.place import Place
     from rmqtool.store.tree import Store
 

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
     Int64s = NDArray[np.int64]
 
+QueueKey = tuple[str, int]  # topic and number
 _FILES_RECOVERED: Final = 3  # the newest ones; older files are not looked at
 
 

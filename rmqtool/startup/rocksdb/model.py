@@ -17,7 +17,8 @@ from rmqtool.broker.names import LMQ_PREFIX
 from rmqtool.derive.placement import ALL_IN_BOTH, QueuePlacement
 from rmqtool.formats.rocksdb_databases import QUEUES
 from rmqtool.startup.load import queue_directories
-from rmqtool.startup.model import Int64s, Model, QueueKey
+from rmqtool.startup.model import Int64s, Model
+from rmqtool.startup.queues import QueueKey
 from rmqtool.startup.rocksdb.keyed_queue import KeyedQueue
 from rmqtool.store.read_by import has_queues_in_rocksdb_alone, queue_database_of
 from rmqtool.store.rocksdb import is_queue_database

@@ -47,8 +47,9 @@ if TYPE_CHECKING:
     from rmqtool.queues.kinds import Units
     from rmqtool.startup.commitlog import Recovered
     from rmqtool.startup.files import ModelFile
-    from rmqtool.startup.model import Model, QueueKey
+    from rmqtool.startup.model import Model
     from rmqtool.startup.outcomes import UnitsByQueue
+    from rmqtool.startup.queues import QueueKey
     from rmqtool.startup.records import DispatchRequest
     from rmqtool.startup.rocksdb.keyed_queue import KeyedQueue
     from rmqtool.startup.rocksdb.model import RocksModel
