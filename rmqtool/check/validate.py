@@ -487,7 +487,7 @@ def check(inspection: Inspection) -> Iterator[Finding]:
     store, name = inspection.store, inspection.options.as_user
     if store.asked.kind is not ArtefactKind.STORE:
         return
-    holdings = Holdings(store, inspection.short_queues())
+    holdings = Holdings.of(store, inspection.short_queues())
     usual = holdings.usual_user()
     user = usual if name is None else user_named(name)
     if user is None or usual is None:

@@ -13,18 +13,21 @@ from rmqtool.broker.conf import CLEANS_FORCIBLY
 from rmqtool.broker.release import Version
 from rmqtool.check.options import ValidateOptions
 from rmqtool.check.validate import validate
-from rmqtool.errors import RmqtoolError
+from rmqtool.errors import RmqtoolError, UnreadablePath
 from rmqtool.findings.catalogue import Severity
 from rmqtool.findings.registry_layout import FS_LOCK
 from rmqtool.info.overview import SECTIONS
 from rmqtool.info.survey import Survey
 from rmqtool.query.lost import lost_messages
+from rmqtool.queues.discovery import Queues
+from rmqtool.queues.short import short_queues
 from rmqtool.repair.planning import examine
 from rmqtool.startup.account import counted_by
 from rmqtool.startup.start import predict
 from rmqtool.store.access import Holdings, owner_name, user_named
 from rmqtool.store.artefact import ArtefactKind
 from rmqtool.store.lengths import wrong_lengths
+from rmqtool.store.one_look import one_look
 from rmqtool.store.tree import open_store
 
 if TYPE_CHECKING:
@@ -106,6 +109,17 @@ def examine_store(
         NotAStore: nothing of a store was recognised.
     """
     store = open_store(options.store, options.broker_conf)
+    with one_look(is_still=not store.lock_held()):
+        return _examined(store, options, watch, as_user, now_ms)
+
+
+def _examined(
+    store: Store,
+    options: RepairOptions,
+    watch: Callable[[int], None],
+    as_user: str | None,
+    now_ms: int | None,
+) -> Examination:
     host = host_of(store, as_user)
     with Survey(store) as survey:
         (about,) = SECTIONS["store"](survey)
@@ -228,7 +242,12 @@ def host_of(store: Store, as_user: str | None = None) -> Host | None:
     place = min(disks, key=lambda path: disks[path].f_bavail * disks[path].f_frsize)
     fullest = disks[place]
     taken = fullest.f_blocks - fullest.f_bfree
-    holdings = Holdings(store)
+    with Queues(store) as queues:
+        family = queues.files.family
+    try:
+        holdings = Holdings.of(store, short_queues(family))
+    except UnreadablePath:  # whoever checks the queues says so
+        holdings = Holdings(store)
     broker = holdings.usual_user() if as_user is None else user_named(as_user)
     return Host(
         user=owner_name(os.geteuid()),

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 from contextlib import ExitStack
 from functools import cached_property
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Final, Self
 
 from rmqtool.errors import RmqtoolError, UnreadablePath
 from rmqtool.info.overview_rows import ProblemRow, QueueRow
 from rmqtool.queues.discovery import Queues
+from rmqtool.queues.span import short_spans
 from rmqtool.store.record_heads import LogReader, RecordHead
 from rmqtool.store.refused import refused_reads
 from rmqtool.store.release import written_by
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     from rmqtool.store.segment import Segment
     from rmqtool.store.tree import Store
 
+_FEW_QUEUES: Final = 500  # so many are read one by one before numpy is loaded
 NO_TAIL = Tail(0, None, FoundBy.NOTHING, Stop.END_OF_FILES)
 
 
@@ -181,12 +183,28 @@ class Survey:
         except UnreadablePath as error:
             self.problem(error)
             return
+        known: dict[str, QueueSpan] | None = None
+        count = 0
         for topic in topics:
             try:
-                for queue in source.queues_of(topic):
-                    yield queue.span(self.log_start)
+                queues = list(source.queues_of(topic))
+                count += len(queues)
+                if known is None and count > _FEW_QUEUES and source is self.queues.files:
+                    known = self._short_spans(wanted)
+                for queue in queues:
+                    yield (known and known.get(queue.path)) or queue.span(self.log_start)
             except UnreadablePath as error:
                 self.problem(error)
+
+    def _short_spans(self, wanted: str | None) -> dict[str, QueueSpan]:
+        """Give how far the short queues in files reach, by path, read at once."""
+        from rmqtool.queues.short import short_queues  # numpy, which a few queues do not need
+
+        try:
+            short = short_queues(self.queues.files.family, wanted)
+        except UnreadablePath:  # the listing of the queues says so
+            return {}
+        return short_spans(short, self.log_start)
 
 
 def _queue_row(survey: Survey, queue: QueueSpan) -> QueueRow:

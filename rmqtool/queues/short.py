@@ -7,13 +7,16 @@ pages of data. What else there is, is read one by one, and judged there.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from rmqtool.formats.consume_queue import CQ_UNIT_SIZE
+from rmqtool.formats.consume_queue import CQ_UNIT, CQ_UNIT_SIZE
+from rmqtool.queues.kinds import are_real
 from rmqtool.store.entry import printable
 from rmqtool.store.lone_files import lone_files
+from rmqtool.store.one_look import once
 from rmqtool.store.queues import queue_id_of
 from rmqtool.store.used import without_zeros
 
@@ -27,11 +30,12 @@ if TYPE_CHECKING:
 
     Int64s = npt.NDArray[np.int64]
     UInt8s = npt.NDArray[np.uint8]
+    Mask = npt.NDArray[np.bool_]
 
 MOST_BYTES: Final = 128 << 20  # of units; the queues after these are read one by one
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class ShortQueues:
     """Consume queues in files; numbers are those of units, from the begin of a queue."""
 
@@ -42,9 +46,30 @@ class ShortQueues:
     units: UInt8s  # uint8, shape (units, 20): of all queues, packed
     owners: list[tuple[int, int, int]] = field(default_factory=list)  # mode, owner, group by row
     names: dict[int, str] = field(default_factory=dict)  # row to name of a file that is not 0
+    stored: list[int] = field(default_factory=list)  # bytes that the disk holds, by row
+    file_length: int = 0  # bytes of each file
 
     def __len__(self) -> int:
         return len(self.first)
+
+    @cached_property
+    def are_plain(self) -> Mask:
+        """Which hold only units of records in the order of the log, from the begin of their file.
+
+        bool, shape (n,).
+        """
+        units, has_units = self.units.view(CQ_UNIT.dtype)[:, 0], self.end > self.first
+        offsets = units["physical_offset"].astype(np.int64)
+        follows = np.ones(len(units), np.bool_)
+        follows[1:] = offsets[1:] > offsets[:-1]
+        follows[self.position[has_units]] = True
+        starts = np.zeros(len(self), np.int64)
+        for row, name in self.names.items():
+            starts[row] = int(name)
+        plain: Mask = has_units & (self.first * CQ_UNIT_SIZE == starts)
+        are_sound = follows & are_real(units)
+        plain[has_units] &= np.logical_and.reduceat(are_sound, self.position[has_units])
+        return plain
 
     def whose(self, path: str) -> tuple[int, int, int]:
         """Give mode, owner and group of the file of one of these queues."""
@@ -65,6 +90,8 @@ NO_QUEUES: Final = ShortQueues({}, _NONE, _NONE, _NONE, np.empty((0, CQ_UNIT_SIZ
 def short_queues(family: QueueFamily | None, topic: str | None = None) -> ShortQueues:
     """Read the short queues of a family; none where the length of its files is unknown.
 
+    During `one_look` they are read once.
+
     Args:
         family: of consume queues; None for no directory of them.
         topic: the only one that is asked for, printable; None is all.
@@ -72,18 +99,28 @@ def short_queues(family: QueueFamily | None, topic: str | None = None) -> ShortQ
     Raises:
         UnreadablePath: the family's directory may not be listed.
     """
+    if family is None or family.single is not None or not family.file_length:
+        return NO_QUEUES
+    place, kind = str(family.place), type(family.place)  # an edited store has its own answers
+    asked = (short_queues, place, kind, family.path, family.file_length, family.topic, topic)
+    return once(asked, lambda: _read(family, topic))
+
+
+def _read(family: QueueFamily, topic: str | None) -> ShortQueues:
     rows: dict[str, int] = {}
     first: list[int] = []
     packed: list[bytes] = []
     taken = 0
     owners: list[tuple[int, int, int]] = []
+    stored: list[int] = []
     known: dict[tuple[int, int, int], tuple[int, int, int]] = {}  # one object for all alike
     names: dict[int, str] = {}
-    for path, file in _files(family, topic) if family is not None else ():
+    for path, file in _files(family, topic):
         number, units = _units(file)
         row = rows[path] = len(first)
         whose = (file.mode, file.owner, file.group)
         owners.append(known.setdefault(whose, whose))
+        stored.append(file.stored)
         if file.start:
             names[row] = file.name
         first.append(number)
@@ -95,13 +132,14 @@ def short_queues(family: QueueFamily | None, topic: str | None = None) -> ShortQ
     lengths = np.fromiter(map(len, packed), np.int64, len(packed)) // CQ_UNIT_SIZE
     joined = np.frombuffer(b"".join(packed), np.uint8).reshape(-1, CQ_UNIT_SIZE)
     position = np.cumsum(lengths) - lengths
-    return ShortQueues(rows, begins, begins + lengths, position, joined, owners, names)
+    return ShortQueues(
+        *(rows, begins, begins + lengths, position, joined, owners, names, stored),
+        file_length=family.file_length,
+    )
 
 
 def _files(family: QueueFamily, topic: str | None) -> Iterator[tuple[str, LoneFile]]:
     """Yield the path of each queue, and its only file."""
-    if family.single is not None or not family.file_length:
-        return
     for name in family.topics():
         shown = printable(name)
         if topic in {None, shown}:

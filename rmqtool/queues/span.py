@@ -16,12 +16,14 @@ from rmqtool.formats.batch_queue import BATCH_CQ_UNIT
 from rmqtool.formats.consume_queue import CQ_UNIT
 from rmqtool.queues.kinds import UnitKind, batch_kind_of, kind_of
 from rmqtool.queues.units import QueueSpan, Unit
+from rmqtool.store.artefact import ArtefactKind
 from rmqtool.store.used import BLOCK, last_used
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from rmqtool.formats.layout import Layout
+    from rmqtool.queues.short import ShortQueues
     from rmqtool.queues.units import QueueUnits
     from rmqtool.store.place import OpenFile
 
@@ -67,6 +69,45 @@ def span_of(queue: QueueUnits, log_start: int) -> QueueSpan:
         allocated=files.allocated,
         oddities=files.oddities,
     )
+
+
+def short_spans(short: ShortQueues, log_start: int) -> dict[str, QueueSpan]:
+    """Find out how far short queues reach that are plain, by path; those with other units are not.
+
+    Args:
+        short: read before.
+        log_start: see `span_of`.
+    """
+    import numpy as np
+
+    units = short.units.view(CQ_UNIT.dtype)[:, 0]
+    offsets, sizes = units["physical_offset"].astype(np.int64), units["size"].astype(np.int64)
+    counts, begins = short.end - short.first, short.position
+    chosen = short.are_plain & (counts <= BLOCK // CQ_UNIT.size)
+    chosen[chosen] &= offsets[begins[chosen]] >= log_start
+    sums = np.zeros(len(units) + 1, np.int64)
+    np.cumsum(sizes, out=sums[1:])
+    spans: dict[str, QueueSpan] = {}
+    for path, row in short.rows.items():
+        if not chosen[row]:
+            continue
+        _, topic, number = path.rsplit("/", 2)
+        begin, end, count = int(begins[row]), int(begins[row] + counts[row]), int(counts[row])
+        first, last = int(short.first[row]), int(short.end[row]) - 1
+        spans[path] = QueueSpan(
+            topic=topic,
+            queue_id=int(number),
+            kind=ArtefactKind.CONSUME_QUEUE,
+            first=Unit(first, first, 1, int(offsets[begin]), int(sizes[begin])),
+            last=Unit(last, last, 1, int(offsets[end - 1]), int(sizes[end - 1])),
+            expired=0,
+            mean_size=int(sums[end] - sums[begin]) / count,
+            is_exact=True,
+            files=1,
+            size=short.file_length,
+            allocated=short.stored[row],
+        )
+    return spans
 
 
 class _Tail(NamedTuple):

@@ -11,9 +11,8 @@ from typing import TYPE_CHECKING, Final, Self
 
 import numpy as np
 
-from rmqtool.formats.consume_queue import CQ_UNIT, CQ_UNIT_SIZE
+from rmqtool.formats.consume_queue import CQ_UNIT
 from rmqtool.queues.discovery import Queues
-from rmqtool.queues.kinds import are_real
 from rmqtool.queues.short import NO_QUEUES, short_queues
 from rmqtool.startup.load import integer
 from rmqtool.startup.queues import ConsumeQueue
@@ -67,7 +66,7 @@ class PlainQueues:
         self._steps: list[Step] = []
         keys, rows = _named(short, excepted)
         units = short.units.view(CQ_UNIT.dtype)[:, 0]
-        chosen = rows[_are_plain(short, units)[rows]]
+        chosen = rows[short.are_plain[rows]]
         kept = set(chosen.tolist())
         self.keys = [key for key, row in zip(keys, rows.tolist(), strict=True) if row in kept]
         self.rows = {key: row for row, key in enumerate(self.keys)}
@@ -205,19 +204,3 @@ def _named(short: ShortQueues, excepted: frozenset[str]) -> tuple[list[QueueKey]
             keys.append((topic, queue_id))
             rows.append(row)
     return keys, np.array(rows, np.int64)
-
-
-def _are_plain(short: ShortQueues, units: Units) -> Mask:
-    """Tell of each short queue whether it holds nothing but units in the order of the log."""
-    counts, starts = short.end - short.first, np.zeros(len(short), np.int64)
-    for row, name in short.names.items():
-        starts[row] = int(name)
-    plain: Mask = (counts > 0) & (short.first * CQ_UNIT_SIZE == starts)
-    offsets = units["physical_offset"].astype(np.int64)
-    sound = are_real(units)
-    follows = np.ones(len(units), np.bool_)
-    follows[1:] = offsets[1:] > offsets[:-1]
-    follows[short.position[counts > 0]] = True
-    sound &= follows
-    plain[counts > 0] &= np.logical_and.reduceat(sound, short.position[counts > 0])
-    return plain

@@ -428,7 +428,7 @@ def refuse_access(store: Store, loader: Loader, as_user: str | None, known: Shor
     Raises:
         UsageError: there is no such user.
     """
-    holdings = Holdings(store, known)
+    holdings = Holdings.of(store, known)
     user = holdings.usual_user() if as_user is None else user_named(as_user)
     if user is None:
         return

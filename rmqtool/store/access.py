@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple, Protocol, TypeAlias
 
 from rmqtool.errors import UnreadablePath, UsageError
 from rmqtool.store.entry import printable
+from rmqtool.store.one_look import once
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -119,6 +120,12 @@ class Holdings:
         self._paths: dict[_Whose, list[str]] = defaultdict(list)
         for artefact in store.branches:
             self._add(artefact.place, artefact.path, artefact.kind)
+
+    @classmethod
+    def of(cls, store: Store, known: KnownFiles) -> Holdings:
+        """Give them; during `one_look` they are listed once."""
+        asked = tuple((artefact.place, artefact.path) for artefact in store.branches)
+        return once((cls, asked), lambda: cls(store, known))
 
     def usual_user(self) -> User | None:
         """Give whoever owns most of the store; None for a store without owners."""

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from rmqtool.errors import UnreadablePath
 from rmqtool.store.anchors import from_anchor
-from rmqtool.store.entry import listed
+from rmqtool.store.entry import listed, stored_bytes
 from rmqtool.store.place import LISTED, OPEN_FLAGS, OpenFile, Place, note_medium
 from rmqtool.store.segment import NAME_DIGITS, start_of
 from rmqtool.store.used import lone_extent
@@ -35,6 +35,7 @@ class LoneFile(NamedTuple):
     mode: int  # permission bits, and what the operating system keeps beside them
     owner: int  # number of the user
     group: int  # number of the group
+    stored: int  # bytes that the disk really holds
 
 
 def lone_files(place: Place, length: int) -> Iterator[LoneFile]:
@@ -101,6 +102,6 @@ def _read(place: Place, above: int, name: str, length: int) -> LoneFile | None:
             return None
         begin, end = extent
         data = file.read_at(begin, end - begin)
-    whose = (facts.st_mode, facts.st_uid, facts.st_gid)
+    whose = (facts.st_mode, facts.st_uid, facts.st_gid, stored_bytes(facts))
     is_whole = len(data) == end - begin
     return LoneFile(name, first.name, start, begin, data, *whose) if is_whole else None

@@ -18,7 +18,6 @@ from rmqtool.derive.placement import ALL_IN_BOTH, QueuePlacement
 from rmqtool.formats.rocksdb_databases import QUEUES
 from rmqtool.startup.load import queue_directories
 from rmqtool.startup.model import Int64s, Model
-from rmqtool.startup.queues import QueueKey
 from rmqtool.startup.rocksdb.keyed_queue import KeyedQueue
 from rmqtool.store.read_by import has_queues_in_rocksdb_alone, queue_database_of
 from rmqtool.store.rocksdb import is_queue_database
@@ -30,6 +29,7 @@ if TYPE_CHECKING:
 
     from rmqtool.broker.dispatch import DispatchRules
     from rmqtool.broker.rules import Rules
+    from rmqtool.startup.queues import QueueKey
     from rmqtool.startup.records import DispatchRequest
     from rmqtool.startup.walk import Block
     from rmqtool.store.tree import Store
