@@ -136,8 +136,9 @@ class SoundQueues:
 
     def _rows_of(self, runs: QueueRuns) -> Int64s:
         """Give the row of the queue of each run: int64, shape (runs,); -1 for none."""
-        known = self._rows
-        rows = [known[queue] if queue in known else self._row_of(queue) for queue in runs.queues]
+        rows = [*map(self._rows.get, runs.queues)]
+        if None in rows:
+            rows = [*map(self._row_of, runs.queues)]
         return np.array(rows, np.int64)[runs.queue]
 
     def _row_of(self, name: tuple[bytes, int]) -> int:
