@@ -29,14 +29,15 @@ QUEUE, OFFSET, COUNT, STORE_TIMESTAMP = range(4)
 class RunPool:
     """Runs of consume queues that wait for more of their queues."""
 
-    def __init__(self, run_units: int, short_run: int = SHORT_RUN) -> None:
+    def __init__(self, run_units: int, short_run: int = SHORT_RUN, largest: int = LARGEST) -> None:
         """Begin with nothing.
 
         Args:
             run_units: a run ends where a file of so many units does; 0 for nowhere.
             short_run: bytes; parts whose runs are longer on average need not wait.
+            largest: bytes that wait before runs go on.
         """
-        self._short_run = short_run
+        self._short_run, self._largest = short_run, largest
         self._run_units = run_units
         self._numbers: dict[tuple[bytes, int], int] = {}
         self._units: list[npt.NDArray[np.uint8]] = []
@@ -49,7 +50,7 @@ class RunPool:
         is_long = runs.units.nbytes >= self._short_run * len(runs) or bool(len(runs.ends))
         if not is_long:
             self._keep(runs)
-        if is_long or self._bytes >= LARGEST:
+        if is_long or self._bytes >= self._largest:
             yield from self.rest()
         if is_long:
             yield runs

@@ -11,6 +11,7 @@ from itertools import groupby
 from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
 from rmqtool.derive.queue_runs import QueueKind
+from rmqtool.derive.run_pool import RunPool
 from rmqtool.formats import java
 from rmqtool.formats.batch_queue import BATCH_CQ_UNIT, BATCH_CQ_UNIT_SIZE
 from rmqtool.formats.consume_queue import CQ_UNIT_SIZE, PRE_BLANK, first_offset
@@ -96,9 +97,15 @@ class QueueBuilder:
         self._texts: dict[bytes, str] = {}
         self._left_out: list[QueueResult] = []
         self._pending = 0
+        self._pool = RunPool(options.file_length // CQ_UNIT_SIZE, largest=options.pending_bytes)
 
     def add(self, runs: QueueRuns) -> None:
-        """Take the runs of the next part of the log."""
+        """Take the runs of the next part of the log; short ones wait for more of their queues."""
+        waited = self._pool.add(runs) if runs.kind is QueueKind.CONSUME_QUEUE else (runs,)
+        for joined in waited:
+            self._take(joined)
+
+    def _take(self, runs: QueueRuns) -> None:
         for run in self._in_order(runs):
             key = (run.kind, self._texts[run.topic], run.queue_id)
             if key not in self._queues:
@@ -113,6 +120,8 @@ class QueueBuilder:
 
     def finish(self) -> Iterator[QueueResult]:
         """Write what is left; yield what became of each queue, by family, topic and number."""
+        for joined in self._pool.rest():
+            self._take(joined)
         for queue in self._queues.values():
             if queue is not None:
                 queue.finish()
