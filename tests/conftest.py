@@ -95,6 +95,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         kept = [item for item in items if not item.get_closest_marker("all_variants")]
     if config.option.tier == tiers.SAMPLE:
         kept = [*tiers.sample(kept)]
+    if config.option.tier == tiers.CI:
+        kept = [*tiers.ci(kept)]
     chosen = set(kept)
     config.hook.pytest_deselected(items=[item for item in items if item not in chosen])
     items[:] = kept

@@ -10,7 +10,7 @@ from typing import Any, Final
 import pytest
 
 from tests import tiers
-from tests.tiers import CI, LONG_SECONDS, SAMPLE, SAMPLE_SECONDS, Cost
+from tests.tiers import CI, CI_SECONDS, LONG_SECONDS, SAMPLE, SAMPLE_SECONDS, WHOLE, Cost
 
 ROOT: Final = Path(__file__).parents[1]
 DAMAGES: Final = [f"damage {number}" for number in range(40)]
@@ -66,6 +66,19 @@ def test_sample(items: list[Any]) -> None:
     assert 3 == sum(item.nodeid.startswith("a::cheap[") for item in chosen)
 
 
+def test_ci(items: list[Any]) -> None:
+    """CI leaves no function out, nor a case of one that is marked."""
+    chosen = [*tiers.ci(items)]
+    assert {tiers.function(item.nodeid) for item in items} == {
+        tiers.function(item.nodeid) for item in chosen
+    }
+    many = sum(item.nodeid.startswith("a::many[") for item in chosen)
+    assert many == CI_SECONDS / 0.5
+    for item in items:
+        item.keywords.add("every_case")
+    assert items == [*tiers.ci(items)]
+
+
 def test_quick(items: list[Any]) -> None:
     """What takes long, or needs a broker, is not of the quick tier."""
     quick = {tiers.function(item.nodeid) for item in items if tiers.is_quick(item)}
@@ -77,9 +90,10 @@ def test_quick(items: list[Any]) -> None:
     [
         ({}, NO_ARGS, "", SAMPLE),
         ({}, NO_ARGS, "true", CI),
-        ({}, ARGS, "", CI),
-        ({"keyword": "crc"}, NO_ARGS, "", CI),
-        ({"all_variants": True}, NO_ARGS, "", CI),
+        ({}, ARGS, "", WHOLE),
+        ({}, ARGS, "true", WHOLE),
+        ({"keyword": "crc"}, NO_ARGS, "", WHOLE),
+        ({"all_variants": True}, NO_ARGS, "true", WHOLE),
         ({"tier": CI}, NO_ARGS, "", CI),
         ({"tier": SAMPLE}, ARGS, "true", SAMPLE),
     ],
@@ -91,7 +105,7 @@ def test_asked(
     tier: str,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """A sample where nothing is asked for; who names a room, or is CI, gets all of it."""
+    """A sample where nothing is asked for, more in CI; who names a room gets all of it."""
     monkeypatch.setenv("CI", in_ci)
     names = ("tier", "keyword", "markexpr", "all_variants", "costs", "update_golden")
     option = SimpleNamespace(**{**dict.fromkeys(names), **given})

@@ -4,12 +4,14 @@
 |---|---|
 | `pytest -m quick` | what needs neither Java nor more than a moment, one process, under a minute |
 | `pytest` | a sample of all: five minutes on two cores |
-| `pytest --tier ci`, or with CI=true, or with a path, -k or -m | every test |
+| `pytest --tier ci`, or with CI=true | every function, as many cases as take 20 s |
+| `pytest --tier whole`; with a path, -k or -m | every test |
 | `pytest --all-variants` | all combinations, too |
 
 The sample runs each test function with as many of its cases as it may cost, at least one. Each
 fixture, damage, release and command is in one case at least, of the function that costs least.
-A function of which a single case takes long is left out, and counted.
+A function of which a single case takes long is left out, and counted. CI chooses in the same way,
+leaves none out, and runs each case of a function that is marked `every_case`.
 
 `costs.tsv` has what each function takes; what is not in it costs next to nothing, or is new.
 `pytest --costs`, on a machine that does nothing else, writes it, or the lines of a room.
@@ -17,6 +19,7 @@ A function of which a single case takes long is left out, and counted.
 
 from __future__ import annotations
 
+import math
 import os
 import zlib
 from collections import Counter, defaultdict
@@ -30,11 +33,14 @@ import pytest
 COSTS: Final = Path(__file__).with_name("costs.tsv")
 SAMPLE: Final = "sample"
 CI: Final = "ci"
+WHOLE: Final = "whole"
 NEED_MORE: Final = frozenset({"spark", "broker", "browser", "all_variants"})
 QUICK_SECONDS: Final = 0.2  # of all cases of a function of the quick tier
 MENTIONED: Final = 0.05  # less is not kept
 LONG_SECONDS: Final = 5.0  # of one case: left to CI
 SAMPLE_SECONDS: Final = 0.3  # of all cases of a function in the sample, if it has several
+CI_SECONDS: Final = 20.0  # likewise, in CI
+EVERY_CASE: Final = "every_case"
 EACH_VALUE: Final = frozenset({"fixture", "damage", "version", "release", "scenario", "command"})
 
 
@@ -82,7 +88,7 @@ def seconds_of_scope(scope: str) -> float:
 
 def add_options(parser: pytest.Parser) -> None:
     """Add what is asked for on the command line."""
-    parser.addoption("--tier", choices=(SAMPLE, CI), help="a sample of all cases, or all of CI")
+    parser.addoption("--tier", choices=(SAMPLE, CI, WHOLE), help="a sample, what CI runs, or all")
     parser.addoption("--costs", action="store_true", help="measure what each test takes, for tiers")
 
 
@@ -91,18 +97,21 @@ def settle(config: pytest.Config) -> None:
     if config.option.tier is None:
         is_plain = config.args_source is not pytest.Config.ArgsSource.ARGS
         options = ("keyword", "markexpr", "all_variants", "costs", "update_golden")
-        is_whole = os.environ.get("CI") or any(map(config.getoption, options))
-        config.option.tier = SAMPLE if is_plain and not is_whole else CI
+        is_whole = any(map(config.getoption, options))
+        tier = CI if os.environ.get("CI") else SAMPLE
+        config.option.tier = tier if is_plain and not is_whole else WHOLE
     if config.option.costs and not hasattr(config, "workerinput"):
         config.pluginmanager.register(Measured())
 
 
 def header(config: pytest.Config) -> str:
     """Say in a line which tests run."""
-    if config.option.tier != SAMPLE:
-        return "tier: all tests that CI has"
+    if config.option.tier == WHOLE:
+        return "tier: all tests"
+    if config.option.tier == CI:
+        return f"tier: CI, at most {CI_SECONDS:.0f} s of a function; all tests: pytest --tier whole"
     long = sum(cost.of_case > LONG_SECONDS for cost in costs().values())
-    return f"tier: a sample of all but {long} long tests; all that CI has: pytest --tier ci"
+    return f"tier: a sample of all but {long} long tests; all tests: pytest --tier whole"
 
 
 def is_quick(item: pytest.Item) -> bool:
@@ -111,20 +120,33 @@ def is_quick(item: pytest.Item) -> bool:
     return cost.seconds <= QUICK_SECONDS and not NEED_MORE & {*item.keywords}
 
 
-def sample(items: list[pytest.Item]) -> Iterator[pytest.Item]:
-    """Give the cases of the sample, in the order of the items."""
+def ci(items: list[pytest.Item]) -> Iterator[pytest.Item]:
+    """Give the cases that CI runs, in the order of the items."""
+    return sample(items, CI_SECONDS, math.inf)
+
+
+def sample(
+    items: list[pytest.Item], seconds: float = SAMPLE_SECONDS, longest: float = LONG_SECONDS
+) -> Iterator[pytest.Item]:
+    """Give the cases of a sample, in the order of the items.
+
+    Args:
+        items: all cases.
+        seconds: that all cases of a function may take.
+        longest: that one case may take.
+    """
     of_function: defaultdict[str, list[pytest.Item]] = defaultdict(list)
     for item in items:
         of_function[function(item.nodeid)].append(item)
     within = {
         name: cases
         for name, cases in of_function.items()
-        if costs().get(name, NOTHING).of_case <= LONG_SECONDS
+        if costs().get(name, NOTHING).of_case <= longest
     }
     wanted = {value for item in items for value in _values(item)}
     chosen: set[pytest.Item] = set()
     for name, cases in within.items():
-        chosen.update(_chosen(name, cases, wanted))
+        chosen.update(_chosen(name, cases, wanted, seconds))
     by_cost = sorted(within, key=lambda name: costs().get(name, NOTHING).of_case)
     for name in by_cost:  # a value that no case has yet comes with the one that costs least
         for item in within[name]:
@@ -134,18 +156,25 @@ def sample(items: list[pytest.Item]) -> Iterator[pytest.Item]:
     return (item for item in items if item in chosen)
 
 
-def _chosen(name: str, cases: list[pytest.Item], wanted: set[str]) -> list[pytest.Item]:
+def _chosen(
+    name: str, cases: list[pytest.Item], wanted: set[str], seconds: float
+) -> list[pytest.Item]:
     """Choose as many cases of a function as it may cost; first those with what is wanted.
 
     Args:
         name: of the function.
         cases: all of them.
         wanted: values that no case has yet; those that one has are taken out.
+        seconds: that all of them may take.
     """
     cost = costs().get(name, NOTHING)
     most = len(cases)
-    if cost.seconds > SAMPLE_SECONDS:
-        most = min(most, max(1, int(SAMPLE_SECONDS / cost.of_case)))
+    if cost.seconds > seconds and not (seconds == CI_SECONDS and EVERY_CASE in cases[0].keywords):
+        most = min(most, max(1, int(seconds / cost.of_case)))
+    if most == len(cases):
+        for item in cases:
+            wanted -= {*_values(item)}
+        return cases
     begin = zlib.crc32(name.encode()) % len(cases)
     left = [*cases[begin:], *cases[:begin]]
     left = left[:: max(1, len(cases) // most)] + left  # evenly, then any

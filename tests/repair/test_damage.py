@@ -87,6 +87,7 @@ def prove_account(store: Broken, before: set[Lost], doubtful: set[Lost]) -> None
         assert number in numbers or not is_between, (topic, queue_id, number)
 
 
+@pytest.mark.every_case
 @pytest.mark.parametrize(("name", "fixture"), sample(), ids=[name for name, _ in sample()])
 def test_sample(name: str, fixture: str, quick_path: Path) -> None:
     """Each damage, on one fixture: repaired, validated, repaired again, taken back."""
