@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 from functools import partial
-from itertools import chain, groupby
+from itertools import chain
 from typing import TYPE_CHECKING, Final, TypeAlias, TypeVar
 
 from rmqtool.errors import StoreError, UnreadablePath, UsageError
@@ -26,7 +26,6 @@ from rmqtool.rows import (
     rows_after,
 )
 from rmqtool.store.artefact import ArtefactKind
-from rmqtool.store.segment import SegmentPart
 from rmqtool.store.tree import open_store
 from rmqtool.store.unread import has_expired
 from rmqtool.tables.bodies import BodyOptions
@@ -50,6 +49,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from rmqtool.rows import Chunk
+    from rmqtool.store.segment import SegmentPart
     from rmqtool.store.tree import Store
     from rmqtool.table import Table
     from rmqtool.tables.messages import MessageOptions, MessagesOf
@@ -323,8 +323,9 @@ def _listed(
 
     outcome.log_start = store.commitlog.start
     read = MessagesOf(options.message_options(view))
-    if options.selection.topics and options.tail is None and view.branch is ArtefactKind.COMMITLOG:
-        yield from _of_topics(view, store, read, options, outcome)
+    is_plain = options.tail is None and view.branch is ArtefactKind.COMMITLOG
+    if is_plain and options.selection.is_indexed:
+        yield from _assisted(view, store, read, options, outcome)
         return
     parts = whole_parts(store, view, options.selection.offsets, PART_BYTES, read)
     if options.tail is None:
@@ -346,21 +347,19 @@ def _listed(
         taken *= 4
 
 
-def _of_topics(
+def _assisted(
     view: View, store: Store, read: MessagesOf, options: DumpOptions, outcome: DumpOutcome
 ) -> Iterator[Chunk]:
-    """Read the segments of a log for some topics: by their queues, or as a whole."""
-    from rmqtool.tables.by_topic import by_topic
+    """Read the segments of a log by queues and index, or as a whole."""
+    from rmqtool.tables.assisted import assisted_rows, by_segment
     from rmqtool.tables.messages import PART_BYTES, WHOLE_RECORDS, missing_rows
 
     wanted = options.selection.offsets
     parts = whole_parts(store, view, wanted, PART_BYTES, read)
-    for segment, some in groupby(parts, lambda part: part.segment):
-        those = list(some)
-        whole = SegmentPart(segment, those[0].begin, those[-1].end)
+    for whole, those in by_segment(parts):
         rows = None
         if wanted == EVERYTHING:
-            rows = by_topic(store, whole, read.options, WHOLE_RECORDS, MESSAGES.names)
+            rows = assisted_rows(store, whole, read.options, WHOLE_RECORDS, MESSAGES.names)
         if rows is None:
             yield from _joined(store, read, those, options, outcome)
             continue
