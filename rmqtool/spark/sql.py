@@ -96,13 +96,13 @@ class SparkQuestions:
         self._put(tables, views, None)
         rows = self._understood(text)
         if kind in ABOUT_NAMES:
-            return SqlAnswer(unique_names(rows.columns), self._chunks(rows))
+            return SqlAnswer(unique_names(rows.columns), self._chunks(rows, text))
         plan = None if is_connect_session(self._spark) else SqlPlan.of(rows)
         self._put(tables, views, self._reading(tables, plan, has_all=kind == "explain"))
         self.files.begin(tables)
         rows = self._understood(text)
         limit = None if plan is None else plan.limit
-        return SqlAnswer(unique_names(rows.columns), self._chunks(rows, limit), tables)
+        return SqlAnswer(unique_names(rows.columns), self._chunks(rows, text, limit), tables)
 
     def read_so_far(self) -> ReadSoFar | None:
         """Give what was read for answers since the last call; None where it is not told.
@@ -214,10 +214,12 @@ class SparkQuestions:
                 step = names_of(self._source)
             raise UsageError(option="SQL", reason=first_sentence(error), step=step) from error
 
-    def _chunks(self, rows: DataFrame, limit: int | None = None) -> Iterator[list[dict[str, Any]]]:
+    def _chunks(
+        self, rows: DataFrame, text: str, limit: int | None = None
+    ) -> Iterator[list[dict[str, Any]]]:
         names = unique_names(rows.columns)
         shown = readable(rows, names)
-        job = Job(self._spark)
+        job = Job(self._spark, text)
         with job.running():
             taken: Iterator[Any]
             if limit is not None and limit <= FEW_ROWS:

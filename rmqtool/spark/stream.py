@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 from pyspark.sql.streaming.datasource import ReadAllAvailable, SupportsTriggerAvailableNow
 
-from rmqtool.errors import UnreadablePath, UsageError
+from rmqtool.errors import StoreError, UnreadablePath, UsageError
 from rmqtool.findings.registry_layout import FS_GAP
 from rmqtool.ranges import size
 from rmqtool.reads.log_end import End, border, end_of
@@ -119,6 +119,13 @@ class RocketMQStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
         most = self.options.max_bytes
         return ReadMaxBytes(most) if most else ReadAllAvailable()
+
+    def reportLatestOffset(self) -> dict[str, Any] | None:  # noqa: N802 - Spark's
+        """Give where the log ends now, for who looks at the progress of the query."""
+        try:
+            return StreamPlace(end_of(self._store()).physical_offset).given()
+        except StoreError:
+            return None  # the next batch says why
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802 - Spark's
         """Take note of where the log ends now."""

@@ -123,7 +123,7 @@ def test_much_told(spark: SparkSession) -> None:
             list(counting([], "messages"))
         yield from batches
 
-    job = Job(spark)
+    job = Job(spark, "tells much")
     too_long = Timer(PATIENCE, job.cancel)
     too_long.start()
     assert job.collect(spark.range(0, 2, 1, 2).mapInArrow(telling, "id bigint")).num_rows == 2
