@@ -31,7 +31,8 @@ NAMES: Final = {
     "paths": "several stores, or patterns, as a JSON list; load([...]) writes it",
     "stores_file": "a file with a store or pattern a line; after a tab, the name of the broker",
     "table": "messages, queue_units, index_entries, findings, segments, pending_timers, "
-    "pop_in_flight, traces, topics, queues, groups, consumer_offsets, delay_offsets or checkpoint",
+    "pop_in_flight, traces, topics, queues, groups, consumer_offsets, delay_offsets, "
+    "checkpoint or lost_messages",
     "columns": "names, comma separated; others are not decoded",
     "topic": "topics, comma separated",
     "queue_id": "number of the queue",
@@ -76,6 +77,7 @@ class TableName(enum.StrEnum):
     CONSUMER_OFFSETS = "consumer_offsets"
     DELAY_OFFSETS = "delay_offsets"
     CHECKPOINT = "checkpoint"
+    LOST_MESSAGES = "lost_messages"
 
 
 class Scope(enum.StrEnum):

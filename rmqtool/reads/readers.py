@@ -231,10 +231,9 @@ def _units_in_rocksdb(
 
 
 def _small(options: SourceOptions, names: Sequence[str]) -> Iterator[pa.RecordBatch]:
-    store = store_of(options.path, options.broker_conf, None)
     schema = SCHEMAS[options.table]
     times = [field.name for field in schema if pa.types.is_timestamp(field.type)]
-    all_rows = SMALL[options.table].readable(store)
+    all_rows = SMALL[options.table].readable(options)
     while some := list(islice(all_rows, ROWS_A_BATCH)):
         rows = [{**row, **{name: _micros(row.get(name)) for name in times}} for row in some]
         yield _batch(rows, schema, names)

@@ -115,6 +115,15 @@ class Job:
             if is_connect:
                 self._spark.removeTag(self.name)
 
+    @contextmanager
+    def cancelled(self) -> Iterator[None]:
+        """Stop what runs where a block is left before its end, as by Ctrl-C."""
+        try:
+            yield
+        except BaseException:
+            self.cancel()
+            raise
+
     def cancel(self) -> None:
         """Stop what runs."""
         with suppress(ConnectionError):  # what is gone does not run

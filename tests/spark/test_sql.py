@@ -327,8 +327,3 @@ def test_keys(views: dict[str, ROWS], messages: ROWS) -> None:
         assert 1 < row["messages"]
     twice = {topic for (topic, _), offsets in places.items() if len(offsets) > 1}
     assert {row["topic"] for row in views["duplicate_unique_keys"]} <= twice
-
-
-def test_lost_messages(views: dict[str, ROWS]) -> None:
-    """A sound store has lost nothing, though much of it may have expired."""
-    assert [] == list(views["lost_messages"])

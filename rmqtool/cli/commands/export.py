@@ -51,7 +51,7 @@ class Export(Command):
             "--table",
             "Which rows of the store: messages (default), queue_units, index_entries, findings, "
             "segments, topics, queues, groups, consumer_offsets, delay_offsets, checkpoint, "
-            "pending_timers, pop_in_flight or traces.",
+            "lost_messages, pending_timers, pop_in_flight or traces.",
             "TABLE",
         ),
     ] = TableName.MESSAGES
