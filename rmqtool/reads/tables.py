@@ -19,7 +19,7 @@ from rmqtool.tables.record_tables import MESSAGES
 from rmqtool.tables.unit_tables import CONSUME_QUEUE, INDEX
 
 if TYPE_CHECKING:
-    from collections.abc import Container, Iterable, Iterator, Sequence
+    from collections.abc import Container, Iterable
 
     from rmqtool.table import Table
 
@@ -103,9 +103,3 @@ def chosen(
     return pa.schema(
         [field_.with_type(ENCODED) if field_.name in encoded else field_ for field_ in fields]
     )
-
-
-def labelled(batches: Iterable[pa.RecordBatch], labels: Sequence[str]) -> Iterator[pa.RecordBatch]:
-    """Give columns the names that a query has for them, in whatever case."""
-    for batch in batches:
-        yield batch.rename_columns([*labels])
