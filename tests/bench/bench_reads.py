@@ -1,6 +1,7 @@
 """What reads of tables take that need little of a store: columns, a topic, a key, a question.
 
-    python -m tests.bench.bench_reads [columns] [topic] [key] [question] [questions] [--gib 2]
+    python -m tests.bench.bench_reads [columns] [topic] [key] [question] [skew] [questions]
+        [--gib 2]
 
 | figure | beside |
 |---|---|
@@ -8,6 +9,7 @@
 | `topic`: `export --topic` of one topic in twenty, bytes of log and queues | the log; same rows |
 | `key`: `export --key`, bytes of log, queues and index | the log; same rows |
 | `question`: `sql` on a fixture, CPU of the whole process | a start of duckdb, pyarrow, numpy |
+| `skew`: a group by topic and `rebuild-cq` on `local[2]`, one topic with 90 % | topics in turn |
 | `questions`: five questions in SQL at `--gib`, CPU of the whole process, bytes read | |
 
 CPU time is the least of rounds: other work on the machine adds to it. The exit code is 1 where a
@@ -42,6 +44,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 ROUNDS: Final = 5
+RMQTOOL: Final = (sys.executable, "-m", "rmqtool")
 FIXTURE: Final = Path(__file__).parents[2] / "fixtures" / "rocketmq-5.3.3-traffic" / "store"
 TWENTY: Final = Spec(total_bytes=256 * MIB, topics=20, queues=2, segment_bytes=128 * MIB)
 COLUMNS: Final = ("topic", "size")
@@ -61,7 +64,7 @@ _missed: list[str] = []
 def main() -> int:
     """Measure what is asked for, and print JSON lines."""
     figures = {
-        "columns": columns, "topic": topic, "key": key, "question": question,
+        "columns": columns, "topic": topic, "key": key, "question": question, "skew": skew,
     }  # fmt: skip
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("figures", nargs="*", default=[*figures, "questions"])
@@ -148,6 +151,23 @@ def question() -> None:
     check("sql on a fixture: s of CPU", asked.processor, 1.5 * start.processor + 0.5)
 
 
+def skew() -> None:
+    """Let Spark group and shuffle a log of which one topic has 90 %."""
+    shuffling = [*RMQTOOL, "rebuild-cq", "STORE", "--output", "NEW", "--master", "local[2]"]
+    grouping = "SELECT topic, count(*) AS n, sum(size) AS bytes FROM messages GROUP BY topic"
+    grouping_there = [*RMQTOOL, "sql", "STORE", grouping, "--master", "local[2]"]
+    for what, words in (("rebuild-cq", shuffling), ("group by topic", grouping_there)):
+        taken: list[Ended] = []
+        for of_first in (0, 9):
+            store = bench_store(Spec(total_bytes=512 * MIB, segment_bytes=64 * MIB, skew=of_first))
+            with tempfile.TemporaryDirectory(dir=store.parent) as above:
+                paths = {"STORE": str(store), "NEW": f"{above}/new"}
+                taken.append(least([paths.get(word, word) for word in words], rounds=1))
+        equal, skewed = taken
+        check(f"{what}, 90 % in one topic: times the CPU", skewed.processor / equal.processor)
+        check(f"{what}, 90 % in one topic: times the time", skewed.wall / equal.wall)
+
+
 def questions(gib: int) -> None:
     """Ask five questions about a log of one day."""
     store = bench_store(Spec(total_bytes=gib * GIB, span_ms=86_400_000))
@@ -159,7 +179,7 @@ def questions(gib: int) -> None:
 
 def sql(store: Path, text: str) -> list[str]:
     """Give the command that asks."""
-    return [sys.executable, "-m", "rmqtool", "sql", str(store), text]
+    return [*RMQTOOL, "sql", str(store), text]
 
 
 def least(words: list[str], rounds: int = ROUNDS) -> Ended:
