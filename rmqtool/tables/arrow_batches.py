@@ -7,12 +7,11 @@ from typing import TYPE_CHECKING
 from rmqtool.errors import UsageError
 from rmqtool.scan.join import run_joined
 from rmqtool.store.artefact import ArtefactKind
-from rmqtool.tables.assisted import assisted_rows, by_segment
+from rmqtool.tables.assisted import whole_rows
 from rmqtool.tables.inputs import file_parts, segment_parts, views_of
-from rmqtool.tables.messages import PART_BYTES, WHOLE_RECORDS, MessagesOf, missing_rows
+from rmqtool.tables.messages import PART_BYTES, MessagesOf
 from rmqtool.tables.readers import READERS
 from rmqtool.tables.record_tables import MESSAGES
-from rmqtool.tables.selection import EVERYTHING
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -39,16 +38,11 @@ def batches(store: Store, options: DumpOptions) -> Iterator[pa.RecordBatch]:
         if not is_plain or not options.selection.is_indexed:
             yield from _joined(read, parts)
             return
-        for whole, some in by_segment(parts):
-            rows = None
-            if options.selection.offsets == EVERYTHING:
-                rows = assisted_rows(store, whole, read.options, WHOLE_RECORDS, MESSAGES.names)
+        for _, some, rows in whole_rows(store, parts, read.options):
             if rows is None:
                 yield from _joined(read, some)
-                continue
-            missing = missing_rows(whole, read.options)
-            yield from [] if missing is None else [missing]
-            yield from (batch.cast(MESSAGES.arrow) for batch in rows)
+            else:
+                yield from (batch.cast(MESSAGES.arrow) for batch in rows)
         return
     if view.word not in READERS:
         raise UsageError(option="kind", reason=f"{view.word} has rows, not batches")

@@ -28,8 +28,9 @@ from rmqtool.tables.bodies import BodyMode, BodyOptions
 from rmqtool.tables.by_key import with_key
 from rmqtool.tables.claims import NotTrueError, claims_of
 from rmqtool.tables.message_filter import wanted_records
-from rmqtool.tables.messages import message_rows
-from rmqtool.tables.selection import Selection
+from rmqtool.tables.messages import WHOLE_RECORDS, message_rows, missing_rows
+from rmqtool.tables.record_tables import MESSAGES
+from rmqtool.tables.selection import EVERYTHING, Selection
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator
@@ -104,6 +105,24 @@ def assisted_batches(
     except (NotTrueError, RmqtoolError):
         return None
     return read_again(part, claims, asked.selection, options)
+
+
+def whole_rows(
+    store: Store, parts: Iterable[SegmentPart], asked: MessageOptions
+) -> Iterator[tuple[SegmentPart, list[SegmentPart], Iterable[pa.RecordBatch] | None]]:
+    """Yield segments, the parts of each, and its wanted rows; None where the parts are to be read.
+
+    Args:
+        store: whose queues are asked.
+        parts: of its plain commitlog.
+        asked: which rows, and how.
+    """
+    for whole, some in by_segment(parts):
+        rows = None
+        if asked.selection.offsets == EVERYTHING:
+            rows = assisted_rows(store, whole, asked, WHOLE_RECORDS, MESSAGES.names)
+        missing = None if rows is None else missing_rows(whole, asked)
+        yield whole, some, rows if missing is None else chain([missing], rows or ())
 
 
 def by_segment(

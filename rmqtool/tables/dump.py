@@ -39,7 +39,7 @@ from rmqtool.tables.inputs import (
     whole_parts,
 )
 from rmqtool.tables.record_tables import MESSAGES
-from rmqtool.tables.selection import EVERYTHING, Selection
+from rmqtool.tables.selection import Selection
 from rmqtool.tables.views import EVERYTHING as ALL_VIEWS
 from rmqtool.tables.views import INNER_BATCH, LOGS, OF_STORES, TRACES, VIEWS
 
@@ -351,22 +351,16 @@ def _assisted(
     view: View, store: Store, read: MessagesOf, options: DumpOptions, outcome: DumpOutcome
 ) -> Iterator[Chunk]:
     """Read the segments of a log by queues and index, or as a whole."""
-    from rmqtool.tables.assisted import assisted_rows, by_segment
-    from rmqtool.tables.messages import PART_BYTES, WHOLE_RECORDS, missing_rows
+    from rmqtool.tables.assisted import whole_rows
+    from rmqtool.tables.messages import PART_BYTES
 
-    wanted = options.selection.offsets
-    parts = whole_parts(store, view, wanted, PART_BYTES, read)
-    for whole, those in by_segment(parts):
-        rows = None
-        if wanted == EVERYTHING:
-            rows = assisted_rows(store, whole, read.options, WHOLE_RECORDS, MESSAGES.names)
+    parts = whole_parts(store, view, options.selection.offsets, PART_BYTES, read)
+    for whole, some, rows in whole_rows(store, parts, read.options):
         if rows is None:
-            yield from _joined(store, read, those, options, outcome)
-            continue
-        outcome.advance(whole.length)
-        missing = missing_rows(whole, read.options)
-        all_rows = rows if missing is None else chain([missing], rows)
-        yield from map(_plain, map(read.chunk, all_rows))
+            yield from _joined(store, read, some, options, outcome)
+        else:
+            outcome.advance(whole.length)
+            yield from map(_plain, map(read.chunk, rows))
 
 
 def _joined(
