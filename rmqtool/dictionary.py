@@ -68,7 +68,7 @@ def _public_tables() -> Iterator[PublicTable]:
     yield PublicTable("query --time", query.TIMES)
     yield PublicTable("query --group", groups.GROUP_QUEUES)
     yield PublicTable("query --id ID --group", groups.CONSUMED)
-    yield PublicTable("doctor, repair, report (lost messages)", lost_messages.LOST_MESSAGES)
+    yield PublicTable("doctor, repair, report, sql (lost messages)", lost_messages.LOST_MESSAGES)
     yield PublicTable("query --explain", explain.STEPS)
     yield PublicTable("query --hex", query.BYTES)
     yield PublicTable("query (without a store)", decoded.DECODED)

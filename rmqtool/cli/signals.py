@@ -58,6 +58,12 @@ def has_ended() -> None:
     signal.setitimer(signal.ITIMER_REAL, 0)
 
 
+def goes_on() -> None:
+    """Say, where such an exception is handled, that the run goes on as if none had come."""
+    has_ended()
+    _STOPPER.begin()
+
+
 def whole_chunks(chunks: Iterable[_Chunk]) -> Iterator[_Chunk]:
     """Give chunks of rows one by one; a signal does not cut the rows of one off.
 

@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from rmqtool.messages.part import PartMessages
     from rmqtool.relog.sources import LogSource
     from rmqtool.rows import Row
+    from rmqtool.store.segment import SegmentPart
     from rmqtool.store.tree import Store
 
 _SHOWN: Final = 5  # queues that are named
@@ -215,7 +216,31 @@ class ExtractRun:
         )
         view = VIEWS[str(kind)]
         parts = whole_parts(store, view, selection.offsets, PART_BYTES, read)
-        for part, messages in run_joined(read, parts, jobs=options.jobs):
+        is_plain = kind is ArtefactKind.COMMITLOG and selection.offsets == EVERYTHING
+        if not is_plain or not selection.is_indexed:
+            yield from self._joined(store, read, parts, advance)
+            return
+        from rmqtool.tables.assisted import by_segment  # most extracts do without
+
+        for whole, some in by_segment(parts):
+            pieces = read.assisted(store, whole)
+            if pieces is None:
+                yield from self._joined(store, read, some, advance)
+                continue
+            advance(whole.length)
+            for piece in pieces:
+                piece.judge_expired(store, whole)
+                yield piece
+
+    def _joined(
+        self,
+        store: Store,
+        read: MessagesSent,
+        parts: list[SegmentPart],
+        advance: Callable[[int], None],
+    ) -> Iterator[PartMessages]:
+        """Read parts of a log as a whole."""
+        for part, messages in run_joined(read, parts, jobs=self.options.jobs):
             advance(part.length)
             for piece in chain([messages], read.rest(part, messages)):
                 piece.judge_expired(store, part)

@@ -27,7 +27,13 @@ from rmqtool.tables.body_groups import Group, groups
 from rmqtool.tables.inner_batch import batch_records, messages_of
 from rmqtool.tables.json_lines import json_lines
 from rmqtool.tables.message_filter import wanted_records
-from rmqtool.tables.messages import MessageOptions, batches_of, is_shown, missing_rows
+from rmqtool.tables.messages import (
+    WHOLE_RECORDS,
+    MessageOptions,
+    batches_of,
+    is_shown,
+    missing_rows,
+)
 from rmqtool.tables.record_columns import RecordColumns, message_columns
 from rmqtool.tables.selection import EVERYTHING
 
@@ -141,6 +147,22 @@ class MessagesSent:
             return
         try:
             for batch in batches_of(part, self.options, start=messages.rest):
+                yield from self._pieces(batch)
+        except UnreadablePath as error:
+            yield PartMessages(unread=error)
+
+    def assisted(self, store: Store, part: SegmentPart) -> Iterator[PartMessages] | None:
+        """Give what is wanted of a segment by queues and index; None where all has to be read."""
+        from rmqtool.tables.assisted import assisted_batches
+
+        batches = assisted_batches(store, part, self.options, WHOLE_RECORDS)
+        return None if batches is None else self._assisted(part, batches)
+
+    def _assisted(self, part: SegmentPart, batches: Iterator[Batch]) -> Iterator[PartMessages]:
+        if missing_rows(part, self.options) is not None:
+            yield PartMessages(gaps=[part.segment.missing_before])
+        try:
+            for batch in batches:
                 yield from self._pieces(batch)
         except UnreadablePath as error:
             yield PartMessages(unread=error)

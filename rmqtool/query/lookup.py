@@ -47,9 +47,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from rmqtool.query.explain import Trail
-    from rmqtool.query.index import Chain
     from rmqtool.query.log import Log
     from rmqtool.queues.units import LookedUp
+    from rmqtool.store.key_index import Chain
     from rmqtool.store.segment import Segment
 
 

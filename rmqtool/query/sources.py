@@ -9,10 +9,10 @@ from rmqtool.errors import UnreadablePath
 from rmqtool.formats.config_names import TOPICS_JSON
 from rmqtool.query import topics
 from rmqtool.query.consume_queue import Queue
-from rmqtool.query.index import KeyIndex
 from rmqtool.query.log import Log
 from rmqtool.queues.discovery import Queues
 from rmqtool.store.artefact import ArtefactKind
+from rmqtool.store.key_index import KeyIndex
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -77,6 +77,13 @@ class ExportResult:
         self.unread += [path for path in receipt.unread if path not in self.unread]
         self.expired += [path for path in receipt.expired if path not in self.expired]
 
+    def merge(self, other: ExportResult) -> None:
+        """Count what was done of another store."""
+        for name in ("files", "rows", "damaged", "bytes", "read", "tasks", "resumed"):
+            setattr(self, name, getattr(self, name) + getattr(other, name))
+        self.unread += other.unread
+        self.expired += other.expired
+
 
 class ExportRun:
     """One run.

@@ -18,17 +18,22 @@ import orjson
 
 from rmqtool.errors import NotAStore, OutputExists, RepairError, StoreError, Trouble, UsageError
 from rmqtool.reads.export import DAMAGED, LARGEST_PLAN, NOT_OURS, PLAN, SUCCESS, fields_of
+from rmqtool.reads.export_task import directory_name
 from rmqtool.reads.log_end import end_of
 from rmqtool.reads.options import TableName
 from rmqtool.reads.stream_place import LogLoss, LossKind, StreamPlace, loss_of, place_at
 from rmqtool.store.address import place_of
+from rmqtool.store.fleet import fleet_of
 from rmqtool.store.record_heads import LogReader
+from rmqtool.tables.fleet import FLEET, STORE
 from rmqtool.tables.inputs import store_of
 from rmqtool.tables.selection import EVERYTHING
 from rmqtool.writing.dataset import STAGING, Dataset
 from rmqtool.writing.output import refuse_within
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from rmqtool.reads.export_options import ExportOptions
     from rmqtool.reads.log_end import End
     from rmqtool.store.tree import Store
@@ -36,6 +41,8 @@ if TYPE_CHECKING:
 PLACES: Final = "_places"
 PLACE_FILE: Final = re.compile(r"(\d{6,})\.json")
 OPTION: Final = "--since-last"
+OF_STORE: Final = f"{STORE.name}="  # as the names of directories begin
+FLEET_COLUMNS: Final = frozenset(column.name for column in FLEET)
 _BEGIN, _END, _ASKED = "begin", "end", "asked"
 
 
@@ -74,6 +81,37 @@ class ExportBatch:
         )
 
 
+def of_stores(options: ExportOptions) -> Iterator[tuple[str, ExportOptions]]:
+    """Yield the stores of a fleet, each with the options of its batches: they go to DIR/store=PATH.
+
+    Raises:
+        UsageError: files are to be split by the store, which they are; or nothing is named.
+        OutputExists: the directory holds something else.
+        RepairError: it lies in a store.
+        WriteFailed: the system refused.
+    """
+    source = options.source
+    if set(options.by) & FLEET_COLUMNS:
+        reason = "with --since-last the files of each store are in a directory of it"
+        raise UsageError(option="--partition-by", reason=reason)
+    columns = source.columns and tuple(name for name in source.columns if name not in FLEET_COLUMNS)
+    fleet = fleet_of(source.paths, source.stores_file)
+    if not fleet.stores:
+        name, reason = (fleet.refused or (("stores_file", "it names no store"),))[0]
+        raise UsageError(option="STORE", reason=f"{name}: {reason}")
+    top = Dataset.of(options.output)
+    if not all(name.startswith(OF_STORE) for name in {*top.names()} - {STAGING}):
+        reason = "exists and holds no batches of many stores: choose a new directory"
+        raise OutputExists(path=str(top), reason=reason, trouble=Trouble.EXPLAINED)
+    for store in fleet.stores:
+        refuse_within(place_of(store.path), options.output)
+    top.make()
+    for store in fleet.stores:
+        own = replace(source, path=store.path, paths=(), stores_file=None, columns=columns)
+        place = f"{options.output.rstrip('/')}/{OF_STORE}{directory_name(STORE.name, store.name)}"
+        yield store.name, replace(options, source=own, output=place)
+
+
 def next_batch(options: ExportOptions) -> ExportBatch | None:
     """Give the batch that is to be exported; None when the log has nothing new.
 
@@ -81,7 +119,7 @@ def next_batch(options: ExportOptions) -> ExportBatch | None:
         options: of all batches: their directory, and no physical offsets.
 
     Raises:
-        UsageError: several stores, another table, or a limit that says where to begin.
+        UsageError: another table, or a limit that says where to begin.
         OutputExists: the directory holds something else.
         RepairError: it lies in the store.
         ExportLoss: records are missing.
@@ -89,8 +127,8 @@ def next_batch(options: ExportOptions) -> ExportBatch | None:
         WriteFailed: the system refused.
     """
     source = options.source
-    if source.is_fleet or source.table is not TableName.MESSAGES:
-        raise UsageError(option=OPTION, reason="is for the messages of one store")
+    if source.table is not TableName.MESSAGES:
+        raise UsageError(option=OPTION, reason="is for messages")
     if source.selection.offsets != EVERYTHING:
         raise UsageError(option=OPTION, reason="chooses the offsets itself: leave --offsets out")
     top = Dataset.of(options.output)

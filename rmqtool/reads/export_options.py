@@ -30,6 +30,7 @@ PARTITIONS: Final = {
     TableName.CONSUMER_OFFSETS: ("group", "topic", "queue_id"),
     TableName.DELAY_OFFSETS: (),
     TableName.CHECKPOINT: (),
+    TableName.LOST_MESSAGES: ("topic",),
     TableName.TRACES: ("group",),
 }
 

@@ -23,6 +23,7 @@ TRUE: Final = frozenset({"true", "1", "yes", ""})
 FALSE: Final = frozenset({"false", "0", "no"})
 DEFAULT_SPLIT: Final = 1 << 30  # bytes: a segment as brokers make them is one partition
 FAIL_ON_DATA_LOSS: Final = "failOnDataLoss"  # as with Spark's source for Kafka
+BINARY: Final = "binary"  # bodies as bytes: what reads for a person has no use for them
 DEFAULT_PACK: Final = 128 << 20  # bytes: the default of spark.sql.files.maxPartitionBytes
 NAMES: Final = {
     "path": "a store root, a directory of it, or one file; or a pattern such as "
@@ -30,7 +31,8 @@ NAMES: Final = {
     "paths": "several stores, or patterns, as a JSON list; load([...]) writes it",
     "stores_file": "a file with a store or pattern a line; after a tab, the name of the broker",
     "table": "messages, queue_units, index_entries, findings, segments, pending_timers, "
-    "pop_in_flight, traces, topics, queues, groups, consumer_offsets, delay_offsets or checkpoint",
+    "pop_in_flight, traces, topics, queues, groups, consumer_offsets, delay_offsets, "
+    "checkpoint or lost_messages",
     "columns": "names, comma separated; others are not decoded",
     "topic": "topics, comma separated",
     "queue_id": "number of the queue",
@@ -40,7 +42,7 @@ NAMES: Final = {
     "to": "stored before",
     "offsets": "physical offsets A:B, half open",
     "queue_offsets": "queue offsets A:B, half open",
-    "body": "none, text, hex, base64 or redacted",
+    "body": "none, text, hex, base64, redacted, or binary: exact bytes, body is a BINARY column",
     "raw": "bodies as they are stored",
     "body_limit": "largest body that is shown",
     "fillers": "blank records and unused tails are rows, too",
@@ -75,6 +77,7 @@ class TableName(enum.StrEnum):
     CONSUMER_OFFSETS = "consumer_offsets"
     DELAY_OFFSETS = "delay_offsets"
     CHECKPOINT = "checkpoint"
+    LOST_MESSAGES = "lost_messages"
 
 
 class Scope(enum.StrEnum):
@@ -93,6 +96,7 @@ class SourceOptions:
     columns: tuple[str, ...] | None = None  # names in order; None is all
     selection: Selection = field(default_factory=Selection)  # limits
     body: BodyOptions = field(default_factory=BodyOptions)  # how bodies are shown
+    is_binary: bool = False  # the column body has exact bytes; they are read as base64
     fillers: bool = False  # whether what stands for nothing is a row, too
     limit: int | None = None  # rows of a partition at most; None is all
     split: int = DEFAULT_SPLIT  # bytes of a partition; 0 is a whole segment
@@ -134,6 +138,7 @@ class SourceOptions:
             columns=_names(texts.get("columns")),
             selection=_selection(texts),
             body=_body(texts),
+            is_binary=_is_binary(texts),
             fillers=_flag("fillers", texts.get("fillers", "false")),
             limit=_number("limit", texts.get("limit")),
             split=size("split", texts["split"]) if "split" in texts else DEFAULT_SPLIT,
@@ -187,11 +192,16 @@ def _time(name: str, texts: Mapping[str, str]) -> int | None:
 
 def _body(texts: Mapping[str, str]) -> BodyOptions:
     usual = BodyOptions()
+    word = BodyMode.BASE64 if _is_binary(texts) else texts.get("body", usual.mode)
     return BodyOptions(
-        mode=_word(BodyMode, "body", texts.get("body", usual.mode)),
+        mode=_word(BodyMode, "body", word),
         raw=_flag("raw", texts.get("raw", "false")),
         ceiling=size("body_limit", texts.get("body_limit", str(usual.ceiling))),
     )
+
+
+def _is_binary(texts: Mapping[str, str]) -> bool:
+    return texts.get("body", "").lower() == BINARY
 
 
 def _names(text: str | None) -> tuple[str, ...] | None:

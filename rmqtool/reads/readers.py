@@ -23,14 +23,24 @@ from rmqtool.judge.reading import judged
 from rmqtool.reads.options import TableName
 from rmqtool.reads.plan import view_of
 from rmqtool.reads.small_tables import SMALL
-from rmqtool.reads.tables import CODE, OF_FILES, SCHEMAS, TABLES, chosen
+from rmqtool.reads.tables import (
+    BODY,
+    CODE,
+    EXACT,
+    OF_FILES,
+    SCHEMAS,
+    TABLES,
+    chosen,
+    schema_of_store,
+    with_bytes,
+)
 from rmqtool.reads.tasks import DefectsTask, FilesTask, LogTask, RocksTask, UnreadTask, WholeTask
 from rmqtool.scan import columns as row
 from rmqtool.scan.batch import Extent, ScanOptions
 from rmqtool.scan.message import scan
 from rmqtool.store.segment import SegmentPart
 from rmqtool.store.unread import has_expired
-from rmqtool.tables.by_topic import by_topic
+from rmqtool.tables.assisted import assisted_rows
 from rmqtool.tables.defects import defect_batch
 from rmqtool.tables.inputs import store_of
 from rmqtool.tables.messages import MessageOptions, message_rows, missing_rows
@@ -89,10 +99,10 @@ def batches(
         case RocksTask():
             yield from _units_in_rocksdb(task, options, names)
         case UnreadTask():
-            schema = chosen(SCHEMAS[options.table], names, encoded)
+            schema = chosen(schema_of_store(options), names, encoded)
             yield _not_opened(options.table, task, names).cast(schema)
         case DefectsTask():
-            schema = chosen(SCHEMAS[options.table], names, encoded)
+            schema = chosen(schema_of_store(options), names, encoded)
             some = defects(task.asked) if task.findings is None else task.findings
             batch = defect_batch(some, TABLES[options.table])
             yield from [batch.select(list(names)).cast(schema)] if batch.num_rows else []
@@ -112,8 +122,11 @@ def _of_log(
     """Yield what a stretch of a log has for a table."""
     match options.table:
         case TableName.MESSAGES:
-            schema = chosen(SCHEMAS[TableName.MESSAGES], names, encoded)
-            for batch in _messages(task, options, names, gone):
+            schema = chosen(schema_of_store(options), names, encoded)
+            is_binary = options.is_binary and BODY in names
+            read = tuple(dict.fromkeys((*names, EXACT))) if is_binary else names
+            for given in _messages(task, options, read, gone):
+                batch = with_bytes(given).select(names) if is_binary else given
                 yield batch if batch.schema == schema else batch.cast(schema)
         case TableName.SEGMENTS:
             rows = segment_rows(task, names, gone)
@@ -138,11 +151,11 @@ def _messages(
             return  # an extent of an earlier split covers this one
         wanted = scan_options(options.selection, names, limit=options.limit)
         is_known = known is not None or part.is_first
-        if is_known and options.selection.topics and options.limit is None:
+        if is_known and options.selection.is_indexed and options.limit is None:
             store = store_of(options.path, options.broker_conf, None)
-            of_topic = by_topic(store, part._replace(begin=position), asked, wanted, names)
-            if of_topic is not None:
-                yield from (rows.select(names) for rows in of_topic)
+            some = assisted_rows(store, part._replace(begin=position), asked, wanted, names)
+            if some is not None:
+                yield from (rows.select(names) for rows in some)
                 return
         for batch in judged(part, wanted, start=position):
             position = min(batch.end, part.segment.size)
@@ -218,10 +231,9 @@ def _units_in_rocksdb(
 
 
 def _small(options: SourceOptions, names: Sequence[str]) -> Iterator[pa.RecordBatch]:
-    store = store_of(options.path, options.broker_conf, None)
     schema = SCHEMAS[options.table]
     times = [field.name for field in schema if pa.types.is_timestamp(field.type)]
-    all_rows = SMALL[options.table].readable(store)
+    all_rows = SMALL[options.table].readable(options)
     while some := list(islice(all_rows, ROWS_A_BATCH)):
         rows = [{**row, **{name: _micros(row.get(name)) for name in times}} for row in some]
         yield _batch(rows, schema, names)

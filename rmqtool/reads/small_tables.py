@@ -1,6 +1,6 @@
 """Tables of few rows, which lie in several places: one task reads them all.
 
-What they hold is what `info`, `query --group` and `dump` say of a store.
+What they hold is what `info`, `query --group`, `dump` and `doctor` say of a store.
 """
 
 from __future__ import annotations
@@ -18,10 +18,12 @@ from rmqtool.info.overview_rows import table as section_table
 from rmqtool.query.groups import GROUP_QUEUES, ConsumerGroup, known_groups
 from rmqtool.query.sources import Sources
 from rmqtool.queues.discovery import Queues
-from rmqtool.reads.options import TableName
+from rmqtool.reads.options import SourceOptions, TableName
 from rmqtool.rows import rows_of
 from rmqtool.scan.batch import Extent
 from rmqtool.table import Column, Table, Type
+from rmqtool.tables.inputs import store_of
+from rmqtool.tables.lost_messages import LOST_MESSAGES
 from rmqtool.tables.pending import pending_chunks
 from rmqtool.tables.pending_tables import PENDING_TIMERS, POP_IN_FLIGHT
 from rmqtool.tables.trace_table import TRACES
@@ -47,18 +49,27 @@ DELAY_OFFSETS: Final = Table(
     ),
 )
 
+LOST_WITH_REASON: Final = replace(
+    LOST_MESSAGES,
+    columns=(*LOST_MESSAGES.columns, *(PENDING_TIMERS[name] for name in ("extent", "reason"))),
+)
+
 
 class SmallTable(NamedTuple):
     """A table of few rows."""
 
     table: Table  # its columns
-    rows: Callable[[Store], Iterator[Row]]  # its rows; times are text, or ms
+    rows: Callable[[SourceOptions], Iterator[Row]]  # its rows; times are text, or ms
     word: str = ""  # of the view of `dump` that shows it; empty where none does
 
-    def readable(self, store: Store) -> Iterator[Row]:
-        """Give the rows; where something stops them, the last one says what."""
+    def readable(self, options: SourceOptions) -> Iterator[Row]:
+        """Give the rows; where something stops them, the last one says what.
+
+        Raises:
+            StoreError: the store cannot be opened.
+        """
         try:
-            yield from self.rows(store)
+            yield from self.rows(options)
         except UnreadablePath as error:
             yield unread_row(error.path, error.reason)
 
@@ -66,6 +77,13 @@ class SmallTable(NamedTuple):
 def _with_damage(table: Table) -> Table:
     """Give a table with columns for what could not be read."""
     return replace(table, columns=(*table.columns, *(PENDING_TIMERS[name] for name in DAMAGE)))
+
+
+def _of_store(
+    rows: Callable[[Store], Iterator[Row]],
+) -> Callable[[SourceOptions], Iterator[Row]]:
+    """Let rows that need a store alone be asked by the options of a read."""
+    return lambda options: rows(store_of(options.path, options.broker_conf, None))
 
 
 def _section(name: str) -> SmallTable:
@@ -78,7 +96,7 @@ def _section(name: str) -> SmallTable:
             else:
                 yield from (unread_row(problem.path, problem.reason) for problem in section_rows)
 
-    return SmallTable(_with_damage(table), rows)
+    return SmallTable(_with_damage(table), _of_store(rows))
 
 
 def unread_row(path: str, reason: str) -> Row:
@@ -92,7 +110,7 @@ def _pending(table: Table, word: str) -> SmallTable:
         for chunk in pending_chunks(word, [store], []):
             yield from rows_of(chunk)
 
-    return SmallTable(table, rows, word)
+    return SmallTable(table, _of_store(rows), word)
 
 
 def _group_rows(store: Store) -> Iterator[Row]:
@@ -116,6 +134,20 @@ def _delay_rows(store: Store) -> Iterator[Row]:
             yield dict(zip(DELAY_OFFSETS.names, (level, delivered, end, waiting), strict=True))
 
 
+def _lost_rows(options: SourceOptions) -> Iterator[Row]:
+    """Yield the account of loss: lost and doubtful messages, as `doctor` lists them."""
+    from rmqtool.check.options import ValidateOptions
+    from rmqtool.check.validate import validate
+    from rmqtool.query.lost import lost_messages
+    from rmqtool.startup.account import account_of
+
+    run = validate(ValidateOptions(options.path, broker_conf=options.broker_conf))
+    findings = list(run)
+    store = store_of(options.path, options.broker_conf, None)
+    account = account_of(store, run.summary.codes)
+    yield from lost_messages(store, findings, account.numbers if account is not None else ())
+
+
 SMALL: Final = {
     TableName.PENDING_TIMERS: _pending(PENDING_TIMERS, TIMERS),
     TableName.POP_IN_FLIGHT: _pending(POP_IN_FLIGHT, IN_FLIGHT),
@@ -124,6 +156,7 @@ SMALL: Final = {
     TableName.QUEUES: _section("queues"),
     TableName.GROUPS: _section("groups"),
     TableName.CHECKPOINT: _section("checkpoint"),
-    TableName.CONSUMER_OFFSETS: SmallTable(_with_damage(GROUP_QUEUES), _group_rows),
-    TableName.DELAY_OFFSETS: SmallTable(_with_damage(DELAY_OFFSETS), _delay_rows),
+    TableName.CONSUMER_OFFSETS: SmallTable(_with_damage(GROUP_QUEUES), _of_store(_group_rows)),
+    TableName.DELAY_OFFSETS: SmallTable(_with_damage(DELAY_OFFSETS), _of_store(_delay_rows)),
+    TableName.LOST_MESSAGES: SmallTable(LOST_WITH_REASON, _lost_rows),
 }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from base64 import b64decode
 from typing import TYPE_CHECKING, Final
 
 import pyarrow as pa
@@ -18,7 +19,7 @@ from rmqtool.tables.record_tables import MESSAGES
 from rmqtool.tables.unit_tables import CONSUME_QUEUE, INDEX
 
 if TYPE_CHECKING:
-    from collections.abc import Container, Iterable, Iterator, Sequence
+    from collections.abc import Container, Iterable
 
     from rmqtool.table import Table
 
@@ -35,6 +36,7 @@ CODE: Final = "code"
 DAMAGE_COLUMNS: Final = {TableName.FINDINGS: "severity"}  # others tell of damage by a code
 # Columns of segments for which no file is opened.
 OF_FILES: Final = frozenset({"segment", "start", "size", "allocated", "modified_time"})
+BODY, EXACT = "body", "body_b64"
 ENCODED: Final = pa.dictionary(pa.int32(), TEXT)
 VIEWS: Final = {TableName.QUEUE_UNITS: "consume-queue", TableName.INDEX_ENTRIES: "index"}
 
@@ -65,7 +67,26 @@ def table_of(options: SourceOptions) -> Table:
 
 def schema_of(options: SourceOptions) -> pa.Schema:
     """Give the columns of a read."""
-    return table_of(options).arrow
+    return _typed(table_of(options).arrow, options)
+
+
+def schema_of_store(options: SourceOptions) -> pa.Schema:
+    """Give the columns of what is read of one store."""
+    return _typed(SCHEMAS[options.table], options)
+
+
+def _typed(schema: pa.Schema, options: SourceOptions) -> pa.Schema:
+    if not options.is_binary or options.table is not TableName.MESSAGES:
+        return schema
+    return schema.set(schema.get_field_index(BODY), schema.field(BODY).with_type(pa.binary()))
+
+
+def with_bytes(rows: pa.RecordBatch) -> pa.RecordBatch:
+    """Give messages with the exact bytes of bodies in the column body."""
+    exact = [text and b64decode(text) for text in rows.column(EXACT).to_pylist()]
+    place = rows.schema.get_field_index(BODY)
+    binary = rows.schema.field(BODY).with_type(pa.binary())
+    return rows.set_column(place, binary, pa.array(exact, pa.binary()))
 
 
 def chosen(
@@ -82,9 +103,3 @@ def chosen(
     return pa.schema(
         [field_.with_type(ENCODED) if field_.name in encoded else field_ for field_ in fields]
     )
-
-
-def labelled(batches: Iterable[pa.RecordBatch], labels: Sequence[str]) -> Iterator[pa.RecordBatch]:
-    """Give columns the names that a query has for them, in whatever case."""
-    for batch in batches:
-        yield batch.rename_columns([*labels])

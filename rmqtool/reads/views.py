@@ -134,20 +134,6 @@ _VIEWS: Final = (
         """,
     ),
     SqlView(
-        "lost_messages",
-        "messages that queues name and that the log has lost (`fate` lost), or whose checksum "
-        "differs (doubtful); expired messages are left out",
-        """
-        SELECT if(m.physical_offset IS NULL, 'lost', 'doubtful') AS fate, u.topic, u.queue_id,
-               u.queue_offset, u.physical_offset, u.size, m.store_time, m.keys, m.unique_key, m.code
-        FROM queue_units u LEFT JOIN messages m
-          ON u.physical_offset = m.physical_offset AND m.extent IS NULL
-        WHERE u.extent IS NULL AND (m.physical_offset IS NULL OR m.code IS NOT NULL)
-          AND u.physical_offset >= (SELECT coalesce(min(start), 0) FROM segments)
-        ORDER BY u.topic, u.queue_id, u.queue_offset
-        """,
-    ),
-    SqlView(
         "hot_keys",
         "the 100 keys of a topic that most messages have",
         """

@@ -42,28 +42,45 @@ def progress(
 def late_progress(label: str, *, quiet: bool = False) -> Iterator[Callable[[int], None]]:
     """Show a bar as `progress` does, but only once the block takes longer than a second.
 
+    It comes whether or not bytes are done: a block may work for long on what it has read.
+
     Args:
         label: what is being done, one word or two.
         quiet: show nothing.
     """
+    if not _is_shown(quiet=quiet):
+        yield lambda _: None
+        return
     from contextlib import ExitStack
-    from time import monotonic
+    from threading import Lock, Timer
 
-    begin = monotonic()
-    with ExitStack() as stack:
-        shown: list[Callable[[int], None]] = []
-        waiting = 0
+    lock = Lock()
+    shown: list[Callable[[int], None]] = []
+    waiting, is_over = 0, False
 
-        def advance(done: int) -> None:
-            nonlocal waiting
+    def advance(done: int) -> None:
+        nonlocal waiting
+        with lock:
             waiting += done
-            if not shown and monotonic() - begin > PATIENCE_SECONDS:
-                shown.append(stack.enter_context(progress(label, None, quiet=quiet)))
             if shown:
                 shown[0](waiting)
                 waiting = 0
 
-        yield advance
+    def show() -> None:
+        with lock:
+            if not is_over:
+                shown.append(stack.enter_context(progress(label, None)))
+
+    with ExitStack() as stack:
+        timer = Timer(PATIENCE_SECONDS, show)
+        timer.daemon = True
+        timer.start()
+        try:
+            yield advance
+        finally:
+            timer.cancel()
+            with lock:
+                is_over = True
 
 
 @contextmanager

@@ -23,6 +23,7 @@ from dataclasses import dataclass, field
 from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
+from types import FunctionType
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from rmqtool.errors import EngineMissing
@@ -97,7 +98,7 @@ class SparkEngine:
             RmqtoolError: what the function raised.
             SparkFailed: executors were lost, again and again.
         """
-        job = Job(self.spark)
+        job = Job(self.spark, words_of(function))
         source = Grouped(parts)
         waiting: deque[Wave] = deque()
         with ExitStack() as running:
@@ -155,7 +156,7 @@ class SparkEngine:
         each = min(sum(map(length_of, segments)) / most, TASK_BYTES)
         tasks = grouped(segments, each)
         writers = min(WRITERS_A_CORE * cores(spark), LARGEST_WAVE)
-        job = Job(spark)
+        job = Job(spark, words_of(spread))
         with _settings(spark, SHUFFLING):
             spreading = spark.range(0, len(tasks), 1, max(len(tasks), 1))
             blobs = spreading.mapInArrow(spreader(spread, tasks, writers), BLOBS)
@@ -211,6 +212,13 @@ class SparkEngine:
         traffic.result_bytes += wave.seen
         in_memory = wave.seen if wave.spool is None else wave.largest
         traffic.largest_in_memory = max(traffic.largest_in_memory, in_memory)
+
+
+def words_of(function: object) -> str:
+    """Name a function over parts: by its module, or by that of its class."""
+    named = getattr(function, "func", function)  # of a partial
+    kind = named if isinstance(named, FunctionType) else type(named)
+    return f"{kind.__module__.removeprefix('rmqtool.')} {kind.__qualname__}"
 
 
 def _cancel(waiting: Iterable[Wave], job: Job) -> None:
@@ -293,7 +301,7 @@ def _check(spark: SparkSession) -> None:
 
     # Neither pandas nor pyarrow is needed for a plain function.
     ask = udf(missing, "string", useArrow=False)
-    with Job(spark).running():
+    with Job(spark, "what executors lack").running():
         (row,) = spark.range(0, 1, 1, 1).select(ask("id")).collect()
     if row[0]:
         needs = f"the packages that the executors' Python needs ({row[0]})"

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 INSTALL_THERE: Final = "pip install . in a clone of rmqtool, by that Python (see PYSPARK_PYTHON)"
+LONGEST_DESCRIPTION: Final = 200  # characters
 CONNECT_CORES: Final = 32  # a server does not say how many it has
 _NO_MODULE: Final = re.compile(r"ModuleNotFoundError: No module named '([^'.]+)")
 _ERROR_CLASS: Final = re.compile(r"\[[A-Z][A-Z_]+(\.[A-Z_]+)*\] .*")
@@ -66,12 +67,17 @@ def cores(spark: SparkSession) -> int:
 class Job:
     """Jobs that are cancelled together.
 
+    Args:
+        spark: where they run.
+        what: for people who look at Spark's own page: what the jobs do.
+
     Attributes:
         name: of their group, or their tag.
     """
 
-    def __init__(self, spark: SparkSession) -> None:
+    def __init__(self, spark: SparkSession, what: str) -> None:
         self._spark = spark
+        self._what = f"rmqtool: {what}"[:LONGEST_DESCRIPTION]
         self.name = f"rmqtool-{next(_numbers)}"
 
     def collect(self, rows: DataFrame) -> pa.Table:
@@ -99,7 +105,7 @@ class Job:
         if is_connect:
             self._spark.addTag(self.name)
         else:
-            self._spark.sparkContext.setJobGroup(self.name, "rmqtool", interruptOnCancel=True)
+            self._spark.sparkContext.setJobGroup(self.name, self._what, interruptOnCancel=True)
         try:
             with living_java():
                 yield
@@ -108,6 +114,15 @@ class Job:
         finally:
             if is_connect:
                 self._spark.removeTag(self.name)
+
+    @contextmanager
+    def cancelled(self) -> Iterator[None]:
+        """Stop what runs where a block is left before its end, as by Ctrl-C."""
+        try:
+            yield
+        except BaseException:
+            self.cancel()
+            raise
 
     def cancel(self) -> None:
         """Stop what runs."""

@@ -37,6 +37,7 @@ OPTIONS: Final = {
     "spark.sql.execution.arrow.pyspark.enabled": "true",
     "spark.sql.catalogImplementation": "in-memory",
     "spark.driver.maxResultSize": "0",  # results come in waves that are bounded by ourselves
+    "spark.python.authenticate.socketTimeout": "120s",  # 15 s are few on a busy machine
     "spark.scheduler.mode": "FIFO",  # an earlier wave of parts is wanted before a later one
 }
 LOCAL_OPTIONS: Final = {

@@ -25,9 +25,10 @@ from pyspark.sql.types import StructField, StructType
 
 from rmqtool.errors import UsageError
 from rmqtool.plural import meant
+from rmqtool.reads.batches import first_rows, labelled, together
 from rmqtool.reads.options import SourceOptions
 from rmqtool.reads.questions import ReadSoFar
-from rmqtool.reads.tables import chosen, damaged_rows, labelled, schema_of, table_of, unread_rows
+from rmqtool.reads.tables import chosen, damaged_rows, schema_of, table_of, unread_rows
 from rmqtool.store.place import metered
 from rmqtool.table import comment
 
@@ -39,10 +40,6 @@ if TYPE_CHECKING:
     from pyspark.sql.datasource import DataSourceStreamReader
 
     from rmqtool.table import Table
-
-
-ROWS_TOGETHER: Final = 8192
-BYTES_TOGETHER: Final = 1 << 20
 
 
 class RocketMQDataSource(DataSource):
@@ -69,13 +66,13 @@ class RocketMQDataSource(DataSource):
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802 - Spark's
         """Give the reader of a stream. Raises UsageError: an option cannot be meant."""
+        from rmqtool.spark.fleet_stream import FleetStreamReader
         from rmqtool.spark.stream import RocketMQStreamReader
 
         options = options_of(self.options)
-        if options.is_fleet:
-            raise UsageError(option="path", reason="a stream follows one store; start one for each")
         labels = tuple(schema.fieldNames())
-        return RocketMQStreamReader(options, _checked(options, schema), labels)
+        reader = FleetStreamReader if options.is_fleet else RocketMQStreamReader
+        return reader(options, _checked(options, schema), labels)
 
 
 class RocketMQReader(DataSourceReader):
@@ -126,43 +123,6 @@ class RocketMQReader(DataSourceReader):
         some = together(read) if limit is None else first_rows(read, limit)
         yield from labelled(counting(some, str(self.options.table)), self.labels)
         settle()
-
-
-def together(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Give the rows of small batches in fewer: each costs Java some, and small segments have many.
-
-    Args:
-        batches: of one schema.
-    """
-    waiting: list[pa.RecordBatch] = []
-    rows = size = 0
-    for batch in batches:
-        waiting.append(batch)
-        rows += batch.num_rows
-        size += batch.nbytes
-        if rows >= ROWS_TOGETHER or size >= BYTES_TOGETHER:
-            yield from _joined(waiting)
-            waiting, rows, size = [], 0, 0
-    yield from _joined(waiting)
-
-
-def _joined(batches: list[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    import pyarrow as pa
-
-    if len(batches) == 1:
-        yield from batches
-    elif batches:
-        yield from pa.Table.from_batches(batches).combine_chunks().to_batches()
-
-
-def first_rows(batches: Iterable[pa.RecordBatch], limit: int) -> Iterator[pa.RecordBatch]:
-    """Pass so many rows on, and ask for no more."""
-    left = limit
-    for batch in batches if left > 0 else ():
-        yield batch.slice(0, left)
-        left -= batch.num_rows
-        if left <= 0:
-            return
 
 
 def with_comments(schema: StructType, table: Table) -> StructType:

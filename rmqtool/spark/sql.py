@@ -96,13 +96,13 @@ class SparkQuestions:
         self._put(tables, views, None)
         rows = self._understood(text)
         if kind in ABOUT_NAMES:
-            return SqlAnswer(unique_names(rows.columns), self._chunks(rows))
+            return SqlAnswer(unique_names(rows.columns), self._chunks(rows, text))
         plan = None if is_connect_session(self._spark) else SqlPlan.of(rows)
         self._put(tables, views, self._reading(tables, plan, has_all=kind == "explain"))
         self.files.begin(tables)
         rows = self._understood(text)
         limit = None if plan is None else plan.limit
-        return SqlAnswer(unique_names(rows.columns), self._chunks(rows, limit), tables)
+        return SqlAnswer(unique_names(rows.columns), self._chunks(rows, text, limit), tables)
 
     def read_so_far(self) -> ReadSoFar | None:
         """Give what was read for answers since the last call; None where it is not told.
@@ -214,11 +214,13 @@ class SparkQuestions:
                 step = names_of(self._source)
             raise UsageError(option="SQL", reason=first_sentence(error), step=step) from error
 
-    def _chunks(self, rows: DataFrame, limit: int | None = None) -> Iterator[list[dict[str, Any]]]:
+    def _chunks(
+        self, rows: DataFrame, text: str, limit: int | None = None
+    ) -> Iterator[list[dict[str, Any]]]:
         names = unique_names(rows.columns)
         shown = readable(rows, names)
-        job = Job(self._spark)
-        with job.running():
+        job = Job(self._spark, text)
+        with job.running(), job.cancelled():
             taken: Iterator[Any]
             if limit is not None and limit <= FEW_ROWS:
                 taken = iter(shown.take(limit))  # of one partition, then of more, until it has all
@@ -293,8 +295,6 @@ def _container(value: Any) -> Any:  # noqa: ANN401 - whatever SQL gives
 # What Spark makes of a question, as far as we need to know it: its plan, looked at from here.
 
 
-# What Spark calls a command and only tells something.
-TELLING: Final = ("Show", "Describe", "Explain")
 CHANGING: Final = ("Insert", "Create", "Drop", "Write", "Append", "Overwrite", "Delete", "Update")
 ANALYZED: Final = "== Analyzed Logical Plan =="
 NODE: Final = re.compile(r"^[\s:+-]*'?(\w+)", re.MULTILINE)  # a line of a plan
@@ -335,25 +335,6 @@ class SqlPlan:
 
 def changes(spark: SparkSession, text: str) -> str:
     """Name what a statement would change, even behind WITH or FROM; empty when it only asks."""
-    from py4j.protocol import Py4JError
-    from pyspark.errors import PySparkException
-
-    if is_connect_session(spark):
-        return _changes_there(spark, text)
-    try:
-        parser = spark._jsparkSession.sessionState().sqlParser()  # noqa: SLF001 - no public one
-        nodes = list(_nodes(parser.parsePlan(text)))
-    except (Py4JError, PySparkException):
-        return ""  # what Spark does not understand is said in better words when it is asked
-    for node in nodes:
-        name = _name(node)
-        if name.startswith(CHANGING) or (_is_command(node) and not name.startswith(TELLING)):
-            return name
-    return ""
-
-
-def _changes_there(spark: SparkSession, text: str) -> str:
-    """Name what a statement would change on a Spark Connect server, which shows plans as text."""
     from pyspark.errors import PySparkException
 
     try:
@@ -393,12 +374,3 @@ def _below(node: Any, steps: frozenset[str]) -> Any:  # noqa: ANN401 - of the JV
 def _names(attributes: Any) -> Iterator[str]:  # noqa: ANN401 - of the JVM
     for number in range(attributes.size()):
         yield str(attributes.apply(number).name())
-
-
-def _is_command(node: Any) -> bool:  # noqa: ANN401 - of the JVM
-    kind = node.getClass()
-    while kind is not None:
-        if any("Command" in str(nterface.getSimpleName()) for nterface in kind.getInterfaces()):
-            return True
-        kind = kind.getSuperclass()
-    return False

@@ -16,16 +16,20 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
-from pyspark.sql.streaming.datasource import ReadAllAvailable, SupportsTriggerAvailableNow
+from pyspark.sql.streaming.datasource import (
+    ReadAllAvailable,
+    ReadMaxBytes,
+    SupportsTriggerAvailableNow,
+)
 
-from rmqtool.errors import UnreadablePath, UsageError
+from rmqtool.errors import StoreError, UnreadablePath, UsageError
 from rmqtool.findings.registry_layout import FS_GAP
 from rmqtool.ranges import size
+from rmqtool.reads.batches import labelled
 from rmqtool.reads.log_end import End, border, end_of
 from rmqtool.reads.options import SourceOptions, TableName
 from rmqtool.reads.plan import packs
 from rmqtool.reads.stream_place import LogLoss, LossKind, StreamLoss, StreamPlace, loss_of, place_at
-from rmqtool.reads.tables import labelled
 from rmqtool.reads.tasks import LogTask
 from rmqtool.store.record_heads import LogReader
 from rmqtool.store.segment import SegmentPart
@@ -46,6 +50,12 @@ class LossTask:
     """Nothing to read, but a row that says what is missing. Picklable."""
 
     loss: LogLoss  # what is
+
+
+def limit_of(options: SourceOptions) -> ReadLimit:
+    """Give the limit of one batch of a stream."""
+    most = options.max_bytes
+    return ReadMaxBytes(most) if most else ReadAllAvailable()
 
 
 class RocketMQStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
@@ -75,7 +85,7 @@ class RocketMQStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802 - Spark's
         """Give where a stream without a checkpoint begins."""
-        store = self._store()
+        store = self.store()
         word = self.options.start
         if word == "earliest":
             return StreamPlace(store.commitlog.start).given()
@@ -90,7 +100,7 @@ class RocketMQStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         Raises:
             StreamLoss: the log does not have what the stream has read, or was to read.
         """
-        store, place = self._store(), StreamPlace.of(start)
+        store, place = self.store(), StreamPlace.of(start)
         log = store.commitlog
         if not log:
             if place.physical_offset and self.options.fail_on_data_loss:
@@ -115,14 +125,18 @@ class RocketMQStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802 - Spark's
         """Give the limit of one batch."""
-        from pyspark.sql.streaming.datasource import ReadMaxBytes
+        return limit_of(self.options)
 
-        most = self.options.max_bytes
-        return ReadMaxBytes(most) if most else ReadAllAvailable()
+    def reportLatestOffset(self) -> dict[str, Any] | None:  # noqa: N802 - Spark's
+        """Give where the log ends now, for who looks at the progress of the query."""
+        try:
+            return StreamPlace(end_of(self.store()).physical_offset).given()
+        except StoreError:
+            return None  # the next batch says why
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802 - Spark's
         """Take note of where the log ends now."""
-        self.target = end_of(self._store())
+        self.target = end_of(self.store())
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[InputPartition]:
         """Cut a batch into tasks, one a segment, and one a loss.
@@ -132,7 +146,7 @@ class RocketMQStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """
         if start == end:
             return []
-        store, place, last = self._store(), StreamPlace.of(start), StreamPlace.of(end)
+        store, place, last = self.store(), StreamPlace.of(start), StreamPlace.of(end)
         log, losses = store.commitlog, [last.loss] if last.loss else []
         begin = last.loss.resume if last.loss else place.physical_offset
         with LogReader(log) as reader:
@@ -200,6 +214,6 @@ class RocketMQStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                     continue
             yield from batches(log_task, self.options, self.names)
 
-    def _store(self) -> Store:
+    def store(self) -> Store:
         """Open the store again: segments come and go."""
         return store_of(self.options.path, self.options.broker_conf, None)

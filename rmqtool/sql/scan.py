@@ -118,8 +118,8 @@ class Scan:
         options = limited(self.source, conditions(self.filter))
         if options.table is TableName.MESSAGES:
             # With topics, all queues are asked for each part: a segment is one.
-            is_by_topic = bool(options.selection.topics)
-            options = replace(options, split=0 if is_by_topic else PART_BYTES)
+            split = 0 if options.selection.is_indexed else PART_BYTES
+            options = replace(options, split=split)
         names = self._read_names()
 
         def read(task: AnyTask) -> tuple[list[pa.RecordBatch], ReadSoFar]:

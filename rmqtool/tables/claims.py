@@ -43,6 +43,8 @@ class Claims(NamedTuple):
     positions: Int64s  # first byte of each in the file
     sizes: Int64s  # bytes
     is_wanted: Mask  # whether a queue of a wanted topic names it
+    is_batch: Mask  # whether a batch queue names it: it holds messages with keys of their own
+    topics: tuple[str, ...]  # wanted ones that have queues
 
     @property
     def ends(self) -> Int64s:
@@ -50,45 +52,57 @@ class Claims(NamedTuple):
         return self.positions + self.sizes
 
 
-def claims_of(store: Store, part: SegmentPart, topics: Collection[str], most_bytes: int) -> Claims:
+def claims_of(
+    store: Store, part: SegmentPart, topics: Collection[str], most_bytes: int | None
+) -> Claims:
     """Ask all queues in files for their units of a part; those of the wanted topics first.
 
     Args:
         store: whose.
         part: of its commitlog.
-        topics: that are wanted.
-        most_bytes: of records of these topics; with more, no other queue is asked.
+        topics: that are wanted; empty for all.
+        most_bytes: of records of these topics; with more, no other queue is asked. None for any.
 
     Raises:
-        NotTrueError: a wanted topic has no queue, or too much; or a queue has another topic.
+        NotTrueError: a wanted topic has too much; or a queue has another topic.
         RmqtoolError: something cannot be read.
     """
-    claims: list[tuple[Int64s, Int64s, bool]] = []
+    claims: list[tuple[Int64s, Int64s, bool, bool]] = []
     with Queues(store) as queues, LogReader(store.commitlog) as log:
         all_queues = [
-            queue for source in (queues.files, queues.batches) for queue in source.queues()
+            (queue, source is queues.batches)
+            for source in (queues.files, queues.batches)
+            for queue in source.queues()
+            if queue.topic in topics or not queue.topic.startswith(LMQ_PREFIX)
         ]
-        wanted = [queue for queue in all_queues if queue.topic in topics]
-        claims += [(*units, True) for queue in wanted for units in _units(queue, part)]
-        if {queue.topic for queue in wanted} != set(topics):
-            raise NotTrueError
-        if sum(int(sizes.sum()) for _, sizes, _ in claims) > most_bytes:
-            raise NotTrueError
-        for queue in all_queues:
-            if queue.topic not in topics and not queue.topic.startswith(LMQ_PREFIX):
-                units = list(_units(queue, part))
-                claims += [(offsets, sizes, False) for offsets, sizes in units]
+        all_queues.sort(key=lambda queue: queue[0].topic not in topics)
+        taken = 0
+        for queue, is_batch in all_queues:
+            is_wanted = not topics or queue.topic in topics
+            units = list(_units(queue, part))
+            claims += [(*columns, is_wanted, is_batch) for columns in units]
+            taken += sum(int(sizes.sum()) for _, sizes in units) if is_wanted else 0
+            if most_bytes is not None and taken > most_bytes:
+                raise NotTrueError
+            if not is_wanted or most_bytes is None:  # others are all looked at when they are read
                 _check_topic(queue.topic, units, log)
+        known = {queue.topic for queue, _ in all_queues}
     empty = np.zeros(0, np.int64)
-    positions = np.concatenate([empty, *(column for column, _, _ in claims)]) - part.segment.start
-    sizes = np.concatenate([empty, *(column for _, column, _ in claims)])
-    flags = np.concatenate([empty > 0, *(np.full(a.size, flag) for a, _, flag in claims)])
+    positions = np.concatenate([empty, *(claim[0] for claim in claims)]) - part.segment.start
+    sizes = np.concatenate([empty, *(claim[1] for claim in claims)])
+    flags, are_batches = (
+        np.concatenate([empty > 0, *(np.full(claim[0].size, claim[n]) for claim in claims)])
+        for n in (2, 3)
+    )
     # One record, of several queues: it is wanted when one of these is.
-    order = np.lexsort((~flags, sizes, positions))
-    positions, sizes, flags = positions[order], sizes[order], flags[order]
+    order = np.lexsort((~are_batches, ~flags, sizes, positions))
+    positions, sizes = positions[order], sizes[order]
     is_new = np.ones(positions.size, np.bool_)
     is_new[1:] = (positions[1:] != positions[:-1]) | (sizes[1:] != sizes[:-1])
-    return _believed(Claims(positions[is_new], sizes[is_new], flags[is_new]), part)
+    kept = order[is_new]
+    names = tuple(sorted(known.intersection(topics) if topics else known))
+    columns = positions[is_new], sizes[is_new], flags[kept], are_batches[kept]
+    return _believed(Claims(*columns, names), part)
 
 
 def _check_topic(topic: str, units: list[tuple[Int64s, Int64s]], log: LogReader) -> None:
@@ -142,5 +156,8 @@ def _believed(claims: Claims, part: SegmentPart) -> Claims:
         is_doubtful[:-1] |= positions[1:] < ends[:-1]
     kept = ~is_doubtful
     return claims._replace(
-        positions=positions[kept], sizes=claims.sizes[kept], is_wanted=claims.is_wanted[kept]
+        positions=positions[kept],
+        sizes=claims.sizes[kept],
+        is_wanted=claims.is_wanted[kept],
+        is_batch=claims.is_batch[kept],
     )

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 from functools import partial
-from itertools import chain, groupby
+from itertools import chain
 from typing import TYPE_CHECKING, Final, TypeAlias, TypeVar
 
 from rmqtool.errors import StoreError, UnreadablePath, UsageError
@@ -26,7 +26,6 @@ from rmqtool.rows import (
     rows_after,
 )
 from rmqtool.store.artefact import ArtefactKind
-from rmqtool.store.segment import SegmentPart
 from rmqtool.store.tree import open_store
 from rmqtool.store.unread import has_expired
 from rmqtool.tables.bodies import BodyOptions
@@ -40,7 +39,7 @@ from rmqtool.tables.inputs import (
     whole_parts,
 )
 from rmqtool.tables.record_tables import MESSAGES
-from rmqtool.tables.selection import EVERYTHING, Selection
+from rmqtool.tables.selection import Selection
 from rmqtool.tables.views import EVERYTHING as ALL_VIEWS
 from rmqtool.tables.views import INNER_BATCH, LOGS, OF_STORES, TRACES, VIEWS
 
@@ -50,6 +49,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from rmqtool.rows import Chunk
+    from rmqtool.store.segment import SegmentPart
     from rmqtool.store.tree import Store
     from rmqtool.table import Table
     from rmqtool.tables.messages import MessageOptions, MessagesOf
@@ -323,8 +323,9 @@ def _listed(
 
     outcome.log_start = store.commitlog.start
     read = MessagesOf(options.message_options(view))
-    if options.selection.topics and options.tail is None and view.branch is ArtefactKind.COMMITLOG:
-        yield from _of_topics(view, store, read, options, outcome)
+    is_plain = options.tail is None and view.branch is ArtefactKind.COMMITLOG
+    if is_plain and options.selection.is_indexed:
+        yield from _assisted(view, store, read, options, outcome)
         return
     parts = whole_parts(store, view, options.selection.offsets, PART_BYTES, read)
     if options.tail is None:
@@ -346,28 +347,20 @@ def _listed(
         taken *= 4
 
 
-def _of_topics(
+def _assisted(
     view: View, store: Store, read: MessagesOf, options: DumpOptions, outcome: DumpOutcome
 ) -> Iterator[Chunk]:
-    """Read the segments of a log for some topics: by their queues, or as a whole."""
-    from rmqtool.tables.by_topic import by_topic
-    from rmqtool.tables.messages import PART_BYTES, WHOLE_RECORDS, missing_rows
+    """Read the segments of a log by queues and index, or as a whole."""
+    from rmqtool.tables.assisted import whole_rows
+    from rmqtool.tables.messages import PART_BYTES
 
-    wanted = options.selection.offsets
-    parts = whole_parts(store, view, wanted, PART_BYTES, read)
-    for segment, some in groupby(parts, lambda part: part.segment):
-        those = list(some)
-        whole = SegmentPart(segment, those[0].begin, those[-1].end)
-        rows = None
-        if wanted == EVERYTHING:
-            rows = by_topic(store, whole, read.options, WHOLE_RECORDS, MESSAGES.names)
+    parts = whole_parts(store, view, options.selection.offsets, PART_BYTES, read)
+    for whole, some, rows in whole_rows(store, parts, read.options):
         if rows is None:
-            yield from _joined(store, read, those, options, outcome)
-            continue
-        outcome.advance(whole.length)
-        missing = missing_rows(whole, read.options)
-        all_rows = rows if missing is None else chain([missing], rows)
-        yield from map(_plain, map(read.chunk, all_rows))
+            yield from _joined(store, read, some, options, outcome)
+        else:
+            outcome.advance(whole.length)
+            yield from map(_plain, map(read.chunk, rows))
 
 
 def _joined(

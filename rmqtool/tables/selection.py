@@ -24,6 +24,11 @@ class Selection:
     offsets: Range = EVERYTHING  # physical offsets
     queue_offsets: Range = EVERYTHING  # numbers of units of a queue
 
+    @property
+    def is_indexed(self) -> bool:
+        """Whether queues or the key index can say which records are wanted."""
+        return bool(self.topics) or self.key is not None
+
     def refuse_backward(self) -> None:
         """Refuse a range that ends before it begins. Raises UsageError: there is one."""
         ranges = {

@@ -14,6 +14,7 @@ from contextlib import suppress
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final
 
+from rmqtool.errors import RepairError
 from rmqtool.writing.directory import Directory
 from rmqtool.writing.private_place import Untrusted, opened
 from rmqtool.writing.staging import write_all
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 OWN: Final = "rmqtool"
+LARGEST_TEXT: Final = 1 << 20  # bytes of a text that is kept
 _APPEND: Final = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
@@ -44,6 +46,35 @@ def keep(kind: str, text: str = "") -> str:
     with Directory.at(place) as directory:
         _create(directory, name, text)
     return f"{place}/{name}"
+
+
+def kept_text(name: str) -> str:
+    """Give what `keep_text` has kept under a name; nothing where there is none."""
+    for place in _places():
+        with suppress(OSError, Untrusted), opened(place) as handle:
+            with suppress(OSError, RepairError):
+                file = Directory(handle, place).open_file(name)
+                try:
+                    return os.pread(file, LARGEST_TEXT, 0).decode("utf-8", "replace")
+                finally:
+                    os.close(file)
+            return ""
+    return ""
+
+
+def keep_text(name: str, text: str) -> None:
+    """Keep a text for this user alone, in place of what was kept under the name.
+
+    Raises:
+        OSError: it cannot be written.
+    """
+    for place in _places():
+        with suppress(Untrusted, FileNotFoundError, PermissionError):
+            with opened(place, makes=True) as handle:
+                directory, new = Directory(handle, place), f"{name}.{os.getpid()}"
+                _create(directory, new, text)
+                os.replace(new, name, src_dir_fd=handle, dst_dir_fd=handle)
+            return
 
 
 def open_log(path: str | None) -> int:

@@ -33,7 +33,7 @@ from typing import Any, Final
 
 from rmqtool.errors import StoreError
 from rmqtool.findings.finding import Finding
-from rmqtool.reads.export import PLAN, SUCCESS
+from rmqtool.reads.export import DAMAGED, PLAN, SUCCESS
 from tests import inflict
 from tests.bench.store_builder import Builder, Spec
 
@@ -225,8 +225,8 @@ def on_cluster(top: Path, count: int, has_bucket: int = 0) -> dict[str, Any]:
     exported, files = json.loads(again.stdout), content(out)
     wanted = content(here)
     for one in (files, wanted):
-        one.pop(SUCCESS, None)  # none where a store cannot be opened
-        del one[PLAN]  # where it lies
+        for name in (SUCCESS, DAMAGED, PLAN):  # what was resumed, and where it lies
+            one.pop(name, None)
     return {
         "stores": len(rows),
         "damaged": sum(row["verdict"] == "damaged" for row in rows),

@@ -67,6 +67,7 @@ class Spec:
         entries: maxIndexNum; all keys must fit one file.
         seed: of the bodies.
         queue_file_bytes: mappedFileSizeConsumeQueue.
+        skew: of ten records in a row, how many are of the first topic; 0 is topics in turn.
         span_ms: from the first record to the last; 0 is 50 records a millisecond.
     """
 
@@ -80,6 +81,7 @@ class Spec:
     seed: int = 1
     queue_file_bytes: int = QUEUE_FILE_LENGTH
     span_ms: int = 0
+    skew: int = 0
 
     @property
     def in_segment(self) -> int:
@@ -157,11 +159,25 @@ class Builder:
         offsets: Numbers = segment * self.spec.segment_bytes + place * self.spec.record_bytes
         return offsets
 
+    def places(self, numbers: Numbers) -> tuple[Numbers, Numbers]:
+        """Give the queue of each record, counted through all topics, and its queue offset."""
+        spec = self.spec
+        if not spec.skew:
+            offsets, queues = np.divmod(numbers, spec.topics * spec.queues)
+            return queues, offsets
+        period, rest = np.divmod(numbers, 10 * spec.queues)  # that many records, of two topics
+        row, queue_id = np.divmod(rest, spec.queues)
+        turn, other = np.divmod(period, spec.topics - 1)
+        is_first, others = row < spec.skew, 10 - spec.skew
+        topics = np.where(is_first, 0, 1 + other)
+        offsets = np.where(is_first, period * spec.skew + row, turn * others + row - spec.skew)
+        return topics * spec.queues + queue_id, offsets
+
     def records(self, numbers: Numbers) -> Bytes:
         """Give records: uint8, shape (n, record_bytes); and keep the hashes of their keys."""
         spec, count = self.spec, numbers.size
         made = np.zeros((count, spec.record_bytes), np.uint8)
-        queue = numbers % (spec.topics * spec.queues)
+        queue, _ = self.places(numbers)
         body = made[:, HEADER.itemsize : HEADER.itemsize + self.body_length]
         body[:] = np.frombuffer(self.random.bytes(body.size), np.uint8).reshape(body.shape)
         body &= 0x7F
@@ -183,8 +199,8 @@ class Builder:
         spec, header = self.spec, np.zeros(numbers.size, HEADER)
         header["total_size"], header["magic_code"] = spec.record_bytes, MESSAGE_MAGIC_CODE
         header["body_crc"] = [crc32(body) & 0x7FFFFFFF for body in np.ascontiguousarray(bodies)]
-        header["queue_id"] = numbers % (spec.topics * spec.queues) % spec.queues
-        header["queue_offset"] = numbers // (spec.topics * spec.queues)
+        queues, header["queue_offset"] = self.places(numbers)
+        header["queue_id"] = queues % spec.queues
         header["physical_offset"] = self.physical_offsets(numbers)
         header["store_timestamp"] = self.store_times(numbers)
         header["born_timestamp"] = header["store_timestamp"] - 1
@@ -218,8 +234,10 @@ class Builder:
         spec = self.spec
         tags = [int(java_hash(np.frombuffer(b"Tag%c" % (ord("A") + n), np.uint8)[None], 0)[0])
                 for n in range(5)]  # fmt: skip
-        for queue in range(spec.topics * spec.queues):
-            numbers = np.arange(queue, spec.records, spec.topics * spec.queues)
+        queues, _ = self.places(np.arange(spec.records))
+        by_queue = np.argsort(queues, kind="stable")  # in each queue, in the order of the log
+        ends = np.cumsum(np.bincount(queues, minlength=spec.topics * spec.queues))
+        for queue, numbers in enumerate(np.split(by_queue, ends[:-1])):
             units = np.zeros(numbers.size, CQ_UNIT.dtype)
             units["physical_offset"] = self.physical_offsets(numbers)
             units["size"] = spec.record_bytes

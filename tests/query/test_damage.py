@@ -19,8 +19,8 @@ from rmqtool.formats.index import (
 from rmqtool.query import Boundary, ById, ByKey, ByOffset, ByQueueOffset, ByTime, Lookup, Request
 from rmqtool.query.answer import BY_SEARCH
 from rmqtool.query.batch import find_all
-from rmqtool.query.index import DENSE, PAGE, SLOTS_COUNTED, IndexReader
 from rmqtool.store.index_files import index_file
+from rmqtool.store.key_index import DENSE, PAGE, SLOTS_COUNTED, IndexReader
 from rmqtool.store.place import Place
 from rmqtool.store.tree import open_store
 from tests import inflict, plain_store

@@ -12,6 +12,8 @@ import os
 import pickle
 import signal
 import sys
+import time
+from contextlib import suppress
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
@@ -30,6 +32,15 @@ from tests.spark.variants import task_bytes
 
 ASKED, HITS = "asked", "found"  # files in the directory: stores by name, results
 QUICK = {f"spark.{one}.defaultJavaOptions": MODEST for one in ("driver", "executor")}
+# Tasks that take longer than others are run a second time, by the other executor.
+SPECULATION = {
+    "spark.speculation": "true",
+    "spark.speculation.interval": "100ms",
+    "spark.speculation.quantile": "0.25",
+    "spark.speculation.multiplier": "1.2",
+    "spark.speculation.minTaskRuntime": "100ms",
+}
+ASLEEP = 3600  # seconds; nobody waits so long
 
 
 @dataclass(frozen=True)
@@ -50,6 +61,21 @@ class KillExecutor:
         os.kill(int(status[1]), signal.SIGKILL)
         os.kill(os.getpid(), signal.SIGKILL)
         raise AssertionError
+
+
+@dataclass(frozen=True)
+class SleepOnce:
+    """A per-part function that sleeps the first time that it is called, on whatever executor."""
+
+    function: PerPart[Joinable]
+    marker: Path
+
+    def __call__(self, part: SegmentPart, *, start: int | None = None) -> Joinable:
+        """Sleep, or work."""
+        with suppress(FileExistsError):
+            self.marker.touch(exist_ok=False)
+            time.sleep(ASLEEP)
+        return self.function(part, start=start)
 
 
 @dataclass(frozen=True)
@@ -97,6 +123,14 @@ def with_killed_executor(store: Path, directory: Path) -> dict[str, Any]:
     return {"killed": found, "has killed": marker.exists()}
 
 
+def with_sleeping_task(store: Path, directory: Path) -> dict[str, Any]:
+    """Validate while a task sleeps: it ends only as Spark runs it a second time."""
+    marker = directory / "sleeps"
+    put("rmqtool.check.log.commitlog.run_joined", wrapping(lambda one: SleepOnce(one, marker)))
+    found = results.validated(store, SMALL)
+    return {"slept": found, "has slept": marker.exists()}
+
+
 def with_lost_segment(store: Path, directory: Path) -> dict[str, Any]:
     """Validate and rebuild while one executor misses a segment."""
     lost = sorted((store / "commitlog").iterdir())[1]
@@ -131,6 +165,11 @@ def main(master: str, directory: Path) -> None:
         first = next(iter(stores.values()))
         found |= with_killed_executor(first, directory)
         found |= with_lost_segment(first, directory)
+    spark.stop()
+    log = str(directory / "speculating.log")
+    spark = session(master, log_file=log, options=QUICK | SPECULATION)
+    with engine.using(SparkEngine.on(spark)):
+        found |= with_sleeping_task(first, directory)
     (directory / HITS).write_bytes(pickle.dumps(found))
     spark.stop()
 

@@ -113,6 +113,12 @@ def test_killed_executor(stores: dict[str, Path], found: dict[str, Any]) -> None
     assert results.validated(next(iter(stores.values())), SMALL) == found["killed"]
 
 
+def test_speculation(stores: dict[str, Path], found: dict[str, Any]) -> None:
+    """A task that does not end is run a second time, and what both give counts once."""
+    assert found["has slept"]
+    assert results.validated(next(iter(stores.values())), SMALL) == found["slept"]
+
+
 def test_lost_on_one_executor(stores: dict[str, Path], found: dict[str, Any]) -> None:
     """A segment that one executor cannot read is named: exit 3, and all the rest is done."""
     store = next(iter(stores.values()))

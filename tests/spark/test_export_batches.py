@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow.dataset as ds
+import pyarrow.parquet as pq
 import pytest
 
 from rmqtool.errors import NotAStore, OutputExists, RepairError, UsageError
@@ -243,16 +244,50 @@ def test_within_the_store(whole: Path, evidence: Evidence) -> None:
 
 
 def test_usage(whole: Path, tmp_path: Path) -> None:
-    """It is for the messages of one store, from one place to another."""
+    """It is for messages, from one place to another."""
     for given in (
         {"table": TableName.SEGMENTS},
         {"selection": Selection(offsets=(0, 100))},
-        {"paths": ("a", "b")},
     ):
         options = ExportOptions(SourceOptions(str(whole), **given), str(tmp_path / "out"))
         with pytest.raises(UsageError, match="--since-last"):
             next_batch(options)
     assert not (tmp_path / "out").exists()
+
+
+def test_fleet(whole: Path, tmp_path: Path) -> None:
+    """Each store has batches of its own; one that comes later, too, and a loss stops no other."""
+    found, fleet, output = records(whole), tmp_path / "fleet", tmp_path / "out"
+    growing = [Growing(whole, fleet / name / "store") for name in ("a", "b")]
+    command = ("export", f"{fleet}/*/store", "--output", str(output), "--since-last")
+    growing[0].grow(found[40]["physical_offset"])
+    growing[1].grow(found[30]["physical_offset"])
+    assert 0 == rmqtool(*command).code
+    growing.append(Growing(whole, fleet / "c" / "store"))
+    stores = [one.store for one in growing]
+    for one, count in zip(growing, (50, 60, 70), strict=True):
+        one.grow(found[count]["physical_offset"])
+    assert 0 == rmqtool(*command).code
+    by_store: dict[str, list[int]] = {}
+    for row in pq.read_table(output, partitioning="hive").to_pylist():
+        by_store.setdefault(str(row["store"]), []).append(row["physical_offset"])
+    assert by_store.keys() == {str(store) for store in stores}
+    for store, count in zip(stores, (50, 60, 70), strict=True):
+        assert sorted(by_store[str(store)]) == offsets(found[:count])
+    assert 0 == rmqtool(*command).code
+    shutil.rmtree(stores[1] / "commitlog")
+    (stores[1] / "commitlog").mkdir()
+    growing[0].grow(found[80]["physical_offset"])
+    done = rmqtool(*command)
+    assert 3 == done.code
+    assert str(stores[1]) in done.err
+    again = pq.read_table(output / f"store={str(stores[0]).replace('/', '%2F')}")
+    assert sorted(again["physical_offset"].to_pylist()) == offsets(found[:80])
+    (output / "other").write_text("")
+    done = rmqtool(*command)
+    assert (2, True) == (done.code, "holds no batches of many stores" in done.err)
+    done = rmqtool(*command, "--partition-by", "store")
+    assert (2, True) == (done.code, "in a directory of it" in done.err)
 
 
 def test_command(whole: Path, tmp_path: Path) -> None:

@@ -14,6 +14,7 @@ from rmqtool.check.options import ValidateOptions
 from rmqtool.check.validate import validate
 from rmqtool.errors import UsageError
 from rmqtool.reads import readers
+from rmqtool.reads.batches import ROWS_TOGETHER, together
 from rmqtool.reads.options import SourceOptions
 from rmqtool.reads.plan import packs, tasks
 from rmqtool.reads.readers import batches
@@ -21,7 +22,6 @@ from rmqtool.reads.tables import SCHEMAS, chosen
 from rmqtool.reads.tasks import LogTask
 from rmqtool.scan.batch import Batch, ScanOptions
 from rmqtool.scan.message import scan as scan_message
-from rmqtool.spark.source import ROWS_TOGETHER, together
 from rmqtool.store.segment import SegmentPart
 from rmqtool.tables.selection import Selection
 from tests.damage import DAMAGES, NotApplicable

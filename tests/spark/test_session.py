@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import os
 import stat
 import subprocess
 import sys
@@ -15,9 +16,12 @@ import pytest
 
 from rmqtool.cli.engines import EngineChoice, EngineName, decide
 from rmqtool.errors import EngineMissing, UsageError
+from rmqtool.reads.options import SourceOptions
 from rmqtool.spark import available, session
 from rmqtool.spark.available import check_java
+from rmqtool.spark.engine import SparkEngine
 from rmqtool.spark.jobs import SparkFailed, living_java
+from rmqtool.spark.sql import SparkQuestions
 from tests.stores import fixture_store
 
 if TYPE_CHECKING:
@@ -243,3 +247,28 @@ def test_java_is_gone(error: ConnectionError) -> None:
     """The system kills a process that takes much memory: that is no bug of ours."""
     with pytest.raises(SparkFailed, match="its Java process is gone"), living_java():
         raise error
+
+
+def described(spark: SparkSession) -> set[str]:
+    """Give the descriptions of jobs, as Spark's own page shows them."""
+    jobs = spark._jsparkSession.sparkContext().statusStore().jobsList(None)  # noqa: SLF001
+    options = (jobs.apply(number).description() for number in range(jobs.size()))
+    return {str(option.get()) for option in options if option.isDefined()}
+
+
+@pytest.mark.spark
+def test_descriptions(spark: SparkSession, tmp_path: Path) -> None:
+    """Spark's own page says what jobs are for: the question, or the function over parts."""
+    store = fixture_store("rocketmq-5.3.3-traffic", tmp_path)
+    text = "SELECT count(*) AS described FROM segments"
+    answer = SparkQuestions(spark, SourceOptions(str(store))).ask(text)
+    assert [row for chunk in answer.chunks for row in chunk]
+    assert list(SparkEngine.on(spark).run(len, ["a", "bc"])) == [1, 2]
+    assert {f"rmqtool: {text}", "rmqtool: builtins builtin_function_or_method"} <= described(spark)
+
+
+@pytest.mark.spark
+def test_patience(spark: SparkSession) -> None:
+    """Java waits for Python on a busy machine longer than Spark's own 15 s."""
+    assert spark.conf.get("spark.python.authenticate.socketTimeout") == "120s"
+    assert os.environ["SPARK_AUTH_SOCKET_TIMEOUT"] == "120"

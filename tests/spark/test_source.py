@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import shutil
+from base64 import b64decode
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -12,13 +14,16 @@ from pyspark.errors import StreamingQueryException
 
 import rmqtool
 from rmqtool.reads.options import TableName
+from rmqtool.reads.stream_place import PLACE
 from rmqtool.reads.tables import SCHEMAS
 from rmqtool.table import comment
 from rmqtool.tables.record_tables import MESSAGES
+from tests.bench.store_builder import Builder
 from tests.damage import DAMAGES
 from tests.spark.test_readers import read
 from tests.spark.test_stream import cut_and_write_on
 from tests.stores import fixture_store
+from tests.tables.test_assisted import SPEC, TOPIC, reading_all
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -44,6 +49,58 @@ def test_tables(name: TableName, spark: SparkSession, tmp_path: Path) -> None:
     assert read(store, table=name).to_pylist() == found.to_pylist()
     # The clients of this store wrote no traces, and nothing was popped.
     assert (found.num_rows > 0) == (name not in {TableName.POP_IN_FLIGHT, TableName.TRACES})
+
+
+def test_binary_bodies(spark: SparkSession, tmp_path: Path) -> None:
+    """Bodies are bytes where that is asked for: those of the text, or of its exact form."""
+    store = fixture_store(TRAFFIC, tmp_path)
+    DAMAGES["flip-body-middle"].inflict(store)
+    wanted = {"columns": "physical_offset,body,code"}
+    found = table(spark, store, body="binary", **wanted)
+    assert ["bigint", "binary", "string"] == [name for _, name in found.dtypes]
+    texts = read(store, body="text", columns="physical_offset,body,body_b64,code").to_pylist()
+    exact = [
+        b64decode(row["body_b64"]) if row["body_b64"] else row["body"] and row["body"].encode()
+        for row in texts
+    ]
+    rows = found.toArrow().to_pylist()
+    assert exact == [row["body"] for row in rows]
+    assert sum(map(len, filter(None, exact))) > 10_000
+    assert [row["code"] for row in texts] == [row["code"] for row in rows]
+    # Of a fleet as well, without the column, and in the file of another store that is not one.
+    fleet = table(spark, tmp_path / "st*", body="binary", columns="store,body").toArrow()
+    assert exact == fleet["body"].to_pylist()
+    assert len(exact) == table(spark, store, body="binary", columns="topic").count()
+
+
+def test_key(spark: SparkSession, tmp_path: Path) -> None:
+    """The option key gives the rows of a read of all, by the key index."""
+    store = tmp_path / "store"
+    Builder(store, SPEC).build()
+    (row,) = read(store, columns="unique_key", topic=TOPIC, limit="1").to_pylist()[:1]
+    found = table(spark, store, key=row["unique_key"]).toArrow()
+    with reading_all():
+        expected = read(store, key=row["unique_key"])
+    assert expected.to_pylist() == found.to_pylist()
+    assert 1 == found.num_rows
+
+
+def test_progress(spark: SparkSession, tmp_path: Path) -> None:
+    """The progress of a stream says where the log ends, beside how far the stream is."""
+    store = fixture_store(TRAFFIC, tmp_path)
+    rows = read(store, columns="physical_offset,size").to_pylist()
+    end = max(row["physical_offset"] + row["size"] for row in rows)
+    source = spark.readStream.format("rocketmq").options(path=str(store), max_bytes="30000")
+    query = source.load().writeStream.format("noop").start()
+    try:
+        while not (seen := [row for row in query.recentProgress if row["numInputRows"]]):
+            assert query.isActive
+            query.processAllAvailable()
+    finally:
+        query.stop()
+    (first, *_) = seen[0]["sources"]
+    done, latest = (json.loads(first[name])[PLACE] for name in ("endOffset", "latestOffset"))
+    assert (0 < done < latest, latest) == (True, end)
 
 
 def test_describe(spark: SparkSession, tmp_path: Path) -> None:

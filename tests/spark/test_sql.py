@@ -123,7 +123,7 @@ def test_much_told(spark: SparkSession) -> None:
             list(counting([], "messages"))
         yield from batches
 
-    job = Job(spark)
+    job = Job(spark, "tells much")
     too_long = Timer(PATIENCE, job.cancel)
     too_long.start()
     assert job.collect(spark.range(0, 2, 1, 2).mapInArrow(telling, "id bigint")).num_rows == 2
@@ -327,8 +327,3 @@ def test_keys(views: dict[str, ROWS], messages: ROWS) -> None:
         assert 1 < row["messages"]
     twice = {topic for (topic, _), offsets in places.items() if len(offsets) > 1}
     assert {row["topic"] for row in views["duplicate_unique_keys"]} <= twice
-
-
-def test_lost_messages(views: dict[str, ROWS]) -> None:
-    """A sound store has lost nothing, though much of it may have expired."""
-    assert [] == list(views["lost_messages"])

@@ -8,7 +8,7 @@ from typing import Final
 _TEXT: Final = """
 SELECT count(*) AS n FROM messages;
 SELECT * FROM messages ORDER BY physical_offset, position;
-SELECT * FROM queue_units ORDER BY file, position;
+SELECT * FROM queue_units ORDER BY file, position, topic, queue_id, queue_offset;
 SELECT * FROM index_entries ORDER BY file, position;
 SELECT * FROM segments ORDER BY segment;
 SELECT * FROM findings ORDER BY code, path, position, message;
@@ -19,6 +19,8 @@ SELECT * FROM groups ORDER BY ALL;
 SELECT * FROM consumer_offsets ORDER BY ALL;
 SELECT * FROM delay_offsets ORDER BY delay_level;
 SELECT * FROM checkpoint ORDER BY field;
+SELECT * FROM lost_messages ORDER BY ALL;
+SELECT fate, sum(messages) AS messages FROM lost_messages GROUP BY fate ORDER BY fate;
 SELECT o.topic, t.messages, sum(o.lag) AS lag FROM consumer_offsets o JOIN topics t
     ON o.topic = t.topic GROUP BY o.topic, t.messages ORDER BY o.topic, t.messages;
 SELECT topic, count(*) AS n FROM messages GROUP BY topic ORDER BY n DESC, topic;

@@ -29,8 +29,9 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(autouse=True)
-def typed(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Standard input that is empty and no terminal."""
+def typed(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Standard input that is empty and no terminal; nobody has asked before."""
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
     monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(b"")))
 
 

@@ -15,6 +15,7 @@ from typing import Any, TypeAlias
 import pyarrow.compute as pc
 import pytest
 
+from rmqtool.doctor.examination import examine_store
 from rmqtool.errors import UsageError
 from rmqtool.info.overview import overview
 from rmqtool.info.overview_rows import table as section_table
@@ -23,11 +24,13 @@ from rmqtool.query.sources import Sources
 from rmqtool.reads.limits import Condition, columns_of, conditions
 from rmqtool.reads.options import SourceOptions, TableName
 from rmqtool.reads.views import VIEWS
+from rmqtool.repair.options import RepairOptions
 from rmqtool.rows import rows_of
 from rmqtool.sql import questions as module
 from rmqtool.sql.questions import LocalQuestions, SqlFailed
 from rmqtool.store.tree import open_store
 from rmqtool.tables.dump import DumpOptions, DumpOutcome, dump
+from rmqtool.tables.lost_messages import LOST_MESSAGES
 from tests.damage import DAMAGES
 from tests.stores import fixture_store
 
@@ -278,6 +281,29 @@ def test_small_tables(questions: LocalQuestions, store: Path) -> None:
     assert all(
         row["waiting"] == row["end_offset"] - row["delivered_offset"] for row in levels.values()
     )
+
+
+@pytest.mark.parametrize(
+    ("name", "damage"),
+    [
+        (TRAFFIC, ""),
+        (TRAFFIC, "zero-8-sectors-middle"),
+        (TRAFFIC, "flip-body-early"),
+        ("rocketmq-5.3.3-expired", ""),
+        ("rocketmq-5.5.1-rocksdb", "garbage-late"),
+    ],
+)
+def test_account_of_loss(name: str, damage: str, tmp_path: Path) -> None:
+    """The table of lost messages has what `doctor` lists, damage or none."""
+    store = fixture_store(name, tmp_path)
+    if damage:
+        DAMAGES[damage].inflict(store)
+    listed = examine_store(RepairOptions(str(store))).lost_messages
+    assert bool(damage) == bool(listed)
+    with LocalQuestions(SourceOptions(str(store))) as here:
+        found = answer(here, "TABLE lost_messages")
+    columns = set(LOST_MESSAGES.names)
+    assert listed == [{one: row[one] for one in row if one in columns} for row in found]
 
 
 def test_unread_of_small_tables(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Annotated
 
@@ -9,10 +10,11 @@ from rmqtool.cli.choosing import Choosing
 from rmqtool.cli.declaration import Command, Only, Option
 from rmqtool.cli.delivery import Delivery
 from rmqtool.cli.engines import EngineChoice, EngineName, decide, everywhere, stores_of
-from rmqtool.cli.exits import DONE, IN_PART, NO
+from rmqtool.cli.exits import DONE, IN_PART, NO, say
 from rmqtool.cli.options import BrokerConf, Jobs, StorePath, StoresFile, UnpackLimit
 from rmqtool.cli.showing import Bodies, Fillers
 from rmqtool.engine import LocalEngine
+from rmqtool.errors import StoreError
 from rmqtool.reads.export_options import ExportFormat, ExportOptions
 from rmqtool.reads.options import SourceOptions, TableName
 
@@ -29,7 +31,8 @@ class Export(Command):
     then the exit code is 1, and _DAMAGED appears instead of _SUCCESS. What cannot be read makes the
     exit code 3, and neither appears.
     With --since-last, the same command each night exports each message once: new messages go
-    to DIR/batch=N. It is refused where the log was cut or has expired since.
+    to DIR/batch=N, of many stores to DIR/store=PATH/batch=N. It is refused where the log was cut or
+    has expired since.
     A pattern in quotes such as '/backups/*/store', and --stores-file, export many stores as one
     table: columns store and broker come first, and a store that cannot be read stops no other.
     """
@@ -51,7 +54,7 @@ class Export(Command):
             "--table",
             "Which rows of the store: messages (default), queue_units, index_entries, findings, "
             "segments, topics, queues, groups, consumer_offsets, delay_offsets, checkpoint, "
-            "pending_timers, pop_in_flight or traces.",
+            "lost_messages, pending_timers, pop_in_flight or traces.",
             "TABLE",
         ),
     ] = TableName.MESSAGES
@@ -102,16 +105,14 @@ class Export(Command):
         clock = self.delivery.clock
         options = self._options(clock)
         self.delivery.note(clock.note)
-        if self.since_last:
-            from rmqtool.reads.export_batches import next_batch
-
-            batch = next_batch(options)
-            if batch is None:
+        if self.since_last and options.source.is_fleet:
+            result = self._of_fleet(options)
+        else:
+            done = self._since_last(options) if self.since_last else self._export(options)
+            if done is None:
                 self.delivery.note("the log has nothing new since the last batch")
                 return DONE
-            self.delivery.note(f"new messages go to {batch.directory}")
-            options = batch.options(options)
-        result = self._export(options)
+            result = done
         replace(self.delivery, columns=None).emit(EXPORT.rows([[EXPORT.row(result)]]))
         for sentence in expired_sentences(result.expired):
             self.delivery.note(sentence)
@@ -129,6 +130,35 @@ class Export(Command):
         if result.damaged:
             self.delivery.note("_DAMAGED stands for _SUCCESS: validate says what is damaged")
         return NO if result.damaged else DONE
+
+    def _since_last(self, options: ExportOptions) -> ExportResult | None:
+        """Export the next batch of a store; None where there is not one."""
+        from rmqtool.reads.export_batches import next_batch
+
+        batch = next_batch(options)
+        if batch is None:
+            return None
+        self.delivery.note(f"new messages go to {batch.directory}")
+        return self._export(batch.options(options))
+
+    def _of_fleet(self, options: ExportOptions) -> ExportResult:
+        """Export the next batch of each store; one that cannot be read stops no other."""
+        from rmqtool.reads.export import ExportResult
+        from rmqtool.reads.export_batches import of_stores
+
+        result = ExportResult()
+        with ExitStack() as held:
+            if decide(self.choice, [self.store])[0]:  # one start of Spark for all of them
+                held.enter_context(self.choice.spark(self.delivery, forwards=True))
+            for name, own in of_stores(options):
+                try:
+                    done = self._since_last(own)
+                except StoreError as error:
+                    say(str(error))
+                    result.unread.append(name)
+                else:
+                    result.merge(done or ExportResult())
+        return result
 
     def _options(self, clock: Clock) -> ExportOptions:
         from rmqtool.ranges import size

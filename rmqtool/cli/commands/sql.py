@@ -32,18 +32,15 @@ LARGEST_FILE: Final = 1 << 20
 SESSION_ZONE: Final = "spark.sql.session.timeZone"
 PACKAGE: Final = "duckdb"
 INSTALL: Final = "pip install '.[sql]' in a clone of rmqtool"
-PROMPT: Final = "sql> "
-MORE: Final = "...> "
-LEAVE: Final = frozenset({"exit", "quit", "exit;", "quit;"})
 
 
 @dataclass(frozen=True)
 class Sql(Command):
     """DuckDB answers it in this process; Spark does with --engine spark, on this machine or on a
     cluster. Tables: messages, queue_units, index_entries, findings, segments, topics, queues,
-    groups, consumer_offsets, delay_offsets, checkpoint, pending_timers, pop_in_flight, traces;
-    ready-made views: see --views. Without a question there is a prompt on a terminal, and a pipe is
-    read. A statement that would change something is refused.
+    groups, consumer_offsets, delay_offsets, checkpoint, lost_messages, pending_timers,
+    pop_in_flight, traces; ready-made views: see --views. Without a question there is a prompt on a
+    terminal, and a pipe is read. A statement that would change something is refused.
     A pattern in quotes such as '/backups/*/store', and --stores-file, give the tables of many
     stores, with the columns store and broker; ready-made views are of one store.
     Times without an offset, as in TIMESTAMP '2026-11-21 09:04', are UTC, or those of --time-zone.
@@ -270,34 +267,22 @@ class _Counted:
 
 
 def _talk(questions: Questions, delivery: Delivery) -> int:
-    """Answer questions until there are no more; a wrong one is not the end."""
+    """Answer questions until there are no more; neither a wrong one nor Ctrl-C is the end."""
+    from rmqtool.cli.signals import goes_on
+    from rmqtool.cli.sql_prompt import typed_questions
     from rmqtool.reads.views import VIEWS
 
     delivery.note(f"tables: {', '.join(TableName)}; views: {', '.join(VIEWS)}")
-    delivery.note("a question ends with a semicolon; exit or Ctrl-D ends the conversation")
-    for text in _questions():
+    delivery.note("a question ends with a semicolon; Tab completes names; Ctrl-C stops an answer")
+    delivery.note("exit or Ctrl-D ends the conversation")
+    for text in typed_questions():
         try:
             _answer(questions, text, delivery)
+        except KeyboardInterrupt:
+            goes_on()
+            say("stopped")
         except OutputClosed:
             raise
         except RmqtoolError as error:
             say(str(error))
     return DONE
-
-
-def _questions() -> Iterator[str]:
-    """Yield what is typed, question by question."""
-    import readline  # noqa: F401 - `input` uses it: lines can be edited and called back
-
-    lines: list[str] = []
-    while True:
-        try:
-            line = input(MORE if lines else PROMPT)
-        except EOFError:
-            return
-        if not lines and line.strip().lower() in LEAVE:
-            return
-        lines += [line] if line.strip() else []
-        if line.rstrip().endswith(";"):
-            yield "\n".join(lines)
-            lines = []

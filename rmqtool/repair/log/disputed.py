@@ -29,8 +29,8 @@ if TYPE_CHECKING:
 
     from rmqtool.broker.dispatch import DispatchRules
     from rmqtool.formats.message import Message
-    from rmqtool.query.index import KeyIndex
     from rmqtool.queues.discovery import Queues
+    from rmqtool.store.key_index import KeyIndex
     from rmqtool.store.record_heads import LogReader, RecordHead
     from rmqtool.store.segment import MappedFiles, Segment
 

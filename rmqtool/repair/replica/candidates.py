@@ -30,7 +30,6 @@ from rmqtool.formats.config_shapes import topics
 from rmqtool.formats.message import LONGEST_PROPERTIES
 from rmqtool.judge.message import RecordOptions
 from rmqtool.plural import counted
-from rmqtool.query.index import KeyIndex
 from rmqtool.queues.discovery import Queues
 from rmqtool.repair.log.content import Content, LentBytes
 from rmqtool.repair.log.disputed import Witness
@@ -41,6 +40,7 @@ from rmqtool.repair.state.config import has_topics, is_json
 from rmqtool.repair.writer import EditWriter
 from rmqtool.store.artefact import ArtefactKind, FamilyDepth
 from rmqtool.store.config_files import BACKUP, LARGEST_CONFIG
+from rmqtool.store.key_index import KeyIndex
 from rmqtool.store.segment import NAME_DIGITS
 from rmqtool.store.tree import open_store
 

@@ -1,18 +1,19 @@
-"""Read the messages of some topics out of a log segment, and leave the rest of it alone.
+"""Read the messages of some topics, or with a key, and leave the rest of a log segment alone.
 
-1. All queues are asked for their units of the segment, see `claims`.
-2. What units of other topics cover is left out. Wanted records are read one by one; what no
+1. All queues are asked for their units of the segment, see `claims`; the key index is asked which
+   of these records have other keys, see `by_key`.
+2. What units of other records cover is left out. Wanted records are read one by one; what no
    believed unit covers is scanned, so that a record whose unit is missing is found there.
 3. Where a record is not what its unit says, a queue has records of another topic, or the scan meets
    damage, there is no answer, and the segment is read as a whole: the log decides.
 
-So records are the same as those of a whole read. Damage within records of other topics is not met.
+So records are the same as those of a whole read. Damage within other records is not met.
 """
 
 from __future__ import annotations
 
 from dataclasses import replace
-from itertools import pairwise
+from itertools import chain, groupby, pairwise
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
@@ -24,10 +25,12 @@ from rmqtool.scan.batch import Extent
 from rmqtool.scan.packed import RecordPlaces, scan_packed
 from rmqtool.store.segment import SegmentPart
 from rmqtool.tables.bodies import BodyMode, BodyOptions
+from rmqtool.tables.by_key import with_key
 from rmqtool.tables.claims import NotTrueError, claims_of
 from rmqtool.tables.message_filter import wanted_records
-from rmqtool.tables.messages import message_rows
-from rmqtool.tables.selection import Selection
+from rmqtool.tables.messages import WHOLE_RECORDS, message_rows, missing_rows
+from rmqtool.tables.record_tables import MESSAGES
+from rmqtool.tables.selection import EVERYTHING, Selection
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator
@@ -45,14 +48,14 @@ MOST_BYTES: Final = 256 << 20  # whose rows wait in memory
 MOST_STRETCHES: Final = 2000
 
 
-def by_topic(
+def assisted_rows(
     store: Store,
     part: SegmentPart,
     asked: MessageOptions,
     options: ScanOptions,
     names: Collection[str],
 ) -> Iterable[pa.RecordBatch] | None:
-    """Give the rows of wanted topics; None where a part has to be read as a whole.
+    """Give the rows of wanted records; None where a part has to be read as a whole.
 
     All is read once before there is an answer. Bodies may be many times as long unpacked, so with
     them it is read again, while rows are taken.
@@ -64,67 +67,126 @@ def by_topic(
         options: what is read of each record.
         names: columns of records; others are left out.
     """
-    if not asked.selection.topics or asked.fillers or asked.is_copy or part.segment.entry_header:
+    claims = believed(store, part, asked)
+    if claims is None:
         return None
+    bare = replace(asked, body=BodyOptions())
+    rows: list[pa.RecordBatch] = []
     try:
-        topics = frozenset(asked.selection.topics)
-        claims = claims_of(store, part, topics, _most_bytes(part))
-        bare = replace(asked, body=BodyOptions())
-        rows = list(_rows(part, claims, bare, options, names))
+        for batch in claimed(part, claims, asked.selection, options):
+            rows += message_rows(batch, bare, names)
     except (NotTrueError, RmqtoolError):
         return None
     if asked.body.mode is BodyMode.NONE:
         return rows
-    return _again(part, claims, asked, options, names)
+    return chain.from_iterable(
+        message_rows(batch, asked, names)
+        for batch in read_again(part, claims, asked.selection, options)
+    )
 
 
-def _again(
-    part: SegmentPart,
-    claims: Claims,
-    asked: MessageOptions,
-    options: ScanOptions,
-    names: Collection[str],
-) -> Iterator[pa.RecordBatch]:
-    """Yield the rows of a part that was read once.
+def assisted_batches(
+    store: Store, part: SegmentPart, asked: MessageOptions, options: ScanOptions
+) -> Iterator[Batch] | None:
+    """Give wanted records as they are read; None where a part has to be read as a whole.
+
+    Args:
+        store: whose queues are asked.
+        part: of its plain commitlog; an extent begins where it does.
+        asked: which records.
+        options: what is read of each.
+    """
+    claims = believed(store, part, asked)
+    if claims is None:
+        return None
+    try:
+        for _ in claimed(part, claims, asked.selection, options):
+            pass
+    except (NotTrueError, RmqtoolError):
+        return None
+    return read_again(part, claims, asked.selection, options)
+
+
+def whole_rows(
+    store: Store, parts: Iterable[SegmentPart], asked: MessageOptions
+) -> Iterator[tuple[SegmentPart, list[SegmentPart], Iterable[pa.RecordBatch] | None]]:
+    """Yield segments, the parts of each, and its wanted rows; None where the parts are to be read.
+
+    Args:
+        store: whose queues are asked.
+        parts: of its plain commitlog.
+        asked: which rows, and how.
+    """
+    for whole, some in by_segment(parts):
+        rows = None
+        if asked.selection.offsets == EVERYTHING:
+            rows = assisted_rows(store, whole, asked, WHOLE_RECORDS, MESSAGES.names)
+        missing = None if rows is None else missing_rows(whole, asked)
+        yield whole, some, rows if missing is None else chain([missing], rows or ())
+
+
+def by_segment(
+    parts: Iterable[SegmentPart],
+) -> Iterator[tuple[SegmentPart, list[SegmentPart]]]:
+    """Yield the parts of each segment, and before them all of these as one."""
+    for segment, some in groupby(parts, lambda part: part.segment):
+        those = list(some)
+        yield SegmentPart(segment, those[0].begin, those[-1].end), those
+
+
+def believed(store: Store, part: SegmentPart, asked: MessageOptions) -> Claims | None:
+    """Give which records of a part are to be read; None where all of it has to be."""
+    selection = asked.selection
+    if not selection.is_indexed or asked.fillers or asked.is_copy or part.segment.entry_header:
+        return None
+    topics, most = frozenset(selection.topics), _most_bytes(part)
+    try:
+        if selection.key is None:
+            return claims_of(store, part, topics, most)
+        return with_key(claims_of(store, part, topics, None), store, part, selection.key)
+    except (NotTrueError, RmqtoolError):
+        return None
+
+
+def read_again(
+    part: SegmentPart, claims: Claims, selection: Selection, options: ScanOptions
+) -> Iterator[Batch]:
+    """Yield the records of a part that was read once.
 
     Raises:
         UnreadablePath: the file cannot be read any more, or is another one.
     """
     try:
-        yield from _rows(part, claims, asked, options, names)
+        yield from claimed(part, claims, selection, options)
     except NotTrueError as error:
         reason = "it changed while it was read"
         raise UnreadablePath(path=part.segment.path, reason=reason) from error
 
 
-def _rows(
-    part: SegmentPart,
-    claims: Claims,
-    asked: MessageOptions,
-    options: ScanOptions,
-    names: Collection[str],
-) -> Iterator[pa.RecordBatch]:
-    """Yield the rows of a part, in order.
+def claimed(
+    part: SegmentPart, claims: Claims, selection: Selection, options: ScanOptions
+) -> Iterator[Batch]:
+    """Yield wanted records of a part, and what no unit covers, in the order of the log.
 
     Raises:
-        NotTrueError: see `by_topic`.
+        NotTrueError: queues do not say what the log does.
         UnreadablePath: the file cannot be read.
     """
-    topics = Selection(topics=asked.selection.topics)
+    topics = Selection(topics=selection.topics)
     with part.segment.open() as file:
         for batch, is_named in _batches(file, part, claims, options):
             if is_named and not wanted_records(batch, topics).all():
                 raise NotTrueError
-            yield from message_rows(batch, asked, names)
+            yield batch
 
 
 def _batches(
     file: OpenFile, part: SegmentPart, claims: Claims, options: ScanOptions
 ) -> Iterator[tuple[Batch, bool]]:
-    """Yield what is read, in the order of the log, and whether queues of the topics name it.
+    """Yield what is read, in the order of the log, and whether queues name it.
 
     Raises:
-        NotTrueError: see `by_topic`.
+        NotTrueError: see `claimed`.
         UnreadablePath: the file cannot be read.
     """
     for island in _islands(part, claims, options.window_bytes):
