@@ -60,12 +60,15 @@ def keyed(record: Record | None) -> set[tuple[str, str]]:
     return {(record.topic, key) for key in keys if key}
 
 
-def put_more(jvm: Jvm, opened: OpenStore, truth: Truth) -> None:
-    """Put messages, each with a key of its own, where the store takes them."""
+def put_more(jvm: Jvm, opened: OpenStore, truth: Truth) -> int:
+    """Put messages, each with a key of its own; give how many the store took."""
+    taken = 0
     for number in range(MESSAGES):
         key = b"%032X" % (int(NEW_KEY, 16) + number)
         with contextlib.suppress(Py4JJavaError, AssertionError, TimeoutError, StopIteration):
             put_one(jvm, opened, truth, key)
+            taken += 1
+    return taken
 
 
 def answers(opened: OpenStore, truth: Truth) -> Iterator[KeyAnswer]:
