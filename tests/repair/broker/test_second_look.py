@@ -37,7 +37,8 @@ def test_second_look(jvm: Jvm, tmp_path: Path, *, is_cut: bool) -> None:
     if is_cut:
         inflict.drop_last_records(root)
         assert findings(root, name, jvm.version)["IX-KEY"] == 1, "its entries are in the way"
-    plan = repair.plan(root, broker_version=jvm.version, broker_conf=str(broker_conf(name)))
+    conf = str(broker_conf(name))
+    plan = repair.plan(root, broker_version=jvm.version, broker_conf=conf, clamp_offsets=True)
     repair.apply(plan, in_place=True)
     truth = survivors.Truth.of(root)
     opened = survivors.open_store(jvm, root, name)
