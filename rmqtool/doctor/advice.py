@@ -21,7 +21,6 @@ from rmqtool.repair.remedies import DLEDGER, renames
 from rmqtool.repair.state.absent import RESET
 from rmqtool.repair.state.offsets import CLAMPED, WAITING
 from rmqtool.startup.report import not_read
-from rmqtool.store.containers import unpacking
 from rmqtool.store.place import SEPARATOR
 
 if TYPE_CHECKING:
@@ -239,13 +238,9 @@ def _repair(seen: Examination) -> Iterator[AdviceStep]:
 
 def _repair_command(seen: Examination, *options: str) -> str:
     """Give the command that repairs the store, or a copy of what an archive holds."""
-    words = [*seen.options.words, *options]
-    archive, separator, inside = seen.store.partition(SEPARATOR)
-    if seen.host is not None or not separator:
-        return shlex.join(["rmqtool", "repair", seen.store, *words, "--in-place"])
-    unpack = unpacking(archive, shlex.quote(archive))
-    repair = shlex.join(["rmqtool", "repair", posixpath.join("DIR", inside), *words, "--in-place"])
-    return f"mkdir DIR && {unpack} && {repair}"
+    words = ["rmqtool", "repair", seen.store, *seen.options.words, *options]
+    is_archive = seen.host is None and SEPARATOR in seen.store
+    return shlex.join([*words, *(("--output", "DIR") if is_archive else ("--in-place",))])
 
 
 def _retention(seen: Examination) -> Iterator[AdviceStep]:
