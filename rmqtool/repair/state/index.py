@@ -8,7 +8,7 @@ Source: IndexService#buildIndex, IndexFile#putKey, MQAdminImpl#queryMessage, 4.9
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Literal
 
 import numpy as np
 
@@ -53,6 +53,7 @@ if TYPE_CHECKING:
     Bytes = npt.NDArray[np.uint8]
 
 
+SIDES: Final[tuple[Literal["left", "right"], ...]] = ("left", "right")
 INDEX_DIRECTORY: Final = "index"
 PART_BYTES: Final = 64 << 20
 MOST_WILD: Final = 8  # damaged entries before those of expired records that do not hide them
@@ -149,8 +150,10 @@ def _with_true_places(run: IndexRun, survey: LogSurvey) -> IndexRun:
     offsets = run.physical_offsets.copy()
     fields = np.array([record.field for record in moved], np.int64)
     sound = np.sort(run.physical_offsets[~np.isin(run.physical_offsets, fields)])
-    for record in moved:
-        rows = np.flatnonzero(run.physical_offsets == record.field)
+    order = np.argsort(run.physical_offsets, kind="stable")
+    ends = [np.searchsorted(run.physical_offsets, fields, side, order) for side in SIDES]
+    for record, first, end in zip(moved, *ends, strict=True):
+        rows = order[first:end]
         if not rows.size:
             continue
         blocks = np.split(rows, np.flatnonzero(np.diff(rows) != 1) + 1)
