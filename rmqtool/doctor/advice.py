@@ -26,11 +26,12 @@ from rmqtool.startup.report import not_read
 from rmqtool.store.place import SEPARATOR
 
 if TYPE_CHECKING:
-    from collections.abc import Container, Iterator
+    from collections.abc import Container, Iterable, Iterator
 
     from rmqtool.doctor.examination import Examination, Host
     from rmqtool.findings.finding import Finding
     from rmqtool.repair.plans import Left
+    from rmqtool.startup.prediction import LaterStep
     from rmqtool.startup.retention import Retention
 
 KEEPS: Final = f"{CLEANS_FORCIBLY.name}=false"
@@ -297,7 +298,7 @@ def _left(seen: Examination) -> Iterator[AdviceStep]:
             alike.setdefault((left.code, left.why), []).append(left)
     for (_, why), (left, *more) in alike.items():
         paths = {left.path, *(other.path for other in more)}
-        costs = ", ".join(step.message for step in steps if step.path in paths)
+        costs = ", ".join(step.message for step in steps if _is_of(step, paths))
         also = f"; and {len(more):,} more of the kind" if more else ""
         yield AdviceStep(
             f"{left.path}: {left.message}{also}",
@@ -306,6 +307,11 @@ def _left(seen: Examination) -> Iterator[AdviceStep]:
             why,
             costs=bool(costs),
         )
+
+
+def _is_of(step: LaterStep, paths: Iterable[str]) -> bool:
+    """Tell whether a step of a start is about one of these files, or the directory of one."""
+    return any(step.path in {path, posixpath.dirname(path)} for path in paths)
 
 
 def _curing(seen: Examination, why: str) -> str:
