@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from rmqtool.broker.conf import CLEANS_FORCIBLY, DELAY_LEVELS
-from rmqtool.doctor.examination import DELETES_RATIO, REFUSES_RATIO
+from rmqtool.doctor.examination import REFUSES_RATIO
 from rmqtool.findings.catalogue import Owner, Severity
 from rmqtool.findings.registry_consume_queue import CQ_NOREC, CQ_RANGE
 from rmqtool.findings.registry_layout import FS_GAP, FS_NOLOG, FS_OWNER
@@ -124,10 +124,11 @@ def _disk(seen: Examination, host: Host) -> Iterator[AdviceStep]:
 
     Where it must be emptied in any case that comes first: no file can be changed on a full disk.
     """
-    if host.used <= DELETES_RATIO:
+    if host.used <= host.deletes_above:
         return
     cause = f"the disk of the store is {host.used:.0%} used, {host.free:,} bytes are free"
     deletes = "a broker deletes the oldest commitlog files before their time"
+    files = f": {seen.early.what}" if seen.early is not None else ""
     conf = seen.options.broker_conf
     place = shlex.quote(host.fullest or seen.store)
     is_hint = host.deletes_early and conf is None and not host.is_full
@@ -137,7 +138,7 @@ def _disk(seen: Examination, host: Host) -> Iterator[AdviceStep]:
             consequence = "the broker does not come up, or refuses messages, or ends while it runs"
         elif host.deletes_early:
             also = " and refuses new messages" if host.used > REFUSES_RATIO else ""
-            consequence = f"{deletes}{also}"
+            consequence = f"{deletes}{also}{files}"
         yield AdviceStep(
             cause,
             consequence,
@@ -147,7 +148,7 @@ def _disk(seen: Examination, host: Host) -> Iterator[AdviceStep]:
         )
     if host.deletes_early and conf is not None:
         command = f"sed -i -e '$a {KEEPS}' {shlex.quote(conf)}"
-        yield AdviceStep(cause, deletes, command, "then it keeps them; still make room")
+        yield AdviceStep(cause, f"{deletes}{files}", command, "then it keeps them; still make room")
 
 
 def _lengths(seen: Examination) -> Iterator[AdviceStep]:

@@ -49,6 +49,7 @@ SCREENS: Final = Path(__file__).parent / "screens"
 PLACE: Final = re.compile(r"^store .*?\n(?=kind)", re.DOTALL | re.MULTILINE)
 WIDTHS: Final = (80, 200)
 See = Callable[..., Examination]
+EARLY: Final = "3 of 4 commitlog files with 1,071 messages, 499 consumed by no group"
 MOST_LINES: Final = 25  # of a terminal that nobody made larger
 BLOCKS: Final = 1_000_000  # of the disk
 
@@ -255,8 +256,8 @@ def test_wrong_owner(see: See, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "percent", "consequence"),
     [
-        ("disk nearly full", 12, "before their time"),
-        ("disk past the limit", 5, "before their time and refuses new messages"),
+        ("disk nearly full", 12, f"before their time: {EARLY}"),
+        ("disk past the limit", 5, f"before their time and refuses new messages: {EARLY}"),
         ("full disk", 0, "or ends while it runs"),
     ],
 )
