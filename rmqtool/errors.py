@@ -32,6 +32,7 @@ class Trouble(enum.Enum):
     IN_STORE = enum.auto()  # a target that lies in what is read
     NO_EDIT = enum.auto()  # that could be taken back
     STALE_PLAN = enum.auto()
+    UNKNOWN_FILE = enum.auto()  # that may hold messages: a disk image, a fragment
     EXPLAINED = enum.auto()  # the reason itself says what to try
     OTHER = enum.auto()
 
@@ -173,7 +174,11 @@ class NotAStore(StoreError):
 
     @property
     def next_step(self) -> str:
-        """Where stores are."""
+        """Where stores are; of a file what finds messages in it."""
+        if self.trouble is Trouble.UNKNOWN_FILE:
+            import shlex  # few need it
+
+            return shlex.join(["rmqtool", "carve", self.path, "--output", "SAVED.rmq"])
         return _ROOT
 
 

@@ -201,6 +201,9 @@ RESERVED_HOURS: Final = _number("fileReservedTime", 72)
 DELETE_WHEN: Final = _word("deleteWhen", "04")
 FULL_PERCENT: Final = Key("diskMaxUsedSpaceRatio", 75, _full_percent, "a number without spaces")
 CLEANS_FORCIBLY: Final = _flag("cleanFileForciblyEnable", default=True)
+CLEANS_ABOVE: Final = _number("diskSpaceCleanForciblyRatio", 85)
+CLEANED_ABOVE: Final = (30, 85)  # percent; brokers take the nearer one of these instead
+FILES_AT_ONCE: Final = _number("deleteFileBatchMax", 10)
 
 # What keeps queues or offsets elsewhere.
 ROCKSDB_STORE: Final = "defaultRocksDB"

@@ -22,8 +22,7 @@ if TYPE_CHECKING:
 
 WILDCARDS: Final = "*?["
 SHOWN: Final = 5  # stores that are named where one has to be chosen
-WRITING: Final = ("in_place", "undo", "apply")  # of a command that changes the store
-COPYING: Final = "repair"  # its --output copies files as they are on a disk
+WRITING: Final = ("in_place", "undo")  # of a command that changes the store
 
 
 def run(command: Command) -> int:
@@ -216,17 +215,17 @@ def _refuse(archive: str, command: Command) -> None:
     Raises:
         UsageError: it is one.
     """
-    name = type(command).__module__.rpartition(".")[2].replace("_", "-")
     chosen = next((name for name in WRITING if _value(command, name)), None)
-    if name == COPYING and chosen is None and _value(command, "output") is not None:
-        chosen = "output"
     if chosen is None:
         return
     import shlex
 
     from rmqtool.store.containers import unpacking
 
-    unpack = unpacking(archive, shlex.quote(archive))
-    step = f"mkdir DIR && {unpack}; then rmqtool {name} DIR --output NEW"
+    name = type(command).__module__.rpartition(".")[2].replace("_", "-")
+    step = shlex.join(["rmqtool", name, archive, "--output", "NEW"])
+    if chosen == "undo":
+        unpack = unpacking(archive, shlex.quote(archive))
+        step = f"mkdir DIR && {unpack}; then rmqtool {name} DIR --undo"
     option = f"--{chosen.replace('_', '-')}"
     raise UsageError(option=option, reason=f"{archive} is an archive: it is only read", step=step)

@@ -12,23 +12,26 @@ import shlex
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from rmqtool.broker.conf import CLEANS_FORCIBLY
-from rmqtool.doctor.examination import DELETES_RATIO, REFUSES_RATIO
-from rmqtool.findings.catalogue import Severity
+from rmqtool.broker.conf import CLEANS_FORCIBLY, DELAY_LEVELS
+from rmqtool.doctor.examination import REFUSES_RATIO
+from rmqtool.findings.catalogue import Owner, Severity
+from rmqtool.findings.registry_consume_queue import CQ_NOREC, CQ_RANGE
 from rmqtool.findings.registry_layout import FS_GAP, FS_NOLOG, FS_OWNER
 from rmqtool.plural import counted
-from rmqtool.repair.remedies import DLEDGER, renames
+from rmqtool.repair.remedies import DLEDGER, NO_LOG, renames
 from rmqtool.repair.state.absent import RESET
-from rmqtool.repair.state.offsets import CLAMPED, WAITING
+from rmqtool.repair.state.index import REBUILDING
+from rmqtool.startup.delay_levels import UNDELIVERED
 from rmqtool.startup.report import not_read
-from rmqtool.store.containers import unpacking
 from rmqtool.store.place import SEPARATOR
 
 if TYPE_CHECKING:
-    from collections.abc import Container, Iterator
+    from collections.abc import Container, Iterable, Iterator
 
     from rmqtool.doctor.examination import Examination, Host
     from rmqtool.findings.finding import Finding
+    from rmqtool.repair.plans import Left
+    from rmqtool.startup.prediction import LaterStep
     from rmqtool.startup.retention import Retention
 
 KEEPS: Final = f"{CLEANS_FORCIBLY.name}=false"
@@ -37,6 +40,8 @@ BRIDGE: Final = "--bridge-missing"
 RESET_CONFIG: Final = "--reset-config"
 CLAMP: Final = "--clamp-offsets"
 PENDING: Final = ("--pending", "--output", "waiting.jsonl")
+TWO_LOGS: Final = "the queues belong to another log than the commitlog"
+LEAST_QUEUES: Final = 4
 FIRST: Final = "first "  # what a person has to do before a repair can be planned begins so
 
 
@@ -119,10 +124,11 @@ def _disk(seen: Examination, host: Host) -> Iterator[AdviceStep]:
 
     Where it must be emptied in any case that comes first: no file can be changed on a full disk.
     """
-    if host.used <= DELETES_RATIO:
+    if host.used <= host.deletes_above:
         return
     cause = f"the disk of the store is {host.used:.0%} used, {host.free:,} bytes are free"
     deletes = "a broker deletes the oldest commitlog files before their time"
+    files = f": {seen.early.what}" if seen.early is not None else ""
     conf = seen.options.broker_conf
     place = shlex.quote(host.fullest or seen.store)
     is_hint = host.deletes_early and conf is None and not host.is_full
@@ -132,7 +138,7 @@ def _disk(seen: Examination, host: Host) -> Iterator[AdviceStep]:
             consequence = "the broker does not come up, or refuses messages, or ends while it runs"
         elif host.deletes_early:
             also = " and refuses new messages" if host.used > REFUSES_RATIO else ""
-            consequence = f"{deletes}{also}"
+            consequence = f"{deletes}{also}{files}"
         yield AdviceStep(
             cause,
             consequence,
@@ -142,7 +148,7 @@ def _disk(seen: Examination, host: Host) -> Iterator[AdviceStep]:
         )
     if host.deletes_early and conf is not None:
         command = f"sed -i -e '$a {KEEPS}' {shlex.quote(conf)}"
-        yield AdviceStep(cause, deletes, command, "then it keeps them; still make room")
+        yield AdviceStep(cause, f"{deletes}{files}", command, "then it keeps them; still make room")
 
 
 def _lengths(seen: Examination) -> Iterator[AdviceStep]:
@@ -200,10 +206,13 @@ def _by_hand(seen: Examination) -> Iterator[AdviceStep]:
     asked = [left for left in seen.plan.left if left.why.startswith(FIRST)]
     for why in dict.fromkeys(left.why for left in asked):
         left = next(left for left in asked if left.why == why)
-        cause = f"{left.path}: {left.message}"
-        yield AdviceStep(
-            cause, _consequence(seen), _moves(seen, renames(why)), why.removeprefix(FIRST)
-        )
+        cause, consequence = f"{left.path}: {left.message}", _consequence(seen)
+        if why == NO_LOG:
+            queues = {posixpath.dirname(left.path) for left in asked if left.code == CQ_RANGE}
+            cause = f"the commitlog has no message, and {counted(len(queues), 'queue')} with units"
+            cause += " past its end: a new log beside the queues of an older one"
+            consequence = "a broker that is started on it empties these queues; it has no message"
+        yield AdviceStep(cause, consequence, _moves(seen, renames(why)), why.removeprefix(FIRST))
 
 
 def _moves(seen: Examination, pairs: list[tuple[str, str]]) -> str:
@@ -239,13 +248,14 @@ def _repair(seen: Examination) -> Iterator[AdviceStep]:
 
 def _repair_command(seen: Examination, *options: str) -> str:
     """Give the command that repairs the store, or a copy of what an archive holds."""
-    words = [*seen.options.words, *options]
-    archive, separator, inside = seen.store.partition(SEPARATOR)
-    if seen.host is not None or not separator:
-        return shlex.join(["rmqtool", "repair", seen.store, *words, "--in-place"])
-    unpack = unpacking(archive, shlex.quote(archive))
-    repair = shlex.join(["rmqtool", "repair", posixpath.join("DIR", inside), *words, "--in-place"])
-    return f"mkdir DIR && {unpack} && {repair}"
+    words = ["rmqtool", "repair", seen.store, *seen.options.words, *options]
+    return shlex.join([*words, *_where(seen)])
+
+
+def _where(seen: Examination) -> tuple[str, ...]:
+    """Say where a command writes: a store in an archive is not changed."""
+    is_archive = seen.host is None and SEPARATOR in seen.store
+    return ("--output", "DIR") if is_archive else ("--in-place",)
 
 
 def _retention(seen: Examination) -> Iterator[AdviceStep]:
@@ -282,18 +292,36 @@ def _left(seen: Examination) -> Iterator[AdviceStep]:
             yield AdviceStep(_worst(seen), _consequence(seen), advice=_damage(seen)[0].repair)
         return
     steps = seen.prediction.later_steps if seen.prediction is not None else ()
+    alike: dict[tuple[str, str], list[Left]] = {}
     for left in plan.left:
         is_reported = left.code in {FS_GAP, FS_OWNER} or left.why == RESET
-        if is_reported or left.why.startswith(FIRST):
-            continue
-        costs = ", ".join(step.message for step in steps if step.path == left.path)
+        if not is_reported and not left.why.startswith(FIRST):
+            alike.setdefault((left.code, left.why), []).append(left)
+    for (_, why), (left, *more) in alike.items():
+        paths = {left.path, *(other.path for other in more)}
+        costs = ", ".join(step.message for step in steps if _is_of(step, paths))
+        also = f"; and {len(more):,} more of the kind" if more else ""
         yield AdviceStep(
-            f"{left.path}: {left.message}",
+            f"{left.path}: {left.message}{also}",
             f"starting it now costs: {costs}" if costs else left.code.consequence,
-            _repair_command(seen, CLAMP) if left.why in {CLAMPED, WAITING} else "",
-            left.why,
+            _curing(seen, why),
+            why,
             costs=bool(costs),
         )
+
+
+def _is_of(step: LaterStep, paths: Iterable[str]) -> bool:
+    """Tell whether a step of a start is about one of these files, or the directory of one."""
+    return any(step.path in {path, posixpath.dirname(path)} for path in paths)
+
+
+def _curing(seen: Examination, why: str) -> str:
+    """Give the command that a remedy names, whole and for this store; empty where it names none."""
+    if REBUILDING in why:
+        words = ["rmqtool", "rebuild-index", seen.store, *seen.options.words]
+        return shlex.join([*words, *_where(seen)])
+    option = next((option for option in (CLAMP, RESET_CONFIG) if option in why), "")
+    return _repair_command(seen, option) if option else ""
 
 
 def _sound(seen: Examination) -> AdviceStep:
@@ -309,11 +337,27 @@ def _sound(seen: Examination) -> AdviceStep:
 
 def _costly(seen: Examination) -> AdviceStep:
     """Give what helps where a start costs something that no repair saves."""
-    words, advice = ["rmqtool", "startup", seen.store], ""
+    words, advice = ["rmqtool", "startup", seen.store, *seen.options.words], ""
+    conf = seen.options.broker_conf
+    steps = seen.prediction.later_steps if seen.prediction is not None else ()
+    if conf is not None and any(step.step == UNDELIVERED for step in steps):
+        line = f"{DELAY_LEVELS.name}={DELAY_LEVELS.default}"
+        return AdviceStep(
+            f"{conf}: {DELAY_LEVELS.name} has fewer levels than messages were delayed by",
+            _consequence(seen),
+            f"sed -i -e '$a {line}' {shlex.quote(conf)}",
+            "these are the default levels; if producers used others, write theirs",
+        )
     if seen.prediction is not None and seen.prediction.timers_lost:
-        words = ["rmqtool", "extract", seen.store, *PENDING]
+        words = ["rmqtool", "extract", seen.store, *_conf_of(seen), *PENDING]
         advice = "this keeps what waits; once a broker runs, rmqtool send gives it the messages"
     return AdviceStep("nothing is damaged", _consequence(seen), shlex.join(words), advice)
+
+
+def _conf_of(seen: Examination) -> tuple[str, ...]:
+    """Give the option that names the configuration again."""
+    conf = seen.options.broker_conf
+    return ("--broker-conf", conf) if conf is not None else ()
 
 
 def _start(seen: Examination) -> AdviceStep:
@@ -399,4 +443,15 @@ def _worst(seen: Examination, left: Container[str] = ()) -> str:
     first = min(findings, key=lambda finding: not finding.path.startswith("commitlog"))
     more = len(findings) - 1
     also = f"; and {counted(more, 'finding')} more" if more else ""
-    return f"{first.code} {first.path}: {first.message}{also}"
+    headline = f"{TWO_LOGS}: " if _is_of_two(seen) else ""
+    return f"{headline}{first.code} {first.path}: {first.message}{also}"
+
+
+def _is_of_two(seen: Examination) -> bool:
+    """Tell whether most queues lead to no message of a log that is sound itself."""
+    if seen.prediction is None or any(finding.code.owner is Owner.LOG for finding in _damage(seen)):
+        return False
+    queues = {
+        posixpath.dirname(finding.path) for finding in _damage(seen) if finding.code == CQ_NOREC
+    }
+    return 2 * len(queues) > max(len(seen.prediction.queues), LEAST_QUEUES)

@@ -5,11 +5,12 @@ The log is read twice: by the validation that a repair plan is made of, and by t
 
 from __future__ import annotations
 
+import math
 import os
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
-from rmqtool.broker.conf import CLEANS_FORCIBLY
+from rmqtool.broker.conf import CLEANED_ABOVE, CLEANS_ABOVE, CLEANS_FORCIBLY
 from rmqtool.broker.release import Version
 from rmqtool.check.options import ValidateOptions
 from rmqtool.check.validate import validate
@@ -23,6 +24,7 @@ from rmqtool.queues.discovery import Queues
 from rmqtool.queues.short import short_queues
 from rmqtool.repair.planning import examine
 from rmqtool.startup.account import counted_by
+from rmqtool.startup.retention import early_deletion
 from rmqtool.startup.start import predict
 from rmqtool.store.access import Holdings, owner_name, user_named
 from rmqtool.store.artefact import ArtefactKind
@@ -40,6 +42,7 @@ if TYPE_CHECKING:
     from rmqtool.repair.options import RepairOptions
     from rmqtool.repair.plans import Plan
     from rmqtool.startup.prediction import Prediction
+    from rmqtool.startup.retention import EarlyDeletion
     from rmqtool.store.access import User
     from rmqtool.store.lengths import WrongLength
     from rmqtool.store.tree import Store
@@ -71,6 +74,7 @@ class Examination:
     lost_messages: list[dict[str, Any]] = field(default_factory=list)
     # a broker.conf that lies beside the store and was not given; empty for none
     conf_beside: str = ""
+    early: EarlyDeletion | None = None  # what goes as the disk is too full; None for nothing
     is_release_assumed: bool = False  # nothing tells the major line of the release that wrote it
 
     @property
@@ -147,6 +151,10 @@ def _examined(
     for severity in Severity:  # the lock is no damage: it is told on its own
         summary.codes.pop((FS_LOCK, severity), None)
     numbers = account.numbers if account is not None else ()
+    version = Version.parse(options.broker_version or about.rules_of)
+    early = None
+    if host is not None and host.over and host.deletes_early:
+        early = early_deletion(store, version, host.over)
     return Examination(
         store=options.store,
         options=options,
@@ -165,7 +173,8 @@ def _examined(
         lost_messages=plan.lost_messages if plan else lost_messages(store, findings, numbers),
         conf_beside="" if options.broker_conf else conf_beside(store),
         is_release_assumed=is_assumed,
-        lengths=list(wrong_lengths(store, Version.parse(options.broker_version or about.rules_of))),
+        early=early,
+        lengths=list(wrong_lengths(store, version)),
     )
 
 
@@ -195,7 +204,6 @@ def _asked(options: RepairOptions) -> ValidateOptions:
 # Past diskSpaceCleanForciblyRatio a broker deletes the oldest commitlog files before their time,
 # past diskSpaceWarningLevelRatio it refuses messages, too: CleanCommitLogService#isSpaceToDelete of
 # DefaultMessageStore, 4.9.3 to 5.5.0.
-DELETES_RATIO: Final = 0.85
 REFUSES_RATIO: Final = 0.90
 # With less than a block a store into a hole of a mapped file is a SIGBUS, at which Java ends. On a
 # full disk 5.3.3 did not come up (observed); 4.9.3 came up and refused messages, 5.5.0 took some.
@@ -215,6 +223,8 @@ class Host:
     used: float  # share of that file system that is used, 0 to 1
     fullest: str  # a path on that file system; empty where it is that of the store root
     deletes_early: bool  # whether a broker deletes files before their time where it is too full
+    deletes_above: float  # of what share of it that is used
+    over: int  # bytes that are used above that share; 0 below it
 
     @property
     def is_full(self) -> bool:
@@ -242,6 +252,9 @@ def host_of(store: Store, as_user: str | None = None) -> Host | None:
     place = min(disks, key=lambda path: disks[path].f_bavail * disks[path].f_frsize)
     fullest = disks[place]
     taken = fullest.f_blocks - fullest.f_bfree
+    least, most = CLEANED_ABOVE
+    share = min(max(CLEANS_ABOVE.of(store.broker_conf), least), most) / 100
+    over = (taken - share * (taken + fullest.f_bavail)) * fullest.f_frsize
     with Queues(store) as queues:
         family = queues.files.family
     try:
@@ -258,6 +271,8 @@ def host_of(store: Store, as_user: str | None = None) -> Host | None:
         used=taken / (taken + fullest.f_bavail) if taken + fullest.f_bavail else 0.0,
         fullest="" if place == root else place,
         deletes_early=CLEANS_FORCIBLY.of(store.broker_conf),
+        deletes_above=share,
+        over=max(math.ceil(over), 0),
     )
 
 

@@ -141,7 +141,8 @@ FS_ORPHAN: Final = Code(
     meaning="a consume queue belongs to no configured topic or queue",
     consequence="kept on disk and recovered at each start, but no client can consume it",
     remedy="bring topics.json back, or configure the topic again with mqadmin updateTopic; "
-    "mqadmin cleanUnusedTopic deletes the queue and with it the way to its messages",
+    "--reset-config of rmqtool repair puts the topics of the log into it; mqadmin cleanUnusedTopic "
+    "deletes the queue and with it the way to its messages",
     command=TOPICS,
 )
 FS_READ: Final = Code(

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -48,6 +48,7 @@ if TYPE_CHECKING:
 
 Between: TypeAlias = "tuple[RecordHead | None, RecordHead | None]"
 Fields: TypeAlias = dict[str, Any]
+KeysByHash: TypeAlias = "dict[int, list[KeyNear]]"
 Bound: TypeAlias = tuple[int, int, "str | None"]
 LOST: Final = "lost"
 DOUBTFUL: Final = "doubtful"
@@ -57,6 +58,7 @@ LISTED: Final = 20_000  # places
 HASHES: Final = 64  # of one place; an index that is damaged may name it a million times
 BESIDE: Final = "queue_offset: the records of the queue on both sides"
 NEIGHBOURS: Final = 32  # records on each side whose keys are tried
+ASKED_AGAIN: Final = 1 << 20  # bytes; what lies around a place is looked for some MiB far
 PAST_ALL: Final = 2**63 - 1
 LOG_AREAS: Final = frozenset({Area.COMMITLOG, Area.LAYOUT, Area.DLEDGER})
 
@@ -198,6 +200,15 @@ def _no_place(fate: str, messages: int | None, source: str) -> Fields:
     return {name: rows_by_offset.get(name) for name in LOST_MESSAGES.names}
 
 
+class KeyNear(NamedTuple):
+    """A key of a record near a place in question."""
+
+    number: int  # in the order in which they are tried
+    key: str
+    is_unique: bool  # whether it is the record's unique key
+    physical_offset: int  # of the record
+
+
 @dataclass(slots=True)
 class _Listing:
     """Collects what is told about the places in question."""
@@ -206,9 +217,10 @@ class _Listing:
     places: DoubtfulPlaces  # where messages may be lost
     # rows by physical offset, one for each queue that names the place
     rows_by_offset: dict[int, list[Fields]] = field(default_factory=dict)
-    # records around a place, by the next record after it
-    near: dict[int, list[LogRecord]] = field(default_factory=dict)
-    between: Between = (None, None)  # the records before and after the last place
+    # keys of the records around a place, by the next record after it and a topic
+    near: dict[tuple[int, str], KeysByHash] = field(default_factory=dict)
+    between: Between = (None, None)  # the records before and after the place asked for last
+    asked: int | None = None  # that place
     unlisted: int = 0  # messages at further places in question
 
     def rows(self) -> list[Fields]:
@@ -319,49 +331,62 @@ class _Listing:
     def _between(self, offset: int) -> Between:
         """Give the records before and after a place; they are the same all over a gap."""
         before, after = self.between
-        if before is None or after is None or not before.end <= offset < after.physical_offset:
+        is_same = self.asked is not None and self.asked <= offset < self.asked + ASKED_AGAIN
+        is_same &= before is None or before.end <= offset
+        if not is_same or (after is not None and after.physical_offset <= offset):
             log = self.lookup.log
             self.between = log.previous_record(offset), log.next_record(offset + 1)
+            self.asked = offset
         return self.between
 
     def _keys_of_copies(self, offset: int, row: Fields) -> None:
         """Try the keys of neighbours, which may be copies, against the hashes."""
-        hashes, topic = set(row["key_hashes"]), row["topic"]
         keys: list[str] = []
-        for record in self._neighbours(offset):
-            message = record.message
-            unique_key = message.unique_key
-            for key in filter(None, (unique_key, *message.keys)):
-                if java.key_hash(topic, key) not in hashes:
-                    continue
-                source = f"{key}: the record at {record.physical_offset}, confirmed by the index"
-                if key == unique_key and not row.get("unique_key"):
-                    row["unique_key"] = key
-                    row["sources"].append(source)
-                elif key != unique_key and key not in keys:
-                    keys.append(key)
-                    row["sources"].append(source)
+        near = self._keys_near(offset, row["topic"])
+        known = [key for key_hash in {*row["key_hashes"]} for key in near.get(key_hash, ())]
+        for _, key, is_unique, place in sorted(known):
+            source = f"{key}: the record at {place}, confirmed by the index"
+            if is_unique and not row.get("unique_key"):
+                row["unique_key"] = key
+                row["sources"].append(source)
+            elif not is_unique and key not in keys:
+                keys.append(key)
+                row["sources"].append(source)
         if keys:
             row["keys"] = keys
 
-    def _neighbours(self, offset: int) -> list[LogRecord]:
-        """Give the records around a place."""
-        log = self.lookup.log
+    def _keys_near(self, offset: int, topic: str) -> KeysByHash:
+        """Give the keys of the records around a place, by the hash that the index has for them."""
         _, following = self._between(offset)
         end = following.physical_offset if following else PAST_ALL
-        if end not in self.near:
-            places: list[int] = []
-            head = following
-            while head is not None and len(places) < NEIGHBOURS:
-                places.append(head.physical_offset)
-                head = log.next_record(head.end)
-            head = log.previous_record(offset)
-            while head is not None and len(places) < 2 * NEIGHBOURS:
-                places.append(head.physical_offset)
-                head = log.previous_record(head.physical_offset)
-            records = map(log.record_at, places)
-            self.near[end] = [record for record in records if isinstance(record, LogRecord)]
-        return self.near[end]
+        if (end, topic) not in self.near:
+            table: KeysByHash = {}
+            keys = [
+                (key, key == record.message.unique_key, record.physical_offset)
+                for record in self._neighbours(offset, following)
+                for key in filter(None, (record.message.unique_key, *record.message.keys))
+            ]
+            for number, (key, is_unique, place) in enumerate(keys):
+                known = KeyNear(number, key, is_unique, place)
+                table.setdefault(java.key_hash(topic, key), []).append(known)
+            self.near[end, topic] = table
+        return self.near[end, topic]
+
+    def _neighbours(self, offset: int, following: RecordHead | None) -> Iterator[LogRecord]:
+        """Yield the records around a place."""
+        log = self.lookup.log
+        places: list[int] = []
+        head = following
+        while head is not None and len(places) < NEIGHBOURS:
+            places.append(head.physical_offset)
+            head = log.next_record(head.end)
+        head = log.previous_record(offset)
+        while head is not None and len(places) < 2 * NEIGHBOURS:
+            places.append(head.physical_offset)
+            head = log.previous_record(head.physical_offset)
+        for record in map(log.record_at, places):
+            if isinstance(record, LogRecord):
+                yield record
 
 
 def _with_record(rows: list[Fields], record: bool | LogRecord) -> Iterator[Fields]:

@@ -3,18 +3,20 @@
 In place, all edits are one transaction (`writing/edits.py`): killed at any moment, the store is the
 old one, or a rerun makes it the new one. Into a copy, unchanged files share their blocks with the
 original where the file system can (reflink), and are copied else; never by a hard link, as a broker
-that runs on the copy would write into the original.
+that runs on the copy would write into the original. A store in an archive is copied out of it.
 """
 
 from __future__ import annotations
 
 import os
 import stat
+from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING, Final
 
 from rmqtool.errors import PlanMismatch, Trouble
 from rmqtool.repair.plans import QUEUE_DIRECTORIES, Action, Edit, Plan
 from rmqtool.repair.verifying import verify
+from rmqtool.store.entry import Entry, EntryKind
 from rmqtool.store.place import Place
 from rmqtool.store.rocksdb import is_queue_database
 from rmqtool.store.root import is_known
@@ -26,14 +28,15 @@ from rmqtool.writing.undo_directory import DISCARD_PREFIX, UNDO_PREFIX
 from rmqtool.writing.workplace import name_of_link
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator, Sequence
 
     from rmqtool.repair.log.content import Content
     from rmqtool.writing.lock import StoreLock
-    from rmqtool.writing.output_tree import OutputTree
+    from rmqtool.writing.output_tree import OutputTree, OutputTreeFile
 
 COMMAND: Final = "repair"
 CHUNK: Final = 4 << 20
+DIRECTORY_MODE: Final = 0o755  # where an archive says nothing
 
 
 def apply_in_place(plan: Plan, lock: StoreLock) -> str:
@@ -120,14 +123,18 @@ def apply_to_copy(plan: Plan, store: Place, output: str) -> list[str]:
     by_path: dict[str, list[Edit]] = {}
     for edit in plan.edits:
         if edit.path.startswith("/"):
-            reason = "lies outside of the store: a copy cannot have it; use --in-place"
+            first = "use" if store.is_local else "unpack the archive, and use"
+            reason = f"lies outside of the store: a copy cannot have it; {first} --in-place"
             raise PlanMismatch(path=edit.path, reason=reason, trouble=Trouble.EXPLAINED)
         by_path.setdefault(edit.path, []).append(edit)
-    with write_errors(store), Directory.at(store.location) as root:
-        mode = os.fstat(root.handle).st_mode & 0o777
-        with OutputDirectory(output, mode=mode) as tree:
+    with write_errors(store), _opened(store) as root:
+        mode = os.fstat(root.handle).st_mode if root is not None else _mode_of(store)
+        with OutputDirectory(output, mode=mode & 0o777) as tree:
             copy = _Copy(tree, by_path, plan.elsewhere)
-            copy.root(root)
+            if root is not None:
+                copy.root(root)
+            else:
+                copy.archive(store)
             for path, edits in by_path.items():
                 for edit in edits:
                     if edit.action is Action.CREATE and edit.content is not None:
@@ -138,6 +145,16 @@ def apply_to_copy(plan: Plan, store: Place, output: str) -> list[str]:
 
                     write_in_copy(plan, edit, tree)
     return copy.left_out
+
+
+def _opened(store: Place) -> AbstractContextManager[Directory | None]:
+    """Open the directory of a store, for as long as it is copied; None of one in an archive."""
+    return Directory.at(store.location) if store.is_local else nullcontext()
+
+
+def _mode_of(store: Place) -> int:
+    facts = store.stat()
+    return (facts and facts.mode) or DIRECTORY_MODE
 
 
 class _Copy:
@@ -166,16 +183,56 @@ class _Copy:
                 self._entry(Spot(root, name), facts, (name,))
                 continue
             place = os.path.realpath(name_of_link(root, name))
-            if place in self._elsewhere:
+            if self._follows(name, root.shown(name), place, self._elsewhere):
                 with spot_of(place).directory as above:
                     spot = Spot(above, place.rpartition("/")[2])
                     if (copied := spot.facts()) is not None:
                         self._entry(spot, copied, (name,))
-            elif is_known(name):
-                reason = f"is a link to {place}, and no --broker-conf names that place"
-                raise PlanMismatch(path=root.shown(name), reason=reason, trouble=Trouble.EXPLAINED)
-            else:
-                self.left_out.append(name)
+
+    def archive(self, root: Place) -> None:
+        """Copy a store out of an archive: links lead to what the archive has, or nowhere."""
+        elsewhere = [root.outside(path).location for path in self._elsewhere]
+        for entry in root.entries():
+            if entry.name.startswith((UNDO_PREFIX, DISCARD_PREFIX)) or entry.name in self.rebuilt:
+                continue
+            place = root.child(entry.name)
+            if entry.kind is not EntryKind.LINK:
+                self._member(place, entry, (entry.name,))
+                continue
+            target = place.resolved()
+            is_followed = self._follows(entry.name, str(place), target.location, elsewhere)
+            if is_followed and (copied := target.stat()) is not None:
+                self._member(target, copied, (entry.name,))
+
+    def _follows(self, name: str, shown: str, place: str, elsewhere: Sequence[str]) -> bool:
+        """Tell whether what a link of the root leads to belongs to the store.
+
+        Raises:
+            PlanMismatch: a broker follows it, and no configuration names the place.
+        """
+        if place in elsewhere:
+            return True
+        if is_known(name):
+            reason = f"is a link to {place}, and no --broker-conf names that place"
+            raise PlanMismatch(path=shown, reason=reason, trouble=Trouble.EXPLAINED)
+        self.left_out.append(name)
+        return False
+
+    def _member(self, place: Place, entry: Entry, parts: tuple[str, ...]) -> None:
+        path = "/".join(parts)
+        own = self._edits.get(path, [])
+        if any(edit.action is Action.REMOVE for edit in own):
+            return
+        if entry.kind is EntryKind.DIRECTORY:
+            self._tree.directory(*parts, mode=entry.mode & 0o777 or DIRECTORY_MODE)
+            for below in place.entries():
+                self._member(place.child(below.name), below, (*parts, below.name))
+        elif entry.kind is EntryKind.FILE:
+            self._file(
+                lambda size: self._tree.copy_read(place, entry, *parts, size=size), path, own
+            )
+        else:
+            self.left_out.append(path)
 
     def _entry(self, spot: Spot, facts: os.stat_result, parts: tuple[str, ...]) -> None:
         path = "/".join(parts)
@@ -188,17 +245,26 @@ class _Copy:
                 for name, below in directory.entries():
                     self._entry(Spot(directory, name), below, (*parts, name))
         elif stat.S_ISREG(facts.st_mode):
-            self._file(spot, parts, own)
+            self._file(lambda size: self._tree.copy(spot, *parts, size=size), path, own)
         else:
             self.left_out.append(path)
 
-    def _file(self, spot: Spot, parts: tuple[str, ...], edits: list[Edit]) -> None:
+    def _file(
+        self, copy: Callable[[int | None], OutputTreeFile], path: str, edits: list[Edit]
+    ) -> None:
+        """Write a file as the edits leave it.
+
+        Args:
+            copy: writes it as it is, with a length of its own; None is as many bytes as it has.
+            path: below the store root.
+            edits: of it.
+        """
         for edit in edits:
             if edit.action in {Action.REPLACE, Action.CREATE}:
-                _create(self._tree, "/".join(parts), edit)
+                _create(self._tree, path, edit)
                 return
         sizes = [edit.size for edit in edits if edit.action is Action.LENGTH]
-        copied = self._tree.copy(spot, *parts, size=sizes[-1] if sizes else None)
+        copied = copy(sizes[-1] if sizes else None)
         writes = [edit for edit in edits if edit.action is Action.WRITE and edit.content]
         if not writes:
             return

@@ -39,7 +39,7 @@ def with_edited_parts(store: Store, edits: Iterable[Edit], kinds: Container[Arte
     """
     by_location = _by_location(store.root, edits)
     branches = (
-        artefact._replace(place=EditedPlace(artefact.place.location, by_location))
+        artefact._replace(place=EditedPlace(artefact.place.location, by_location, store.root))
         if artefact.kind in kinds
         else artefact
         for artefact in store.branches
@@ -55,7 +55,7 @@ def with_edits(root: Place, edits: Iterable[Edit]) -> Place:
         edits: of a plan, in order.
     """
     by_location = _by_location(root, edits)
-    return EditedPlace(root.location, by_location) if by_location else root
+    return EditedPlace(root.location, by_location, root) if by_location else root
 
 
 def _by_location(root: Place, edits: Iterable[Edit]) -> dict[str, tuple[Edit, ...]]:
@@ -68,16 +68,19 @@ def _by_location(root: Place, edits: Iterable[Edit]) -> dict[str, tuple[Edit, ..
 
 @dataclass(frozen=True, slots=True)
 class EditedPlace(Place):
-    """A local directory or file, as edits leave it."""
+    """A directory or file of a disk or an archive, as edits leave it."""
 
     # by location, each in the order of the plan
     edits: Mapping[str, tuple[Edit, ...]] = field(default_factory=dict, repr=False, compare=False)
+    root: Place = field(default=Place("/"), repr=False, compare=False)  # of the store
 
     @property
     def is_local(self) -> bool:
         """Whether the operating system sees what is here: no edit changes it, or what is below."""
         here = f"{self.location}/"
-        return not any(f"{location}/".startswith(here) for location in self.edits)
+        return self.root.is_local and not any(
+            f"{location}/".startswith(here) for location in self.edits
+        )
 
     @property
     def parent(self) -> Self:
@@ -144,14 +147,14 @@ class EditedPlace(Place):
 
     @property
     def _own(self) -> Place:
-        return Place(self.location)
+        return replace(self.root, location=self.location)
 
     @property
     def _edits(self) -> tuple[Edit, ...]:
         return self.edits.get(self.location, ())
 
     def _at(self, place: Place) -> Self:
-        return type(self)(place.location, self.edits)
+        return type(self)(place.location, self.edits, self.root)
 
 
 class EditedFile(OpenFile):

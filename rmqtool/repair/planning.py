@@ -12,13 +12,21 @@ from rmqtool.broker.conf import (
     STORE_TYPE,
 )
 from rmqtool.check.options import CheckLevel, ValidateOptions
+from rmqtool.check.queues.orphans import REFUSE_PLAIN
 from rmqtool.check.validate import validate
 from rmqtool.errors import NotAStore, UnreadablePath
 from rmqtool.findings.catalogue import Area, Severity
 from rmqtool.findings.registry_commitlog import CL_FOREIGN, CL_QOFF_GAP
 from rmqtool.findings.registry_consume_queue import BQ_UNIT, CQ_RANGE
 from rmqtool.findings.registry_index import IX_CRASH, IX_KEY
-from rmqtool.findings.registry_layout import FS_DIR, FS_DUP, FS_LOCK, FS_NAME, FS_NOLOG
+from rmqtool.findings.registry_layout import (
+    FS_DIR,
+    FS_DUP,
+    FS_LOCK,
+    FS_NAME,
+    FS_NOLOG,
+    FS_ORPHAN,
+)
 from rmqtool.ledger.account import LossAccount, may_have_lost
 from rmqtool.plural import counted
 from rmqtool.repair.edited_place import with_edits
@@ -442,7 +450,8 @@ def _take_out_foreign(writer: EditWriter, inspection: Inspection, findings: list
         is_foreign = finding.code == FS_NAME and (
             start_of(name) is None or finding.topic is not None
         )
-        if not (is_foreign or finding.code == FS_DIR) or finding.path in kept:
+        is_wrong_kind = finding.code == FS_ORPHAN and finding.message.endswith(REFUSE_PLAIN)
+        if not (is_foreign or is_wrong_kind or finding.code == FS_DIR) or finding.path in kept:
             continue
         place = place_of(inspection.store.root, finding.path)
         if place.stat() is not None:

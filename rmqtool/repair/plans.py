@@ -194,9 +194,7 @@ def place_of(root: Place, path: str) -> Place:
     if path.startswith("/"):
         return replace(root, location=path)
     first, *rest = PurePosixPath(path).parts
-    place = root.child(first)
-    if place.is_local:
-        place = place.resolved()
+    place = root.child(first).resolved()
     for part in rest:
         place = place.child(part)
     return place

@@ -39,7 +39,7 @@ from rmqtool.scan.batch import Extent
 from rmqtool.store.record_heads import LogReader
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Container, Iterator, Sequence
 
     from rmqtool.check.inspection import Inspection
     from rmqtool.check.log.part import PartReport
@@ -218,7 +218,8 @@ class LogSurvey:
         for damaged in sorted(gone, key=lambda damaged: damaged.start):
             if damaged.code != CL_PROPCRC or damaged.start not in repaired:
                 self._add(damaged, log)
-        moved = [replace(record, is_put_back=_is_swapped(record, moved)) for record in moved]
+        places = {(record.physical_offset, record.field, record.size) for record in moved}
+        moved = [replace(record, is_put_back=_is_swapped(record, places)) for record in moved]
         self.swapped += [record for record in moved if record.is_put_back]
         self.moved += [record for record in moved if not record.is_put_back]
         return moved
@@ -329,13 +330,14 @@ def last_sound(
     return None
 
 
-def _is_swapped(record: WrongOffset, moved: list[WrongOffset]) -> bool:
-    """Tell whether another record of the same size lies where a record should, and vice versa."""
-    return any(
-        (other.physical_offset, other.field, other.size)
-        == (record.field, record.physical_offset, record.size)
-        for other in moved
-    )
+def _is_swapped(record: WrongOffset, places: Container[tuple[int, int, int]]) -> bool:
+    """Tell whether another record of the same size lies where a record should, and vice versa.
+
+    Args:
+        record: which one.
+        places: of all records: where each lies, where it says that it does, its size.
+    """
+    return (record.field, record.physical_offset, record.size) in places
 
 
 def _of_gap(segment: Segment, stretch: Stretch) -> Damaged | None:

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import hashlib
 import os
-from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final
 
 from rmqtool.errors import PlanMismatch, Trouble
+from rmqtool.repair.plans import place_of as place_of_edit
+from rmqtool.store.address import place_of
 from rmqtool.store.entry import Entry, EntryKind
 from rmqtool.store.root import is_known
 from rmqtool.writing.directory import Directory
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from rmqtool.store.place import Place
 
 _OURS: Final = (UNDO_PREFIX, DISCARD_PREFIX)
+_CHUNK_BYTES: Final = 4 << 20
 
 
 def verify(plan: Plan, root: Place) -> None:
@@ -53,24 +55,25 @@ def replaced(plan: Plan, edit: Edit) -> Iterator[bytes]:
     Raises:
         RepairError: they cannot be read, or are outside of the store.
     """
-    with original(plan, edit) as handle:
-        yield from read_stretch(handle, edit.position, edit.length)
-
-
-@contextmanager
-def original(plan: Plan, edit: Edit) -> Iterator[int]:
-    """Open the file that an edit changes, for reading.
-
-    Raises:
-        RepairError: it cannot be opened, or is outside of the store.
-    """
-    with write_errors(edit.path), Directory.at(plan.store) as root:
-        with Workplace(root, root, plan.elsewhere).spot(edit.path) as spot:
+    root = place_of(plan.store)
+    if not root.is_local:
+        yield from _read_member(root, edit)
+        return
+    with write_errors(edit.path), Directory.at(plan.store) as opened:
+        with Workplace(opened, opened, plan.elsewhere).spot(edit.path) as spot:
             handle = spot.directory.open_file(spot.name)
         try:
-            yield handle
+            yield from read_stretch(handle, edit.position, edit.length)
         finally:
             os.close(handle)
+
+
+def _read_member(root: Place, edit: Edit) -> Iterator[bytes]:
+    """Yield what an edit replaces of a store in an archive, some at a time."""
+    end = edit.position + edit.length
+    with place_of_edit(root, edit.path).open() as file:
+        for position in range(edit.position, end, _CHUNK_BYTES):
+            yield file.read_at(position, min(_CHUNK_BYTES, end - position))
 
 
 def _digest(plan: Plan, edit: Edit) -> str:

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Final
 
 from rmqtool.repair.log.content import Content
 from rmqtool.repair.plans import Action, Edit, Left, digest_of, place_of
-from rmqtool.store.place import Place
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from rmqtool.findings.catalogue import Code
+    from rmqtool.store.place import Place
     from rmqtool.store.segment import Segment
 
 CHUNK: Final = 4 << 20
@@ -174,7 +174,7 @@ class EditWriter:
         return location.removeprefix(f"{self.root.location}/")
 
     def _size(self, location: str) -> int:
-        entry = Place(location).stat()
+        entry = place_of(self.root, self.path(location)).stat()
         return entry.size if entry is not None and entry.kind == "file" else 0
 
 

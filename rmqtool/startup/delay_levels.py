@@ -6,12 +6,14 @@ Source: ScheduleMessageService#start, #parseDelayLevel, 4.9.3 to 5.5.1.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from rmqtool.broker.names import SCHEDULE_TOPIC
 from rmqtool.plural import counted
 from rmqtool.query.delay_offsets import delivered_levels
 from rmqtool.startup.prediction import LaterStep
+
+UNDELIVERED: Final = "undelivered"
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -60,4 +62,4 @@ def undelivered(
         f"{counted(count, 'delayed message')} of level {names} {verb} never delivered: "
         f"messageDelayLevel has {counted(levels, 'level')}"
     )
-    yield LaterStep("undelivered", f"consumequeue/{SCHEDULE_TOPIC}", message, count)
+    yield LaterStep(UNDELIVERED, f"consumequeue/{SCHEDULE_TOPIC}", message, count)

@@ -378,10 +378,12 @@ def _attributes(comparison: Comparison) -> Iterator[Unread]:
 
 def _unknown(comparison: Comparison) -> Iterator[Unread]:
     """Name directories and JSON files that no table of rmqtool has: nobody knows who reads them."""
+    configured = {artefact.path.partition("/")[0] for artefact in comparison.whole.branches}
     names = [
         entry.name
         for entry in entries(comparison.whole.root)
         if entry.kind is EntryKind.DIRECTORY and not _is_known(entry.name)
+        if entry.name not in configured
     ]
     config = entries(comparison.whole.root.child(CONFIG))
     names += [

@@ -13,7 +13,13 @@ from __future__ import annotations
 from contextlib import suppress
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from rmqtool.broker.conf import DELETE_WHEN, FULL_PERCENT, RESERVED_HOURS, parse_integer
+from rmqtool.broker.conf import (
+    DELETE_WHEN,
+    FILES_AT_ONCE,
+    FULL_PERCENT,
+    RESERVED_HOURS,
+    parse_integer,
+)
 from rmqtool.broker.names import LMQ_PREFIX, is_system_topic
 from rmqtool.errors import RmqtoolError
 from rmqtool.plural import counted
@@ -23,6 +29,7 @@ from rmqtool.queues.discovery import Queues
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+    from rmqtool.broker.release import Version
     from rmqtool.startup.files import ModelFile
     from rmqtool.startup.model import Model
     from rmqtool.store.tree import Store
@@ -58,14 +65,7 @@ class Retention(NamedTuple):
     @property
     def what(self) -> str:
         """What goes."""
-        if self.messages_deleted_soon is None:
-            return f"{self.which}, whose messages cannot be counted"
-        unconsumed = (
-            f", {self.messages_unconsumed:,} consumed by no group"
-            if self.messages_unconsumed
-            else ""
-        )
-        return f"{self.which} with {counted(self.messages_deleted_soon, 'message')}{unconsumed}"
+        return _with_messages(self.which, self.messages_deleted_soon, self.messages_unconsumed)
 
     @property
     def files_deleted_soon(self) -> int:
@@ -81,6 +81,57 @@ class Retention(NamedTuple):
     def why(self) -> str:
         """Why they go."""
         return f"last changed more than fileReservedTime={self.reserved_hours} hours ago"
+
+
+class EarlyDeletion(NamedTuple):
+    """Files of the log that a broker deletes before their time, as its disk is too full."""
+
+    files_deleted: int  # the oldest ones
+    files: int  # that the log has, these among them
+    messages: int | None  # in them, of queues that consumers read; None: a queue is unreadable
+    messages_unconsumed: int | None  # of these, such that no consumer group has consumed
+
+    @property
+    def what(self) -> str:
+        """What goes."""
+        which = f"{self.files_deleted:,} of {counted(self.files, 'commitlog file')}"
+        return _with_messages(which, self.messages, self.messages_unconsumed)
+
+
+def early_deletion(store: Store, version: Version, over: int) -> EarlyDeletion | None:
+    """Find what goes while the disk is too full; None for nothing.
+
+    Each ten seconds so many files go at once, whatever their age, until there is room; the newest
+    file stays. Room that queues and index leave is not counted: it comes later.
+    Source: CleanCommitLogService#isSpaceToDelete, MappedFileQueue#deleteExpiredFileByTime, 4.9.3
+    to 5.5.1.
+
+    Args:
+        store: whose log it is.
+        version: of the broker.
+        over: bytes that must go, until no file does.
+    """
+    files = [segment for segment in store.commitlog.segments if segment.size]
+    at_once = FILES_AT_ONCE.of(store.broker_conf, version)
+    freed = count = 0
+    while freed < over and count < len(files) - 1:
+        batch = files[count : min(count + at_once, len(files) - 1)]
+        freed += sum(segment.size for segment in batch)
+        count += len(batch)
+    if not count:
+        return None
+    messages, unconsumed = None, None
+    with suppress(RmqtoolError):
+        messages, unconsumed = _messages(store, files[0].start, files[count - 1].end)
+    return EarlyDeletion(count, len(files), messages, unconsumed)
+
+
+def _with_messages(which: str, messages: int | None, unconsumed: int | None) -> str:
+    """Say which files go, and what is in them."""
+    if messages is None:
+        return f"{which}, whose messages cannot be counted"
+    also = f", {unconsumed:,} consumed by no group" if unconsumed else ""
+    return f"{which} with {counted(messages, 'message')}{also}"
 
 
 def retention(store: Store, model: Model, now_ms: int) -> Retention | None:

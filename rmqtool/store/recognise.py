@@ -117,7 +117,7 @@ def _file(place: Place) -> Recognised:
     if kind is None:
         reason = "no file of a RocketMQ store was recognised, neither by place nor by content; "
         reason += "rmqtool carve finds messages in a disk image or in a fragment of a file"
-        raise NotAStore(path=str(place), reason=reason)
+        raise NotAStore(path=str(place), reason=reason, trouble=Trouble.UNKNOWN_FILE)
     if kind is ArtefactKind.ROCKSDB:
         raise UnsupportedStore(path=str(place), reason=f"a file of {unsupported('')}")
     artefact = Artefact(kind, place, printable(place.name), FamilyDepth.FILE, Why.CONTENT)

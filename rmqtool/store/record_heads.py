@@ -177,23 +177,26 @@ class LogReader:
             begin, length = position - far, far - near
             # A head may reach over the border of two windows, so the nearer one's is read, too.
             raw = file.read_at(begin, length + HEAD_BYTES)
-            heads = [
-                head
-                for head in _heads(raw, segment.start + begin, segment.end)
-                if head.physical_offset < segment.start + position
-            ]
-            if heads:
-                return heads[-1]
+            matches = [*MAGIC.finditer(raw)]
+            for match in reversed(matches):
+                head = _head(raw, match, segment.start + begin, segment.end)
+                if head is not None and head.physical_offset < segment.start + position:
+                    return head
         return None
 
 
 def _heads(raw: bytes, physical_offset: int, end: int) -> Iterator[RecordHead]:
     """Yield the records that begin in some bytes, whose first is at an offset, and end by `end`."""
     for match in MAGIC.finditer(raw):
-        position = match.start() - MAGIC_POSITION
-        head = head_of(raw, position, physical_offset + position)
-        if head and head.end <= end:
+        head = _head(raw, match, physical_offset, end)
+        if head is not None:
             yield head
+
+
+def _head(raw: bytes, match: re.Match[bytes], physical_offset: int, end: int) -> RecordHead | None:
+    position = match.start() - MAGIC_POSITION
+    head = head_of(raw, position, physical_offset + position)
+    return head if head and head.end <= end else None
 
 
 def _growing(begin: int, end: int) -> Iterator[tuple[int, int]]:

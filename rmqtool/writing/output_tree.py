@@ -13,7 +13,7 @@ import stat
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from rmqtool.errors import OutputExists, RepairError
+from rmqtool.errors import OutputExists, RepairError, UnreadablePath
 from rmqtool.store.names import relative_path
 from rmqtool.writing.directory import Spot
 from rmqtool.writing.staging import write_all, write_errors
@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
     from typing_extensions import Buffer
 
+    from rmqtool.store.entry import Entry
+    from rmqtool.store.place import Place
     from rmqtool.writing.directory import Directory
     from rmqtool.writing.staging import DiskSync
 
@@ -220,6 +222,41 @@ class OutputTree:
                         copied.put(target, position, data)
         finally:
             os.close(handle)
+        return copied
+
+    def copy_read(
+        self, source: Place, entry: Entry, *parts: str, size: int | None = None
+    ) -> OutputTreeFile:
+        """Copy a file that only a `Place` reads, as a member of an archive, with its mtime.
+
+        Args:
+            source: a regular file.
+            entry: what its directory says of it.
+            parts: the path below the top.
+            size: see `copy`.
+
+        Raises:
+            UnreadablePath: it cannot be read, or ends before its length.
+            WriteFailed: the system refused to write.
+        """
+        mode = entry.mode & 0o777 or 0o666
+        with source.open() as file:
+            length = file.size if size is None else size
+            copied = self.file(*parts, size=length, mode=mode | stat.S_IRUSR | stat.S_IWUSR)
+            copied.mtime_ns = entry.mtime_ns
+            end = min(file.size, length)
+            with copied.writing() as target:
+                position = file.next_data(0)
+                while position is not None and position < end:
+                    hole = min(file.next_hole(position), end)
+                    while position < hole:
+                        data = file.read_at(position, min(_COPY_BYTES, hole - position))
+                        if not data:
+                            reason = f"ends at {position:,} of {file.size:,} bytes"
+                            raise UnreadablePath(path=str(source), reason=reason)
+                        copied.put(target, position, data)
+                        position += len(data)
+                    position = file.next_data(hole)
         return copied
 
     def subtree(self, *parts: str, owner: Ownership | None = None) -> OutputTree:

@@ -1,16 +1,22 @@
 """Plan and repair a large store with one bad record, beside a validation of the same store.
 
     python -m tests.bench.bench_repair [--gib 2] [--rounds 3]
+    python -m tests.bench.bench_repair --linear [--mib 2]
 
 Planning and validation are whole processes, from their start to their exit. Applying is the library
 call alone, on a plan that is made already, in place, with its fsync: a process that plans and
 repairs pays its start once. Each figure is the median of its rounds, warm; all take turns. The
 store is a copy, so that the one that other benchmarks use stays as it is.
+
+With --linear each harm of `tests.repair.test_linear` is planned for once, twice and four times the
+log: instructions, where the processor counts them, else seconds of the processor.
 """
 
 from __future__ import annotations
 
 import argparse
+import re
+import resource
 import shutil
 import statistics
 import subprocess
@@ -27,6 +33,7 @@ from rmqtool.store.record_heads import LogReader
 from rmqtool.store.tree import open_store
 from tests import inflict
 from tests.bench.store_builder import GIB, Spec, bench_store
+from tests.repair.test_linear import HARMS, SEGMENT_BYTES, SEGMENTS, harmed
 
 # ruff: noqa: T201 - a benchmark prints
 MOST_TO_VALIDATE: Final = 1.2
@@ -61,12 +68,44 @@ def process(*arguments: str) -> Callable[[], float]:
     return run
 
 
+def cost(*words: str) -> float:
+    """Give what a process of rmqtool costs: millions of instructions, or seconds of a processor."""
+    command = [sys.executable, "-m", "rmqtool", *words]
+    counting = ["perf", "stat", "-x,", "-e", "instructions:u", *command]
+    if shutil.which("perf"):
+        done = subprocess.run(counting, capture_output=True, text=True, check=False)  # noqa: S603
+        if counted := re.search(r"^(\d+),,instructions", done.stderr, re.MULTILINE):
+            return int(counted[1]) / 1e6
+    before = resource.getrusage(resource.RUSAGE_CHILDREN).ru_utime
+    subprocess.run(command, capture_output=True, check=False)  # noqa: S603 - our own program
+    return resource.getrusage(resource.RUSAGE_CHILDREN).ru_utime - before
+
+
+def linear(mib: float) -> None:
+    """Print what plans cost for once, twice and four times the damage and the log."""
+    first = round(mib * (1 << 20) / SEGMENTS / SEGMENT_BYTES)
+    for name, harm in HARMS.items():
+        with tempfile.TemporaryDirectory() as into:
+            stores = [harmed(Path(into), harm, first * times) for times in (1, 2, 4)]
+            costs = [
+                cost("repair", str(store), "--broker-conf", str(conf)) for store, conf in stores
+            ]
+        ratios = ", ".join(f"{cost / costs[0]:.2f}" for cost in costs[1:])
+        shown = ", ".join(f"{cost:.2f}" for cost in costs)
+        print(f"{name:<28}{shown}: {ratios} times, for 2 and 4 times the log")
+
+
 def main() -> None:
     """Measure all, side by side, and print the ratios."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--gib", type=float, default=2.0)
     parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--linear", action="store_true", help="1, 2, 4 times the damage")
+    parser.add_argument("--mib", type=float, default=2.0, help="of the smallest log, with --linear")
     options = parser.parse_args()
+    if options.linear:
+        linear(options.mib)
+        return
     source = bench_store(Spec(total_bytes=int(options.gib * GIB)))
     with tempfile.TemporaryDirectory(dir=source.parent) as name:
         store = Path(name) / "store"

@@ -339,14 +339,15 @@ def bench_store(spec: Spec | None = None) -> Path:
     root = bench_directory() / ("whole-store-" + "-".join(map(str, astuple(wanted))))
     if not root.exists():
         # In a process of its own: the peak of each process started later includes that of this one.
-        made = multiprocessing.get_context("spawn").Process(target=_build, args=(root, wanted))
+        made = multiprocessing.get_context("spawn").Process(target=build, args=(root, wanted))
         made.start()
         made.join()
     assert root.exists(), f"{root}: not built"
     return root
 
 
-def _build(root: Path, spec: Spec) -> None:
+def build(root: Path, spec: Spec) -> None:
+    """Build the store of a spec at a place where nothing is."""
     growing = root.with_name(f"{root.name}.{os.getpid()}")
     Builder(growing, spec).build()
     growing.rename(root)  # killed half-way, it is not taken for finished

@@ -145,13 +145,13 @@ class BareStore:
     def _topics(self) -> JavaObject:
         """Return the topics of the store's `topics.json`: attributes decide on queue types."""
         table = self.jvm.java("java.util.concurrent.ConcurrentHashMap")()
-        for name, entry in self._configured().items():
+        for name, entry in self.configured_topics().items():
             config = self.jvm.rocketmq("common.TopicConfig")(name)
             config.setAttributes(dict(entry.get("attributes", {})))
             table.put(name, config)
         return table
 
-    def _configured(self) -> dict[str, dict[str, dict[str, str]]]:
+    def configured_topics(self) -> dict[str, dict[str, dict[str, str]]]:
         """Read `topics.json`, else its copy, as a broker does; nothing where neither is JSON.
 
         Zeros past the end, as a crash leaves them, are no error to it.

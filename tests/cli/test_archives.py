@@ -113,7 +113,6 @@ def test_rebuild(store: Path) -> None:
     [
         ["repair", "--in-place", "--yes"],
         ["repair", "--undo"],
-        ["repair", "--output", "NEW"],
         ["rebuild-cq", "--in-place", "--yes"],
         ["rebuild-index", "--in-place", "--yes"],
         ["rebuild", "--in-place", "--yes"],

@@ -14,8 +14,10 @@ from py4j.protocol import Py4JJavaError
 from rmqtool.doctor.advice import steps_for
 from rmqtool.doctor.examination import Examination, examine_store
 from rmqtool.repair.options import RepairOptions
+from tests import plain_store
 from tests.broker.bare_store import BareStore
 from tests.broker.broker import running_broker
+from tests.broker.jars import VERSIONS
 from tests.broker.jvm import Jvm
 from tests.broker.message import Outgoing
 from tests.broker.producer import Producer
@@ -23,6 +25,7 @@ from tests.doctor.test_first_step import NOBODY, SECOND_FILE, TRAFFIC
 from tests.doctor.test_real_stores import follow
 from tests.repair.broker.survivors import settings_of
 from tests.startup.oracle import Oracle
+from tests.startup.test_retention import DELIVERED, SYSTEM, clean
 from tests.stores import broker_conf, fixture_store
 
 pytestmark = [
@@ -168,3 +171,38 @@ def test_nearly_full_disk(small_disk: Path, tmp_path: Path, *, is_followed: bool
             cleaner.get(bare.store).run()
         bare.stop()
     assert is_followed == (files == sorted((store / "commitlog").iterdir()))
+
+
+@pytest.mark.parametrize("files", [1, 2])
+@pytest.mark.parametrize("version", VERSIONS)
+def test_deleted_for_room(version: str, files: int, small_disk: Path, tmp_path: Path) -> None:
+    """What goes for want of room is named, to the file and the message; 4.9.3 takes ten at once."""
+    name = f"rocketmq-{version}-traffic"
+    store, conf = fixture_store(name, small_disk), tmp_path / "broker.conf"
+    before = plain_store.segments(store)
+    for path in before:
+        os.utime(path)  # nothing has expired
+    conf.write_text(f"{broker_conf(name).read_text()}\ndeleteFileBatchMax=1\n")
+    facts, length = os.statvfs(small_disk), before[0].stat().st_size
+    over = int((files - 0.5) * length)  # so many files leave enough room, and one less does not
+    fill(small_disk, 15 - 100 * over / (facts.f_blocks * facts.f_frsize))
+    early = examine_store(RepairOptions(str(store), broker_conf=str(conf))).early
+    assert early is not None
+    assert early.files_deleted == (len(before) - 1 if version == "4.9.3" else files)
+    gone = [
+        record
+        for record in plain_store.records(store)
+        if record.path in before[: early.files_deleted]
+        and record.transaction in DELIVERED
+        and not record.topic.startswith(SYSTEM)
+    ]
+    assert early.messages == len(gone)
+    settings = {**settings_of(name), "diskMaxUsedSpaceRatio": 75, "fileReservedTime": 72}
+    with Jvm(version, tmp_path / "jvm") as jvm:
+        bare = BareStore(jvm, store, {**settings, "deleteFileBatchMax": 1})
+        assert bare.load()
+        bare.start()
+        for _ in before:
+            clean(bare)
+        bare.stop()
+    assert before[early.files_deleted :] == [path for path in before if path.exists()]

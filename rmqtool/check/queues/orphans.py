@@ -38,6 +38,7 @@ if TYPE_CHECKING:
 MOST_LOOKED_AT: Final = 1000  # units of a queue, none of which may be of its topic
 BATCHES: Final = "batch_queues"
 REFUSE: Final = "brokers refuse to start on its batch queues"
+REFUSE_PLAIN: Final = "has batch queues; brokers refuse to start on its consume queues"
 FEWER: Final = "has fewer queues in topics.json"
 
 
@@ -125,6 +126,15 @@ def _of_batches(inspection: Inspection, counts: dict[str, int]) -> Iterator[Find
     for topic, queues in orphans.items():
         what = f"is not in topics.json; {REFUSE}"
         yield _finding(topic, queues, what, Severity.DAMAGE)
+    batch_topics = inspection.store.batch_topics or frozenset()
+    if not (batch_topics and Rules(inspection.scope.version).has_batch_queues):
+        return
+    plain: dict[str, list[QueueUnits]] = {}
+    for (topic, _), units in inspection.units("queues").items():
+        if topic in batch_topics:
+            plain.setdefault(topic, []).append(units)
+    for topic, queues in plain.items():
+        yield _finding(topic, queues, REFUSE_PLAIN, Severity.DAMAGE)
 
 
 def _finding(topic: str, queues: list[QueueUnits], what: str, severity: Severity) -> Finding:

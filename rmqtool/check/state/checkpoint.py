@@ -200,6 +200,8 @@ def _index_time(inspection: Inspection, values: dict[str, int], path: str) -> It
             newest = max(newest, INDEX_HEADER.parse(raw)["end_timestamp"])
     if values[name] > newest and not inspection.is_above_unread("index"):
         message = "indexMsgTimestamp is later than the newest index file"
+        if not newest:
+            message = "indexMsgTimestamp speaks of a key index, and there is not one"
         yield _ahead(values[name], newest, _field(path, name), message)
 
 

@@ -291,13 +291,19 @@ class Repair(Command):
             self.delivery.note(f"not copied, because they are not regular files: {names}{more}")
 
     def _not_written(self, options: RepairOptions, plan: Plan) -> int:
+        from rmqtool.store.archive import is_inside
+
         if plan.edits:
             words = ["rmqtool", "repair", self.store]
             saved = self.plan or self.apply
             lender = ["--from", self.replica] if self.replica is not None else []
             words += ["--apply", saved, *lender] if saved is not None else options.words
-            command = shlex.join([*words, "--in-place", "--yes"])
-            self.delivery.note("nothing was written; --output DIR writes a repaired copy")
+            if is_inside(self.store):
+                command = shlex.join([*words, "--output", "DIR"])
+                self.delivery.note("nothing was written")
+            else:
+                command = shlex.join([*words, "--in-place", "--yes"])
+                self.delivery.note("nothing was written; --output DIR writes a repaired copy")
             self.delivery.note(f"next: {command}")
         return NO if plan.edits or plan.left else DONE
 

@@ -5,6 +5,7 @@ What a bridge covers dispatches nothing; a record whose place is put right is di
 
 from __future__ import annotations
 
+import heapq
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
@@ -50,10 +51,10 @@ def mended(
     runs: QueueRuns | Iterable[QueueRun], damaged: Stretches, moved: Sequence[WrongOffset]
 ) -> Iterator[QueueRun]:
     """Yield runs without what is lost, and with true places."""
-    fields = {record.field for record in moved}
+    moved_records = _MovedRecords(moved)
     for run in runs:
         units = np.frombuffer(run.units, DTYPES[run.kind]).copy()
-        own = _true_places(run, units, [record for record in moved if record.field in fields])
+        own = moved_records.put_true(run, units)
         offsets = units["physical_offset"].astype(np.int64)
         kept = ~damaged.mask(offsets) | own
         if kept.all() and not own.any():
@@ -73,22 +74,48 @@ def in_order(runs: Iterable[QueueRun], queues: set[tuple[bytes, int]]) -> Iterat
     yield from sorted(others, key=lambda run: (run.topic, run.queue_id, run.queue_offset))
 
 
-def _true_places(
-    run: QueueRun, units: npt.NDArray[np.void], moved: Sequence[WrongOffset]
-) -> npt.NDArray[np.bool_]:
-    """Put the true places of moved records in; tell which units these are."""
-    own = np.zeros(len(units), bool)
-    for record in moved:
-        rows = np.flatnonzero(
-            (units["physical_offset"] == record.field) & (units["size"] == record.size)
-        )
-        for row in rows.tolist():
+class _MovedRecords:
+    """Moved records by the place that each says it has."""
+
+    def __init__(self, moved: Sequence[WrongOffset]) -> None:
+        self._moved = moved
+        self._fields = np.unique(np.array([record.field for record in moved], np.int64))
+        self._numbers: dict[tuple[int, int], list[int]] = {}
+        for number, record in enumerate(moved):
+            self._numbers.setdefault((record.field, record.size), []).append(number)
+
+    def put_true(self, run: QueueRun, units: npt.NDArray[np.void]) -> npt.NDArray[np.bool_]:
+        """Put the true places of moved records into units; tell which units these are.
+
+        Each record in the order of the log takes the units that name its place by then.
+        """
+        own = np.zeros(len(units), bool)
+        offsets = units["physical_offset"].astype(np.int64)
+        waiting = [
+            (number, row)
+            for row in np.flatnonzero(np.isin(offsets, self._fields)).tolist()
+            for number in self._numbers.get(_stated(units, row), ())
+        ]
+        heapq.heapify(waiting)
+        while waiting:
+            number, row = heapq.heappop(waiting)
+            record = self._moved[number]
+            if _stated(units, row) != (record.field, record.size):
+                continue  # an earlier record has taken it
             is_its = (run.topic, run.queue_id, run.queue_offset + row) == record.unit
             may_be = run.topic in record.multi_dispatch or run.kind is QueueKind.BATCH_QUEUE
             if is_its or (may_be and _lies_at(units, row, record.physical_offset)):
                 units["physical_offset"][row] = record.place
                 own[row] = True
-    return own
+                for later in self._numbers.get((record.place, record.size), ()):
+                    if later > number:
+                        heapq.heappush(waiting, (later, row))
+        return own
+
+
+def _stated(units: npt.NDArray[np.void], row: int) -> tuple[int, int]:
+    """Give place and size that a unit states."""
+    return int(units["physical_offset"][row]), int(units["size"][row])
 
 
 def _lies_at(units: npt.NDArray[np.void], row: int, physical_offset: int) -> bool:

@@ -26,7 +26,8 @@ if TYPE_CHECKING:
 KEEPS_INDEX: Final = (
     "index_msg_timestamp: the newest entry's time, so that the start keeps the index"
 )
-INDEX_TIME_END: Final = CHECKPOINT["index_msg_timestamp"].end
+INDEX_TIME: Final = "index_msg_timestamp"
+INDEX_TIME_END: Final = CHECKPOINT[INDEX_TIME].end
 CODES: Final = (CP_AHEAD, CP_LOGICOFF, CP_CONFIRM, CP_LEN)
 
 
@@ -48,7 +49,7 @@ def edit(writer: EditWriter, survey: LogSurvey, findings: list[Finding], log: Lo
             entry.size < INDEX_TIME_END and survey.inspection.scope.has_crashed and is_sound
         )
         if is_rebuilt or is_whole or is_unknown:
-            wanted["index_msg_timestamp"] = _index_end(survey)
+            wanted[INDEX_TIME] = _index_end(survey)
         if entry.size != FILE_LENGTH:
             content = Content.of(CHECKPOINT.build(wanted) + raw[CHECKPOINT.size :])
             writer.replace(artefact.place.location, content, CP_LEN, f"{FILE_LENGTH:,} bytes")
@@ -57,11 +58,11 @@ def edit(writer: EditWriter, survey: LogSurvey, findings: list[Finding], log: Lo
             position = CHECKPOINT.positions[name]
             content = Content.of(CHECKPOINT[name].build(value))
             code = {"logics_physical_offset": CP_LOGICOFF, "confirm_phy_offset": CP_CONFIRM}
-            is_raised = is_whole and name == "index_msg_timestamp"
+            is_raised = is_whole and name == INDEX_TIME
             writer.write_at(
                 (artefact.place.location, entry.size, position), content,
                 IX_CRASH if is_raised
-                else code.get(name, CP_AHEAD if value else CP_LOGICOFF),
+                else code.get(name, CP_AHEAD if value or name == INDEX_TIME else CP_LOGICOFF),
                 KEEPS_INDEX if is_raised else f"{name}: not later than the data",
             )  # fmt: skip
 
@@ -73,7 +74,7 @@ def _true(fields: dict[str, int], survey: LogSurvey, log: LogReader) -> dict[str
         return fields
     for name in ("physic_msg_timestamp", "logics_msg_timestamp"):
         fields[name] = min(fields[name], survey.newest_time)
-    fields["index_msg_timestamp"] = min(fields["index_msg_timestamp"], _index_end(survey))
+    fields[INDEX_TIME] = min(fields[INDEX_TIME], _index_end(survey))
     fields["confirm_phy_offset"] = min(fields["confirm_phy_offset"], survey.end)
     offset = fields["logics_physical_offset"]
     if offset and not _is_sound_offset(offset, survey, log):

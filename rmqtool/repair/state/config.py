@@ -57,6 +57,11 @@ BOTH_BROKEN: Final = (
 NO_BACKUP: Final = (
     "a broker starts as if it had never been: bring it back from a backup if there is one"
 )
+NO_BACKUP_RESET: Final = f"{NO_BACKUP}, or --reset-config writes what the log proves"
+NO_EPOCHS: Final = (
+    "neither copy can be read: bring one back from a backup, or move both away; without epochs a "
+    "slave copies the log of its master again"
+)
 ANEW: Final = "no copy of it is sound: a file that brokers load"
 TO_BACKUP: Final = "a copy of the file that it is the backup of"
 
@@ -122,7 +127,10 @@ def _restore(
         message = "it cannot be parsed, and no sound copy is beside it"
         name = main.rpartition("/")[2]
         stops = survey.inspection.store.config(name).stops_broker()
-        writer.leave(code, path, message, BOTH_BROKEN if stops else NO_BACKUP)
+        why = BOTH_BROKEN if stops else NO_BACKUP_RESET if name in LOST else NO_BACKUP
+        writer.leave(code, path, message, why)
+    elif code == EP_CRC:
+        writer.leave(code, path, EP_CRC.meaning, NO_EPOCHS)
 
 
 def _read(place: Place) -> bytes | None:

@@ -8,10 +8,11 @@ Source: IndexService#buildIndex, IndexFile#putKey, MQAdminImpl#queryMessage, 4.9
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Literal
 
 import numpy as np
 
+from rmqtool.broker.conf import INDEX, INDEX_FILES
 from rmqtool.broker.dispatch import index_keys
 from rmqtool.derive.part import DeriveOptions, derive
 from rmqtool.derive.runs import IndexRun
@@ -20,7 +21,9 @@ from rmqtool.errors import UnreadablePath
 from rmqtool.findings.catalogue import Owner, Severity
 from rmqtool.findings.registry_commitlog import CL_CRC, CL_PHYOFF, CL_PROPCRC, CL_TOPIC
 from rmqtool.findings.registry_index import IX_HEAD, IX_KEY
+from rmqtool.findings.registry_state import CP_AHEAD
 from rmqtool.formats import java
+from rmqtool.formats.checkpoint import CHECKPOINT
 from rmqtool.formats.index import FIRST_ENTRY, INDEX_ENTRY, INDEX_HEADER, entry_position
 from rmqtool.formats.message import decode
 from rmqtool.rebuild.index_file import IndexBuilder, stretches, unwritten
@@ -50,6 +53,8 @@ if TYPE_CHECKING:
     Bytes = npt.NDArray[np.uint8]
 
 
+SIDES: Final[tuple[Literal["left", "right"], ...]] = ("left", "right")
+INDEX_DIRECTORY: Final = "index"
 PART_BYTES: Final = 64 << 20
 MOST_WILD: Final = 8  # damaged entries before those of expired records that do not hide them
 
@@ -62,15 +67,18 @@ def edit(writer: EditWriter, survey: LogSurvey, findings: list[Finding], jobs: i
         for finding in findings
         if finding.code.owner is Owner.INDEX and finding.severity is not Severity.NOTE
     ]
-    places = store.branches_of(ArtefactKind.INDEX)
-    if not places or not survey.facts.is_known:
+    places = [artefact.place for artefact in store.branches_of(ArtefactKind.INDEX)]
+    is_gone = _is_gone(store, findings)
+    if not survey.facts.is_known or not (places or is_gone):
         return
     is_ahead = _is_ahead(survey)
-    if not (defects or survey.moved or is_ahead):
+    if not (defects or survey.moved or is_ahead or is_gone):
         return
     code = defects[0].code if defects else IX_KEY if is_ahead else CL_PHYOFF
+    code = CP_AHEAD if is_gone else code
     harmed = {defect.path for defect in defects}
-    sink = IndexEdits(writer, store, places[0].place.location, harmed, code)
+    directory = places[0] if places else survey.inspection.child(INDEX_DIRECTORY)
+    sink = IndexEdits(writer, store, directory.location, harmed, code)
     geometry = store.geometry
     builder = IndexBuilder(
         geometry.index_slots.value,
@@ -85,6 +93,17 @@ def edit(writer: EditWriter, survey: LogSurvey, findings: list[Finding], jobs: i
     builder.finish(*last)
     if sink.finish():
         survey.index_end = builder.end_timestamp_of_last
+
+
+def _is_gone(store: Store, findings: list[Finding]) -> bool:
+    """Tell whether the checkpoint speaks of an index, and there is not one that a broker keeps."""
+    is_wanted = INDEX.of(store.broker_conf) and INDEX_FILES.of(store.broker_conf)
+    time = CHECKPOINT["index_msg_timestamp"].position
+    return (
+        is_wanted
+        and not store.index_files()
+        and any(finding.code == CP_AHEAD and finding.position == time for finding in findings)
+    )
 
 
 def _is_ahead(survey: LogSurvey) -> bool:
@@ -131,8 +150,10 @@ def _with_true_places(run: IndexRun, survey: LogSurvey) -> IndexRun:
     offsets = run.physical_offsets.copy()
     fields = np.array([record.field for record in moved], np.int64)
     sound = np.sort(run.physical_offsets[~np.isin(run.physical_offsets, fields)])
-    for record in moved:
-        rows = np.flatnonzero(run.physical_offsets == record.field)
+    order = np.argsort(run.physical_offsets, kind="stable")
+    ends = [np.searchsorted(run.physical_offsets, fields, side, order) for side in SIDES]
+    for record, first, end in zip(moved, *ends, strict=True):
+        rows = order[first:end]
         if not rows.size:
             continue
         blocks = np.split(rows, np.flatnonzero(np.diff(rows) != 1) + 1)
@@ -250,7 +271,8 @@ FIRST_BYTES: Final = 12  # of an entry: hash and physical offset
 COMPARED: Final = 1 << 22
 NEAR: Final = 4096  # bytes between two ranges that are written as one
 MOST_BYTES: Final = 256 << 20  # of a plan; more is a rebuild
-REBUILD: Final = "so much of the index differs that rmqtool rebuild-index --in-place is the tool"
+REBUILDING: Final = "rmqtool rebuild-index"
+REBUILD: Final = f"so much of the index differs that {REBUILDING} --in-place is the tool"
 REASON: Final = "the entry of the log's record"
 BACKWARDS: Final = "the header's end lies before its begin"
 STORE_TIME: Final = "none: the store time of a record is damaged, and the header follows it"

@@ -187,7 +187,8 @@ def _lower(
 def _end_of_queue(survey: LogSurvey, writer: EditWriter) -> int | None:
     """Give where the queue of timer messages will end; None where it is not judged."""
     if survey.queues.queue_of(TIMER_TOPIC.raw, 0) is None:
-        return None
+        is_judged = survey.facts.is_known and survey.inspection.scope.compares_queues
+        return 0 if is_judged and survey.ranges.of(TIMER_TOPIC, 0) in {None, (0, 0)} else None
     ends = EndsAfter(survey, writer)
     waiting = ends.of(TIMER_TOPIC, 0)
     ends.close()

@@ -1,6 +1,7 @@
 """Stage 1 for RocksDB: open the database as a broker would, or find out why it refuses.
 
-A database that is not there, or of which the MANIFEST is cut off, opens as an empty one.
+A database that is not there, or of which the MANIFEST is cut off, opens as an empty one. Beside
+queues in files it stops no broker before 5.3.4, whatever ails it.
 Source: ConsumeQueueRocksDBStorage, RocksDBConsumeQueueStore#load, 5.2.0 to 5.5.0; observed, 5.3.3
 and 5.5.0.
 """
@@ -20,6 +21,7 @@ from rmqtool.formats.consume_queue import CQ_UNIT, CQ_UNIT_SIZE
 from rmqtool.formats.rocksdb_databases import QUEUES, SEPARATE_QUEUES
 from rmqtool.queues.kinds import as_units
 from rmqtool.queues.rocks import QueueEnds, RocksQueue, RocksQueues
+from rmqtool.startup.load import Loader
 from rmqtool.startup.rocksdb.keyed_queue import KeyedQueue
 from rmqtool.startup.rocksdb.model import RocksModel
 from rmqtool.store.entry import EntryKind
@@ -29,7 +31,6 @@ from rmqtool.store.rocksdb_manifest import read_manifest
 from rmqtool.store.rocksdb_table import FOOTER, NEWEST_VERSION
 
 if TYPE_CHECKING:
-    from rmqtool.startup.load import Loader
     from rmqtool.startup.model import Model
     from rmqtool.startup.rocksdb.model import RocksSettings
     from rmqtool.store.place import Place
@@ -62,7 +63,10 @@ def with_database(store: Store, plain: Model, rocksdb_settings: RocksSettings) -
     if not rocksdb_settings.path:
         return model
     _refuse_other_path(store, model)
-    database = open_database(store, rocksdb_settings.path, model.loader)
+    loader = model.loader
+    if rocksdb_settings.has_files and not plain.rules.combines_queue_stores:
+        loader = Loader(plain.rules)  # DefaultMessageStore#enableRocksdbCQWrite logs what fails
+    database = open_database(store, rocksdb_settings.path, loader)
     source = None if database is None else RocksQueues(database)
     rules = model.dispatch_rules._replace(batch_topics=frozenset())
     if source is None:
@@ -79,7 +83,7 @@ def with_database(store: Store, plain: Model, rocksdb_settings: RocksSettings) -
             model.dispatched_end = source.dispatched or 0
             names = list(source.ends)
         except DamagedDatabase as error:
-            model.loader.refuse(rocksdb_settings.path, f"its rows cannot be read: {error.reason}")
+            loader.refuse(rocksdb_settings.path, f"its rows cannot be read: {error.reason}")
             return model
         try:
             model.keyed_rules = rocksdb_rules(store, rules, source, has_files=False)

@@ -12,10 +12,11 @@ stays named in the plan. With `--replica` each is repaired from a second copy, s
 otherwise, and a real store has to deliver what either has undamaged; without it, if the replica is
 refused as it has no log. A line for each failure says how to see it again, the table counts them.
 With `--without-stores` nothing is opened: only a second repair and what stays are judged, in a
-third of the time. With `--second-look` the repaired store takes more messages and is stopped
-cleanly; what `validate` says then and did not say before counts. The exit code is 1 when there was
-one. A run that is ended by SIGTERM or Ctrl-C prints its table at once, and again after the case at
-work; `--first` goes on with a later case.
+third of the time. With `--second-look` the repaired store takes more messages, is asked for keys,
+and is stopped cleanly; what `validate` says then and did not say before counts, and so does each
+message that a key gives and that has not got it. The exit code is 1 when there was one. A run that
+is ended by SIGTERM or Ctrl-C prints its table at once, and again after the case at work; `--first`
+goes on with a later case.
 """
 
 from __future__ import annotations
@@ -53,6 +54,7 @@ from tests.repair.broker import damaged_case, survivors
 from tests.repair.broker.campaign_table import write_table
 from tests.repair.broker.damaged_case import HEAP_BYTES, Case, Queues
 from tests.repair.broker.reading import OpenStore
+from tests.repair.broker.run_on import answers, put_more, records_of
 from tests.repair.broker.survivors import QueueKey
 from tests.repair.broker.test_all_damages import NEW_KEY, put_one
 from tests.startup.compare import differences
@@ -67,7 +69,6 @@ ADVICE_FOLLOWED: Final = 4  # times, until nothing is asked any more
 STORES_OF_A_PROCESS: Final = 50
 DYING_SECONDS: Final = 2  # from the error of a call until its process has ended
 TURNS: Final = 3  # for a case whose process died, not from patience
-MORE_MESSAGES: Final = 20  # that a repaired store takes before the second look
 SAID_EACH: Final = 50  # cases; then the counts so far go to stderr
 
 
@@ -224,11 +225,17 @@ class Judge:
         self, one: Case, opened: OpenStore, before: set[tuple[str, str]]
     ) -> Iterator[str]:
         """Stop the store, which has taken more messages, and validate it."""
-        jvm = self.jvms[one.release]
-        for _ in range(MORE_MESSAGES):
-            with contextlib.suppress(Py4JJavaError, AssertionError, TimeoutError, StopIteration):
-                put_one(jvm, opened, one.truth)
+        put_more(self.jvms[one.release], opened, one.truth)
+        by_key = [*answers(opened, one.truth)]
         opened.close()
+        records = records_of(one.root)
+        strangers = {f"{it.topic} {it.key}": it.strangers(records) for it in by_key}
+        strangers = {key: places for key, places in strangers.items() if places}
+        self.counts["run on after repair"] += 1
+        self.counts["keys asked for"] += len(by_key)
+        self.counts["no key gives a message of another"] += not strangers
+        if strangers:
+            yield f"KEYS {one}\n    {[*strangers.items()][:6]}"
         findings = damaged_case.findings(one, one.root)
         worse = [it for it in findings if (it.code, it.path) not in before]
         self.counts["as sound after the broker has run on"] += not worse

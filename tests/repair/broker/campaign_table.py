@@ -13,6 +13,8 @@ WANTED: Final = (  # what is counted, and of what; the rest of them are failures
     ("starts after repair", "opened after repair"),
     ("all undamaged messages delivered", "starts after repair"),
     ("new message appended and read back", "starts after repair"),
+    ("as sound after the broker has run on", "run on after repair"),
+    ("no key gives a message of another", "run on after repair"),
     ("delivered without repair", "undamaged messages"),
     ("delivered after repair", "undamaged messages"),
 )
@@ -21,7 +23,9 @@ WANTED: Final = (  # what is counted, and of what; the rest of them are failures
 def write_table(counts: Counter[str], stream: TextIO) -> None:
     """Write a line for each count: those that are wanted, then the others, by name."""
     for name, whole in WANTED:
-        share = counts[name] / (counts[whole] or 1)
+        if not counts[whole]:
+            continue
+        share = counts[name] / counts[whole]
         stream.write(f"{counts[name]:>10,}  {name}, of {counts[whole]:,} {whole}: {share:.2%}\n")
     named = {name for names in WANTED for name in names}
     rest = sorted(item for item in counts.items() if item[0] not in named)

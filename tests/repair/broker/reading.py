@@ -43,6 +43,7 @@ class OpenStore:
         self._root = root
         before = files_of(root)
         self.store = self._bare.store
+        self.topics = self._bare.configured_topics()
         self.is_five = jvm.is_five
         self.loads = self._bare.load()
         self.behind = self._started() if self.loads else 0

@@ -117,11 +117,14 @@ def delivers(
         assert not new or key not in new or new[key] == got[-1], key
 
 
-def put_one(jvm: Jvm, opened: OpenStore, truth: Truth) -> dict[QueueKey, int]:
-    """Put a message into a queue; give where it lies."""
+def put_one(
+    jvm: Jvm, opened: OpenStore, truth: Truth, unique_key: bytes = NEW_KEY
+) -> dict[QueueKey, int]:
+    """Put a message into a queue of a configured topic, as brokers do; give where it lies."""
     keys = [key for key in truth.queues if not is_made_by_brokers(key[0]) and truth.queues[key]]
+    keys.sort(key=lambda key: key[0] not in opened.topics)
     key = next(key for key in keys if not key[0].startswith(("%", "SCHEDULE")))
-    outline = Outline(*key, b"new", {"UNIQ_KEY": NEW_KEY.decode()})
+    outline = Outline(*key, b"new", {"UNIQ_KEY": unique_key.decode()})
     result = opened.store.putMessage(inner(jvm, outline)).getAppendMessageResult()
     wait_until(lambda: not opened.store.dispatchBehindBytes(), "dispatch")
     return {key: int(result.getWroteOffset())}

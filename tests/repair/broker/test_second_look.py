@@ -10,14 +10,12 @@ import pytest
 from rmqtool import repair
 from tests import inflict
 from tests.broker.jvm import Jvm
-from tests.repair.broker import survivors
-from tests.repair.broker.test_all_damages import put_one
+from tests.repair.broker import run_on, survivors
 from tests.repair.broker.test_repaired import findings, found_before
 from tests.stores import broker_conf, fixture_store
 
 pytestmark = pytest.mark.broker
 
-MESSAGES = 20
 END_TIMESTAMP = 8  # of an index file's header
 INDEX_MSG_TIMESTAMP = 16  # of the checkpoint
 
@@ -39,12 +37,16 @@ def test_second_look(jvm: Jvm, tmp_path: Path, *, is_cut: bool) -> None:
     if is_cut:
         inflict.drop_last_records(root)
         assert findings(root, name, jvm.version)["IX-KEY"] == 1, "its entries are in the way"
-    plan = repair.plan(root, broker_version=jvm.version, broker_conf=str(broker_conf(name)))
+    conf = str(broker_conf(name))
+    plan = repair.plan(root, broker_version=jvm.version, broker_conf=conf, clamp_offsets=True)
     repair.apply(plan, in_place=True)
     truth = survivors.Truth.of(root)
     opened = survivors.open_store(jvm, root, name)
     assert (True, 0) == (opened.loads, opened.behind)
-    for _ in range(MESSAGES):
-        put_one(jvm, opened, truth)
+    assert run_on.MESSAGES == run_on.put_more(jvm, opened, truth)
+    by_key = [*run_on.answers(opened, truth)]
     opened.close()
+    records = run_on.records_of(root)
+    assert any(answer.places for answer in by_key)
+    assert [answer for answer in by_key if answer.strangers(records)] == []
     assert not findings(root, name, jvm.version) - found_before(name, jvm.version)
