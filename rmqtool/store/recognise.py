@@ -115,9 +115,14 @@ def _file(place: Place) -> Recognised:
 
     kind = kind_of_file(place)
     if kind is None:
+        from rmqtool.formats.message import SMALLEST_RECORD
+
         reason = "no file of a RocketMQ store was recognised, neither by place nor by content; "
         reason += "rmqtool carve finds messages in a disk image or in a fragment of a file"
-        raise NotAStore(path=str(place), reason=reason, trouble=Trouble.UNKNOWN_FILE)
+        entry = place.stat()
+        may_hold_messages = entry is None or entry.size >= SMALLEST_RECORD
+        trouble = Trouble.UNKNOWN_FILE if may_hold_messages else Trouble.OTHER
+        raise NotAStore(path=str(place), reason=reason, trouble=trouble)
     if kind is ArtefactKind.ROCKSDB:
         raise UnsupportedStore(path=str(place), reason=f"a file of {unsupported('')}")
     artefact = Artefact(kind, place, printable(place.name), FamilyDepth.FILE, Why.CONTENT)
