@@ -71,8 +71,8 @@ def _search_keys(lookup: Lookup, answers: list[Answer], stretches: list[LogRange
     if not by_text or not stretches:
         return
     all_wanted = [wanted for pairs in by_text.values() for wanted, _ in pairs]
-    trail = answers[0].trail
-    for record, _ in find_keys(lookup.log, all_wanted, stretches, trail):
+    trails = [answer.trail for answer in answers]
+    for record, _ in find_keys(lookup.log, all_wanted, stretches, trails):
         message = record.message
         for text in {message.unique_key or "", *message.keys}:
             for wanted, answer in by_text.get(text, ()):
@@ -104,7 +104,8 @@ def _search_places(lookup: Lookup, answers: list[Answer]) -> None:
     from rmqtool.query.scan import find_places
 
     stretch = LogRange(lookup.log.start, lookup.log.end)
-    for record, place in find_places(lookup.log, list(lost), [stretch], answers[0].trail):
+    trails = [answer.trail for asked in lost.values() for answer in asked]
+    for record, place in find_places(lookup.log, list(lost), [stretch], trails):
         for answer in lost[place]:
             answer.take(Hit(record, BY_SEARCH, PLACE))
     for asked in lost.values():

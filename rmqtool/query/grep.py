@@ -23,7 +23,7 @@ from rmqtool.formats.sys_flag import SysFlag
 from rmqtool.query.answer import BY_SEARCH, Hit
 from rmqtool.query.log import LogRange, LogRecord
 from rmqtool.query.match import members
-from rmqtool.query.scan import Hits, parts_of
+from rmqtool.query.scan import Hits, lost_bytes, parts_of
 from rmqtool.scan import columns as row
 from rmqtool.scan.batch import Extent, ScanOptions
 from rmqtool.scan.join import run_joined
@@ -185,9 +185,7 @@ def grep(log: Log, request: ByText, answer: Answer) -> None:
             how, note = _where(needle, record.message)
             answer.hits.append(Hit(record, BY_SEARCH, how, note=note))
     if gap_bytes:
-        answer.problem = (
-            f"{gap_bytes:,} bytes of the log hold no record: what they held is not known"
-        )
+        answer.problem = lost_bytes(gap_bytes)
 
 
 def _where(needle: Needle, message: Message) -> tuple[str, str]:

@@ -339,7 +339,7 @@ def search(
         if is_long and len(wanted.text.encode("utf-8", "surrogatepass")) < SHORT:
             from rmqtool.query.scan import find_keys
 
-            records = find_keys(log, [wanted], [stretch], trail)
+            records = find_keys(log, [wanted], [stretch], [trail])
         else:
             records = find_text(log, wanted, stretch, trail)
         count = 0
@@ -555,7 +555,7 @@ def _search_place(
     begin = sources.log.start if low is None else low
     stretch = LogRange(begin, sources.log.end if high is None else high + 1)
     answer.trail.search(f"the log {stretch}")
-    for record, _ in find_places(sources.log, [request], [stretch], answer.trail):
+    for record, _ in find_places(sources.log, [request], [stretch], [answer.trail]):
         how = at_place(record.message, request)
         if answer.take(Hit(record, BY_SEARCH, how)):
             sources.verified(record, answer, how)

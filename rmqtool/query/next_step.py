@@ -38,6 +38,7 @@ def next_steps(lookup: Lookup, answer: Answer) -> Iterator[str]:
         yield "--scan: it reads the log itself, as not all that is stored is in an index"
     else:
         yield f"the store of another broker: {_reach(lookup)}"
+        yield "rmqtool validate: damage in the log may have taken the message"
 
 
 def deleted(lookup: Lookup, answer: Answer) -> str:

@@ -22,7 +22,7 @@ from rmqtool.scan.message import scan
 from rmqtool.store.segment import SegmentPart
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Sequence
 
     import numpy.typing as npt
 
@@ -43,7 +43,7 @@ class Hits:
     end: int  # position after its last extent
     offsets: tuple[int, ...]  # physical offsets of the candidates
     unread: str = ""  # why the rest could not be read; empty when all was
-    gap_bytes: int = 0  # that hold no record, where they were counted
+    gap_bytes: int = 0  # that hold no record
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,7 +143,7 @@ class FindIn:
         finder = Finder(self.targets)
         options = ScanOptions(body_crc=False, keys=bool(self.targets.keys))
         first: int | None = None
-        end, offsets = part.end, []
+        end, offsets, gap_bytes = part.end, list[int](), 0
         try:
             for batch in scan(part, options, start=start):
                 first = batch.position if first is None else first
@@ -151,28 +151,40 @@ class FindIn:
                 if batch.kind is Extent.RECORD:
                     numbers = finder.candidates(batch)
                     offsets += batch.columns[row.PHYSICAL_OFFSET][numbers].tolist()
+                elif batch.kind is Extent.GAP:
+                    gap_bytes += batch.length
         except UnreadablePath as error:
-            return Hits(first, part.end, (*offsets,), error.reason)
-        return Hits(first, end, (*offsets,))
+            return Hits(first, part.end, (*offsets,), error.reason, gap_bytes)
+        return Hits(first, end, (*offsets,), "", gap_bytes)
+
+
+def lost_bytes(count: int) -> str:
+    """Say that some bytes of the log were not searched, as nothing can be read there."""
+    return f"{count:,} bytes of the log hold no record: what they held is not known"
 
 
 def candidates(
-    log: Log, targets: Targets, stretches: Iterable[LogRange], trail: Trail
+    log: Log, targets: Targets, stretches: Iterable[LogRange], trails: Sequence[Trail]
 ) -> Iterator[LogRecord]:
     """Yield the records of some stretches that may be wanted, in the order of the log."""
+    gap_bytes = 0
     for stretch in stretches:
         for part, hits in run_joined(FindIn(targets), parts_of(log, stretch), jobs=log.jobs):
+            gap_bytes += hits.gap_bytes
             if hits.unread:
-                trail.add("search of the log", hits.unread, part.segment.path)
-                trail.search(f"{part.segment.path} could not be read: {hits.unread}")
+                for trail in trails:
+                    trail.add("search of the log", hits.unread, part.segment.path)
+                    trail.search(f"{part.segment.path} could not be read: {hits.unread}")
             for physical_offset in hits.offsets:
                 record = log.record_at(physical_offset)
                 if isinstance(record, LogRecord):
                     yield record
+    for trail in trails if gap_bytes else ():
+        trail.search(lost_bytes(gap_bytes))
 
 
 def find_keys(
-    log: Log, wanted: list[RecordNeed], stretches: Iterable[LogRange], trail: Trail
+    log: Log, wanted: list[RecordNeed], stretches: Iterable[LogRange], trails: Sequence[Trail]
 ) -> Iterator[tuple[LogRecord, str]]:
     """Yield the records that have one of some keys, each with how.
 
@@ -182,7 +194,7 @@ def find_keys(
     by_text: dict[str, list[RecordNeed]] = {}
     for need in wanted:
         by_text.setdefault(need.text, []).append(need)
-    for record in candidates(log, targets, stretches, trail):
+    for record in candidates(log, targets, stretches, trails):
         message = record.message
         for text in dict.fromkeys([message.unique_key or "", *message.keys]):
             for need in by_text.get(text, ()):
@@ -191,7 +203,7 @@ def find_keys(
 
 
 def find_places(
-    log: Log, places: list[ByQueueOffset], stretches: Iterable[LogRange], trail: Trail
+    log: Log, places: list[ByQueueOffset], stretches: Iterable[LogRange], trails: Sequence[Trail]
 ) -> Iterator[tuple[LogRecord, ByQueueOffset]]:
     """Yield the records that belong to some places of queues."""
     targets = Targets(
@@ -200,7 +212,7 @@ def find_places(
     by_queue: dict[tuple[str, int], dict[int, ByQueueOffset]] = {}
     for asked in places:
         by_queue.setdefault((asked.topic, asked.queue_id), {})[asked.queue_offset] = asked
-    for record in candidates(log, targets, stretches, trail):
+    for record in candidates(log, targets, stretches, trails):
         for topic, queue_id, base, count in places_of(record.message):
             offsets = by_queue.get((topic, queue_id), {})
             # A count out of a damaged record may be anything: go through the smaller set.
@@ -211,10 +223,10 @@ def find_places(
 
 
 def find_topics(
-    log: Log, topics: tuple[str, ...], stretches: Iterable[LogRange], trail: Trail
+    log: Log, topics: tuple[str, ...], stretches: Iterable[LogRange], trails: Sequence[Trail]
 ) -> Iterator[LogRecord]:
     """Yield the records of some topics."""
-    for record in candidates(log, Targets(topics=topics), stretches, trail):
+    for record in candidates(log, Targets(topics=topics), stretches, trails):
         if record.message.topic in topics:
             yield record
 

@@ -188,7 +188,7 @@ def _since_in_log(
     head = first_record_from(lookup.log, timestamp)
     start = lookup.log.end if head is None else head.physical_offset
     stretch = LogRange(start, lookup.log.end)
-    yield from find_topics(lookup.log, (topic,), [stretch], answer.trail)
+    yield from find_topics(lookup.log, (topic,), [stretch], [answer.trail])
 
 
 def _outcome(half: Message, answer: Answer) -> str:

@@ -18,7 +18,8 @@ from rmqtool.formats.index import (
 )
 from rmqtool.query import Boundary, ById, ByKey, ByOffset, ByQueueOffset, ByTime, Lookup, Request
 from rmqtool.query.answer import BY_SEARCH
-from rmqtool.query.batch import find_all
+from rmqtool.query.batch import FEW, find_all
+from rmqtool.query.next_step import next_steps
 from rmqtool.store.index_files import index_file
 from rmqtool.store.key_index import DENSE, PAGE, SLOTS_COUNTED, IndexReader
 from rmqtool.store.place import Place
@@ -291,3 +292,20 @@ def test_no_log(tmp_path: Path) -> None:
     with Lookup(open_store(root, broker_conf(name))) as lookup:
         for request in (ByKey("ORDER-1", ()), ByQueueOffset("traffic-orders", 1, 3), ByOffset(0)):
             assert "there is no commitlog: mount or restore it" in lookup.find(request).summary
+
+
+def test_says_what_was_not_searched(tmp_path: Path) -> None:
+    """Bytes of the log that hold no record are named by each answer that a search did not find."""
+    store = fixture_store("rocketmq-5.3.3-traffic", tmp_path)
+    segment = store / "commitlog" / "00000000000000131072"
+    raw = bytearray(segment.read_bytes())
+    raw[60_000:64_096] = bytes(4096)
+    segment.write_bytes(raw)
+    shutil.rmtree(store / "index")
+    keys = [ByKey(f"no-such-key-{number}") for number in range(2 * FEW)]
+    with Lookup(open_store(str(store)), scan=True) as lookup:
+        for answer in find_all(lookup, keys):
+            assert not answer.hits
+            assert "bytes of the log hold no record" in answer.summary
+        single = lookup.find(keys[0])
+        assert any("rmqtool validate" in step for step in next_steps(lookup, single))
