@@ -131,8 +131,8 @@ class Layout:
     def packer(self) -> Packer:
         """The same fields for `struct`: `packer.unpack_from(raw, position)` gives their values.
 
-        For single records on the query path, where construct's interpretation would be the cost;
-        the parity test proves that both see the same.
+        Construct interprets its declaration anew for each record, at ten times the cost; the parity
+        test proves that both see the same.
         """
         return Packer(">" + "".join(field.struct_code for field in self.fields))
 
@@ -169,18 +169,11 @@ class Layout:
 
         Raises:
             Truncated: fewer than `size` bytes are there.
-            DecodeError: construct refused the bytes.
         """
         if len(raw) < self.size:
             reason = f"{len(raw):,} bytes are there, {self.size:,} are needed"
             raise Truncated(path=path, position=position, field=self.name, reason=reason)
-        try:
-            parsed = self.struct.parse(raw[: self.size])
-        except ConstructError as error:
-            raise DecodeError(
-                path=path, position=position, field=self.name, reason=str(error)
-            ) from error
-        return {field.name: parsed[field.name] for field in self.fields}
+        return dict(zip(self.positions, self.packer.unpack_from(raw), strict=True))
 
     def build(self, values: dict[str, Any]) -> bytes:
         """Give the bytes of one record.

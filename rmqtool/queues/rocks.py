@@ -79,6 +79,8 @@ class RocksQueue(QueueUnits):
 
     def span(self, log_start: int = 0) -> QueueSpan:
         """Find out how far the queue reaches: first and last unit, up to `max`."""
+        if (short := self._short_span(log_start)) is not None:
+            return short
         last = self._last()
         if last is None:
             return self._span(None, None, 0, (0.0, True))
@@ -90,6 +92,24 @@ class RocksQueue(QueueUnits):
         is_exact = first is not None and first.number > last.number - LAST_UNITS
         expired = (first.number if first else last.number + 1) - oldest.number
         return self._span(first, last, expired, (sum(sizes) / max(len(sizes), 1), is_exact))
+
+    def _short_span(self, log_start: int) -> QueueSpan | None:
+        """Do the same in one question; None for a queue that is long, or whose end is not there."""
+        after = self.ends.next_offset
+        if not 0 < after <= LAST_UNITS:
+            return None
+        rows = [*self.stored(0, after)]
+        units = [unit for number, value in rows if (unit := _unit(number, value)) is not None]
+        if not rows or len(units) < len(rows) or units[-1].number != after - 1:
+            return None
+        alive = [unit for unit in units if unit.physical_offset >= log_start]
+        is_ordered = units[-len(alive) :] == alive or not alive
+        if not is_ordered:
+            return None
+        mean = sum(unit.size for unit in units) / len(units)
+        expired = alive[0].number - units[0].number if alive else after - units[0].number
+        first = alive[0] if alive else None
+        return self._span(first, units[-1], expired, (mean, first is not None))
 
     def _span(
         self, first: Unit | None, last: Unit | None, expired: int, mean: tuple[float, bool]
