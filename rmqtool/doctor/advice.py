@@ -39,6 +39,7 @@ SHUTDOWN: Final = "sh bin/mqshutdown broker"
 BRIDGE: Final = "--bridge-missing"
 RESET_CONFIG: Final = "--reset-config"
 CLAMP: Final = "--clamp-offsets"
+SURVIVOR: Final = ("--output", "NEW", "--queue-offsets", "renumber")
 PENDING: Final = ("--pending", "--output", "waiting.jsonl")
 TWO_LOGS: Final = "the queues belong to another log than the commitlog"
 LEAST_QUEUES: Final = 4
@@ -176,8 +177,18 @@ def _of_log(seen: Examination) -> Iterator[AdviceStep]:
         yield AdviceStep(
             _worst(seen),
             "this node may lose or repeat messages; its group has copies",
-            advice=DLEDGER,
+            advice=f"{DLEDGER}; {_survivor(seen)}",
         )
+
+
+def _survivor(seen: Examination) -> str:
+    """Say what helps where no other node of a group is left: a store of what is whole."""
+    words = ["rmqtool", "rebuild-log", seen.store, *_conf_of(seen), *SURVIVOR]
+    command = f"if no other node is left, {shlex.join(words)} makes a store of its whole messages"
+    if seen.committed is None:
+        return command
+    committed, last = seen.committed
+    return f"{command}; the group had committed entries up to {committed:,} of {last:,}"
 
 
 def _unread(seen: Examination) -> Iterator[AdviceStep]:
