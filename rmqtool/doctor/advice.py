@@ -39,9 +39,12 @@ SHUTDOWN: Final = "sh bin/mqshutdown broker"
 BRIDGE: Final = "--bridge-missing"
 RESET_CONFIG: Final = "--reset-config"
 CLAMP: Final = "--clamp-offsets"
+SURVIVOR: Final = ("--output", "NEW", "--queue-offsets", "renumber")
 PENDING: Final = ("--pending", "--output", "waiting.jsonl")
 TWO_LOGS: Final = "the queues belong to another log than the commitlog"
 LEAST_QUEUES: Final = 4
+NO_REMEDY: Final = "none"
+WARNING: Final = Severity.WARNING
 FIRST: Final = "first "  # what a person has to do before a repair can be planned begins so
 
 
@@ -54,10 +57,14 @@ class AdviceStep:
     command: str = ""  # to run next, ready to be pasted; empty where no command can do it
     advice: str = ""  # what to do beside it, or instead of it; empty where the command is all
     costs: bool = False  # whether the start costs something by this cause
+    is_remark: bool = False  # whether nothing can be done about it, and nothing has to be
 
 
 def steps_for(seen: Examination) -> list[AdviceStep]:
-    """Give what is to be done, in order; the last step of a sound store is to start the broker."""
+    """Give what is to be done, in order; of a sound store it is to start the broker.
+
+    What stays for good, as a clock that was set back, comes after that.
+    """
     if seen.is_live:
         return [_live(seen)]
     steps = [*_around(seen), *_lengths(seen), *_of_log(seen)]
@@ -65,13 +72,15 @@ def steps_for(seen: Examination) -> list[AdviceStep]:
         edits, left = list(_repair(seen)), list(_left(seen))
         # A repair that saves nothing comes after what the start costs.
         first = [] if any(edit.costs for edit in edits) else [step for step in left if step.costs]
-        rest = [step for step in left if step not in first]
+        remarks = [step for step in left if step.is_remark]
+        rest = [step for step in left if step not in (*first, *remarks)]
         steps = [*_unread(seen), *_by_hand(seen), *first, *edits, *rest]
-    if steps:
-        return [*steps, *_retention(seen)]
-    # A configuration that was not looked at may keep the files for longer.
-    last = _sound(seen)
-    return [last, *_retention(seen)] if seen.conf_beside else [*_retention(seen), last]
+        if not steps:
+            # A configuration that was not looked at may keep the files for longer.
+            last, kept = [_sound(seen)], [*_retention(seen)]
+            return [*last, *kept, *remarks] if seen.conf_beside else [*kept, *last, *remarks]
+        steps += remarks
+    return [*steps, *_retention(seen)]
 
 
 def _live(seen: Examination) -> AdviceStep:
@@ -176,8 +185,18 @@ def _of_log(seen: Examination) -> Iterator[AdviceStep]:
         yield AdviceStep(
             _worst(seen),
             "this node may lose or repeat messages; its group has copies",
-            advice=DLEDGER,
+            advice=f"{DLEDGER}; {_survivor(seen)}",
         )
+
+
+def _survivor(seen: Examination) -> str:
+    """Say what helps where no other node of a group is left: a store of what is whole."""
+    words = ["rmqtool", "rebuild-log", seen.store, *_conf_of(seen), *SURVIVOR]
+    command = f"if no other node is left, {shlex.join(words)} makes a store of its whole messages"
+    if seen.committed is None:
+        return command
+    committed, last = seen.committed
+    return f"{command}; the group had committed entries up to {committed:,} of {last:,}"
 
 
 def _unread(seen: Examination) -> Iterator[AdviceStep]:
@@ -307,6 +326,7 @@ def _left(seen: Examination) -> Iterator[AdviceStep]:
             _curing(seen, why),
             why,
             costs=bool(costs),
+            is_remark=not costs and why.startswith(NO_REMEDY) and left.code.severity is WARNING,
         )
 
 

@@ -48,6 +48,7 @@ if TYPE_CHECKING:
     from rmqtool.store.tree import Store
 
 
+MOST_NOTED: Final = 4096  # bytes of two numbers and their names
 CONFS: Final = ("conf/broker.conf", "broker.conf")  # beside a store
 
 
@@ -74,6 +75,9 @@ class Examination:
     lost_messages: list[dict[str, Any]] = field(default_factory=list)
     # a broker.conf that lies beside the store and was not given; empty for none
     conf_beside: str = ""
+    # index of the last entry that DLedger's group has committed, and of the last one, as the node
+    # noted them at its last flush; None for another log
+    committed: tuple[int, int] | None = None
     early: EarlyDeletion | None = None  # what goes as the disk is too full; None for nothing
     is_release_assumed: bool = False  # nothing tells the major line of the release that wrote it
 
@@ -174,8 +178,23 @@ def _examined(
         conf_beside="" if options.broker_conf else conf_beside(store),
         is_release_assumed=is_assumed,
         early=early,
+        committed=_committed(store) if store.is_dledger else None,
         lengths=list(wrong_lengths(store, version)),
     )
+
+
+def _committed(store: Store) -> tuple[int, int] | None:
+    """Read what a DLedger node notes of its log. Source: DLedgerMmapFileStore#persistCheckPoint."""
+    if not store.commitlog.segments:
+        return None
+    place = store.commitlog.segments[0].place.parent.parent.child("checkpoint")
+    try:
+        lines = place.read(MOST_NOTED).decode("ascii", "replace").splitlines()
+    except RmqtoolError:
+        return None
+    notes = {name: value for name, _, value in (line.partition("=") for line in lines)}
+    indexes = [notes.get(name, "") for name in ("committedIndex", "endIndex")]
+    return (int(indexes[0]), int(indexes[1])) if all(map(str.isdecimal, indexes)) else None
 
 
 def conf_beside(store: Store) -> str:

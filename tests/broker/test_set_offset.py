@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import shutil
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from rmqtool.cli.main import main
+from rmqtool.startup import predict
 from rmqtool.store.tree import open_store
 from tests.broker.jvm import Jvm
 from tests.broker.test_broker_json import loaded
-from tests.stores import fixture_store, manifest
+from tests.repair.repaired import traces
+from tests.stores import broker_conf, fixture_store, manifest
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -56,3 +59,48 @@ def test_loaded(version: str, tmp_path: Path) -> None:
     )
     kept = {key for key in before if "traffic-slow" not in key and "traffic-reader" not in key}
     assert {key: before[key] for key in kept} == {key: after[key] for key in kept}
+
+
+ROCKSDB = {"5.3.3": "rocketmq-5.3.3-rocksdb", "5.5.0": "rocketmq-5.5.0-rocksdb"}
+
+
+@pytest.mark.parametrize("version", ROCKSDB)
+def test_loaded_from_rocksdb(version: str, tmp_path: Path) -> None:
+    """Offsets in RocksDB are set by a file that brokers take into a new database, once."""
+    (tmp_path / "jvm").mkdir()
+    name = ROCKSDB[version]
+    store, conf = fixture_store(name, tmp_path), str(broker_conf(name))
+    before = traces(store)
+    repair = ["repair", str(store), "--broker-conf", conf, "--quiet"]
+    change = [
+        "--set-offset",
+        "reader@rocksdb-orders=last",
+        "--set-offset",
+        "slow@rocksdb-orders:0=7",
+    ]
+    assert 0 == main([*repair, "--in-place", "--yes", *change])
+    ends = {int(queue.queue_id): queue.maximum for queue in predict(open_store(store, conf)).queues}
+    wanted = {"rocksdb-orders@reader": ends, "rocksdb-orders@slow": {0: 7}}
+    told = open_store(str(store), conf).config("consumerOffset.json").document["offsetTable"]
+    assert wanted == {key: {int(one): at for one, at in own.items()} for key, own in told.items()}
+    assert 0 == main(["validate", str(store), "--broker-conf", conf, "--quiet"])
+    copy = tmp_path / "copy" / "store"
+    shutil.copytree(store, copy)
+    settings = manifest(name)["settings"]
+    for turn in ("first", "second"):  # the second start has the database that the first made
+        (tmp_path / turn).mkdir()
+        with Jvm(version, tmp_path / turn) as jvm:
+            assert wanted == loaded(jvm, copy, settings)["offsets"]
+    assert 0 == main(["repair", str(store), "--undo", "--quiet", "--broker-conf", conf])
+    assert before == traces(store)
+
+
+@pytest.mark.parametrize("name", ["rocketmq-5.5.0-rocksdb-single", "rocketmq-5.5.0-rocksdb-v2"])
+def test_more_than_offsets(name: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    """A database that has topics and groups, too, stays as it is."""
+    store = fixture_store(name, tmp_path)
+    before = traces(store)
+    words = ["--set-offset", "metadata-reader=first", "--broker-conf", str(broker_conf(name))]
+    assert 2 == main(["repair", str(store), "--in-place", "--yes", "--quiet", *words])
+    assert "has topics and groups, too: set offsets with mqadmin" in capfd.readouterr().err
+    assert before == traces(store)

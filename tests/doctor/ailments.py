@@ -133,6 +133,15 @@ def empty_last(store: Path) -> None:
     (store / "config" / "consumerOffset.json").write_bytes(b"")
 
 
+def set_clock_back(store: Path) -> None:
+    """Let the clock have been a day ahead for the older half of the log."""
+    records = plain_store.records(store)
+    for record in records[: len(records) // 2]:
+        at = record.position + record.places()["store_timestamp"][0]
+        (then,) = struct.unpack(">q", inflict.read_at(record.path, at, 8))
+        inflict.write_at(record.path, at, struct.pack(">q", then + DAY_SECONDS * 1000))
+
+
 def negative_blank(store: Path) -> None:
     """Turn the size of a blank negative."""
     path, position, _ = plain_store.blanks(store)[0]
@@ -589,6 +598,14 @@ ROWS: Final = (
         TRAFFIC,
         inflict.zero_sector(where=0.5),
         "",
+    ),
+    Ailment(
+        "a clock that was set back",
+        "nothing is damaged",
+        "nothing is lost by starting",
+        fixture=TRAFFIC,
+        inflict=set_clock_back,
+        conf="",
     ),
     Ailment(
         "no index",

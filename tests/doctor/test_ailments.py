@@ -20,10 +20,19 @@ from rmqtool.archives.opening import opening
 from rmqtool.cli.main import main
 from rmqtool.doctor.advice import AdviceStep, steps_for
 from rmqtool.doctor.examination import examine_store
+from rmqtool.doctor.report import exit_code
 from rmqtool.repair.options import RepairOptions
 from rmqtool.repair.state import index
 from tests import plain_store
-from tests.doctor.ailments import ALL, CONF, START, TRAFFIC, Ailment, of_another
+from tests.doctor.ailments import (
+    ALL,
+    CONF,
+    START,
+    TRAFFIC,
+    Ailment,
+    of_another,
+    set_clock_back,
+)
 from tests.stores import broker_conf, fixture_store
 
 MOST_STEPS: Final = 5
@@ -113,6 +122,19 @@ def test_many() -> None:
     """There are forty that harm; some of the states of threads do not."""
     assert len([row for row in ALL if row.cause != "nothing is damaged" or row.commands]) >= 40
     assert len({row.name for row in ALL}) == len(ALL)
+
+
+def test_remarks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What stays for good is named after the start: nothing has to be done about it."""
+    monkeypatch.chdir(tmp_path)
+    store = of_today(fixture_store(TRAFFIC, tmp_path))
+    set_clock_back(store)
+    seen = examine_store(RepairOptions("store"))
+    first, *others = steps_for(seen)
+    assert (START, 0) == (first.advice, exit_code(seen))
+    assert others
+    assert all(step.is_remark and not step.command for step in others)
+    assert any("storeTimestamp is 86400000 ms before" in step.cause for step in others)
 
 
 def test_index_too_large_for_a_plan(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shlex
 import shutil
 import subprocess
@@ -17,14 +18,16 @@ from rmqtool.cli.main import main
 from rmqtool.doctor.advice import steps_for
 from rmqtool.doctor.examination import examine_store
 from rmqtool.repair.options import RepairOptions
-from tests import plain_store
+from rmqtool.startup import predict
+from rmqtool.store.tree import open_store
+from tests import inflict, plain_store
 from tests.broker.jvm import Jvm
 from tests.doctor.test_first_step import CASES, TRAFFIC, Case
 from tests.repair.broker.survivors import settings_of
 from tests.startup import rocks_oracle
 from tests.startup.oracle import Oracle
 from tests.startup.test_whole_broker import initialises
-from tests.stores import broker_conf, fixture_store
+from tests.stores import FIXTURES, broker_conf, fixture_store
 
 pytestmark = pytest.mark.broker
 
@@ -108,3 +111,35 @@ def test_configuration_helps(oracle_of: Callable[[str], Oracle], tmp_path: Path)
     observation = oracle.observe(store, told(), {})
     assert observation.loaded
     assert seen.summary.account.records <= sum(observation.delivered.values())
+
+
+@pytest.mark.parametrize("version", ["4.9.3", "5.3.3"])
+def test_last_node(
+    version: str,
+    oracle_of: Callable[[str], Oracle],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Of the last node of a group a plain store is made: a broker delivers each whole message."""
+    monkeypatch.chdir(tmp_path)
+    name = f"rocketmq-{version}-dledger"
+    store = fixture_store(name, tmp_path)
+    (log, *_) = plain_store.numbered(store / "dledger-n0" / "data")
+    sent = len((FIXTURES / name / "sent.jsonl").read_text().splitlines())
+    inflict.write_at(log, 20_000, bytes(512))
+    seen = examine_store(RepairOptions("store"))
+    (step, *_) = steps_for(seen)
+    assert "" == step.command
+    assert step.advice.endswith("the group had committed entries up to 507 of 507")
+    (command,) = re.findall("if no other node is left, (.+) makes a store", step.advice)
+    assert main([*shlex.split(command)[1:], "--quiet"]) in {0, 1}
+    new = tmp_path / "NEW"
+    assert 0 == main(["validate", str(new), "--quiet"])
+    settings = {**settings_of(name), "enableDLegerCommitLog": False}
+    prediction = predict(open_store(new), version)
+    expected = {(it.topic, it.queue_id): it.readable for it in prediction.queues}
+    observed = oracle_of(version).observe(new, settings, expected)
+    assert observed.loaded
+    lost = len([row for row in seen.lost_messages if row["fate"] == "lost"])
+    assert 0 < lost < 5
+    assert sent - lost == sum(observed.delivered.values())

@@ -102,8 +102,8 @@ def test_odd_table(text: str, change: str, code: int, tmp_path: Path) -> None:
         assert [0] * len(asked) == [queues[one] for one in asked]
 
 
-def test_in_rocksdb(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    """Offsets that are in RocksDB are not set, and that is said."""
+def test_gone(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    """Offsets that are not there are not set, and that is said."""
     store = fixture_store("rocketmq-5.5.0-rocksdb-store", tmp_path)
     (store / "config/consumerOffset.json").unlink(missing_ok=True)
     assert 2 == repaired(store, "group=last")

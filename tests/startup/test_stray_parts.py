@@ -18,7 +18,7 @@ from rmqtool import repair
 from rmqtool.check.options import ValidateOptions
 from rmqtool.check.validate import validate
 from rmqtool.findings.catalogue import Severity
-from rmqtool.startup import predict
+from rmqtool.startup import Prediction, predict
 from rmqtool.store.tree import open_store
 from tests import plain_store
 from tests.broker.jvm import Jvm
@@ -139,11 +139,57 @@ def test_zeroed_from_far_back(oracle: Oracle, keeps_files: bool, tmp_path: Path)
         else:
             path.unlink()
     assert "CQ-GAP" in codes(root, name)
+    assert 0 < agreed(oracle, root, name, tmp_path).unreachable
+
+
+def agreed(oracle: Oracle, root: Path, name: str, into: Path) -> Prediction:
+    """Give what is predicted of a start, once a real store has done the same."""
     settings = {**manifest(name)["settings"], **ALWAYS}
-    opened = tmp_path / "opened" / "store"
+    opened = into / "opened" / "store"
     shutil.copytree(root, opened)
-    prediction = predicted(root, version, settings)
+    prediction = predicted(root, oracle.jvm.version, settings)
     expected = {(it.topic, it.queue_id): it.readable for it in prediction.queues}
     seen = oracle.observe(opened, settings, expected)
     assert [] == differences(prediction, files_of(root), seen)
-    assert 0 < prediction.unreachable
+    return prediction
+
+
+@pytest.mark.broker
+@pytest.mark.parametrize("has_crashed", [False, True], ids=["stopped", "crashed"])
+@pytest.mark.parametrize("kept_bytes", [8, 12], ids=["place", "place and size"])
+def test_torn_unit(oracle: Oracle, kept_bytes: int, has_crashed: bool, tmp_path: Path) -> None:
+    """A unit that was written in part: as many messages are out of reach as a real store lacks."""
+    version = oracle.jvm.version
+    if version not in {"4.9.3", "5.3.3", "5.5.0"}:
+        pytest.skip("no such store of this release")
+    name = f"rocketmq-{version}-traffic"
+    root = fixture_store(name, tmp_path)
+    if has_crashed:
+        (root / "abort").touch()
+    newest = max((root / "consumequeue" / "traffic-orders" / "1").iterdir())
+    raw = newest.read_bytes()
+    used = len(raw.rstrip(b"\0")) // plain_store.UNIT.size * plain_store.UNIT.size
+    torn = used - 10 * plain_store.UNIT.size
+    newest.write_bytes(raw[: torn + kept_bytes].ljust(len(raw), b"\0"))
+    assert codes(root, name)
+    agreed(oracle, root, name, tmp_path)
+    plan = repair.plan(root, broker_version=version, broker_conf=str(broker_conf(name)))
+    repair.apply(plan, in_place=True)
+    assert set() == codes(root, name)
+
+
+@pytest.mark.broker
+def test_extensions_of_no_topic(oracle: Oracle, tmp_path: Path) -> None:
+    """Extension files that no queue opens are a note: a real store starts, and leaves them."""
+    version = oracle.jvm.version
+    if version not in {"4.9.3", "5.3.3", "5.5.0"}:
+        pytest.skip("no such store of this release")
+    name = f"rocketmq-{version}-ext"
+    root = fixture_store(name, tmp_path)
+    (sound, *_) = sorted((root / "consumequeue_ext").iterdir())
+    shutil.copytree(sound, root / "consumequeue_ext" / "no-such-topic")
+    options = ValidateOptions(str(root), broker_conf=str(broker_conf(name)))
+    (note,) = [it for it in validate(options) if it.topic == "no-such-topic"]
+    assert ("FS-ORPHAN", Severity.NOTE) == (str(note.code), note.severity)
+    agreed(oracle, root, name, tmp_path)
+    assert (tmp_path / "opened" / "store" / "consumequeue_ext" / "no-such-topic").is_dir()

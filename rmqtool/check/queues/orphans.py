@@ -23,7 +23,9 @@ from rmqtool.findings.registry_layout import FS_ORPHAN
 from rmqtool.findings.registry_state import CF_QUEUES
 from rmqtool.formats import config_shapes
 from rmqtool.formats.config_names import TOPICS_JSON
+from rmqtool.store.artefact import ArtefactKind
 from rmqtool.store.config_sources import CONFIG
+from rmqtool.store.entry import EntryKind
 from rmqtool.store.record_heads import LogReader
 
 if TYPE_CHECKING:
@@ -67,6 +69,7 @@ def check(inspection: Inspection) -> Iterator[Finding]:
         return
     counts = queue_counts(document)
     yield from _unread(document)
+    yield from _of_extensions(inspection, counts)
     yield from _of_batches(inspection, counts)
     orphans: dict[str, list[QueueUnits]] = {}
     for name in UNIT_FAMILIES:
@@ -135,6 +138,24 @@ def _of_batches(inspection: Inspection, counts: dict[str, int]) -> Iterator[Find
             plain.setdefault(topic, []).append(units)
     for topic, queues in plain.items():
         yield _finding(topic, queues, REFUSE_PLAIN, Severity.DAMAGE)
+
+
+def _of_extensions(inspection: Inspection, counts: dict[str, int]) -> Iterator[Finding]:
+    """Name extension files of no topic and no consume queue: a queue opens its own, and no other.
+
+    Source: ConsumeQueue, ConsumeQueueExt, 4.9.3 to 5.5.1.
+    """
+    known = {topic for topic, _ in inspection.units("queues")} | counts.keys()
+    for artefact in inspection.store.branches_of(ArtefactKind.CONSUME_QUEUE_EXT):
+        try:
+            names = artefact.place.names()
+        except UnreadablePath:  # said elsewhere
+            continue
+        for topic, kind in names:
+            if kind is EntryKind.DIRECTORY and topic not in known and not is_made_by_brokers(topic):
+                at = At(f"{artefact.path}/{topic}", topic=topic)
+                message = f"topic {topic} has extensions and no consume queue: no broker reads them"
+                yield finding(FS_ORPHAN, at, message, severity=Severity.NOTE)
 
 
 def _finding(topic: str, queues: list[QueueUnits], what: str, severity: Severity) -> Finding:

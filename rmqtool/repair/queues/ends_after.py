@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final
 from rmqtool.errors import UnreadablePath
 from rmqtool.queues.discovery import Queues
 from rmqtool.repair.edited_place import with_edited_parts
+from rmqtool.repair.plans import Action
 from rmqtool.store.artefact import ArtefactKind
 
 if TYPE_CHECKING:
@@ -40,6 +41,7 @@ class EndsAfter:
         self._queues = Queues(with_repaired_queues(survey, writer))
         self._sources = (self._queues.files, self._queues.batches)
         self._log_start = survey.facts.oldest
+        self._is_rebuilt = any(edit.action is Action.REBUILD for edit in writer.edits)
         self._known: dict[tuple[str, int], range | None] = {}
 
     def close(self) -> None:
@@ -59,14 +61,22 @@ class EndsAfter:
                 self._known[name] = None
         return self._known[name]
 
+    def _in_database(self, topic: str, queue_id: int) -> range | None:
+        """Give the same of a queue in RocksDB; after a crash nothing tells where it ends."""
+        scope = self._survey.inspection.scope
+        if not scope.has_rocksdb_queues or scope.has_crashed or self._is_rebuilt:
+            return None
+        queue = self._queues.database.queue(topic, queue_id)
+        if queue is None or any(queue.unread()):
+            return None
+        span = queue.span(self._log_start)
+        return range(span.min_offset, span.max_offset) if span.last else None
+
     def _find(self, topic: str, queue_id: int) -> range | None:
         inspection = self._survey.inspection
         name = (topic, queue_id)
-        if name in inspection.units("rocksdb"):
-            bounds = self._survey.ranges.of(*name)
-            return range(*bounds) if bounds else None
         if not inspection.scope.compares_queues:
-            return None
+            return self._in_database(topic, queue_id)
         wanted = self._survey.queues.wanted_of(topic, queue_id)
         found_in = (source.queue(*name) for source in self._sources)
         queue = next((units for units in found_in if units is not None), None)

@@ -22,11 +22,13 @@ from rmqtool.check.inspection import UNIT_FAMILIES
 from rmqtool.errors import UnreadablePath, UsageError
 from rmqtool.findings.registry_state import CO_RANGE, DO_RANGE
 from rmqtool.formats.config_names import DELAYS_JSON, OFFSET_TABLE, OFFSETS_JSON, TOPIC_TABLE
+from rmqtool.formats.rocksdb_databases import managers_in
 from rmqtool.query.delay_offsets import delay_offsets
 from rmqtool.repair.log.content import Content
 from rmqtool.repair.queues.ends_after import EndsAfter, with_repaired_queues
 from rmqtool.repair.state.set_offsets import OPTION, set_offsets
 from rmqtool.store.config_files import BACKUP
+from rmqtool.store.config_sources import CONFIG
 
 if TYPE_CHECKING:
     from collections.abc import Container, Iterator, Sequence
@@ -38,6 +40,7 @@ if TYPE_CHECKING:
     from rmqtool.store.tree import Store
 
 
+NEW_DATABASE: Final = "brokers make a new one, and take the JSON file into it"
 ASKED: Final = "offsets are set as --set-offset says"
 REASON: Final = "offsets outside of their queue are set to its first message, or to its end"
 CLAMPED: Final = "--clamp-offsets sets it to the queue's end, so that the next message is consumed"
@@ -81,12 +84,13 @@ def edit(
         offsets_json = survey.inspection.document_with_path(name)
         if offsets_json is None or not offsets_json[1].removesuffix(BACKUP).endswith(".json"):
             if changes and code is CO_RANGE:
-                reason = (
-                    f"{offsets_json[1]} is not a JSON file"
-                    if offsets_json
-                    else f"there is no {name}"
-                )
-                raise UsageError(option=OPTION, reason=reason)
+                if offsets_json is None:
+                    raise UsageError(option=OPTION, reason=f"there is no {name}")
+                document = deepcopy(offsets_json[0])
+                repaired = with_repaired_queues(survey, writer)
+                asked = set_offsets(document, changes, ends, repaired)
+                if asked:
+                    _replace_database(writer, survey, offsets_json[1], document, asked)
             continue  # not there, or in RocksDB
         document, main = deepcopy(offsets_json[0]), f"config/{name}"
         path = main if main in restored else offsets_json[1]
@@ -105,6 +109,38 @@ def edit(
             message = f"{left[0]}: the offset lies ahead of the queue's end"
             writer.leave(code, path, message, remedy)
     ends.close()
+
+
+def _replace_database(
+    writer: EditWriter, survey: LogSurvey, path: str, document: dict[str, Any], asked: list[str]
+) -> None:
+    """Put a file in the place of a database of offsets: brokers take it into a new database.
+
+    They do so where its counter is above that of the database, which is 0 of a new one.
+    Source: RocksDBConsumerOffsetManager#merge, 5.3.2 to 5.5.1; observed, 5.3.3 and 5.5.0.
+
+    Args:
+        writer: takes the edits.
+        survey: of the store.
+        path: of the database.
+        document: with the offsets as they are to be.
+        asked: what was changed.
+
+    Raises:
+        UsageError: the database has more than offsets.
+    """
+    if managers_in(path) != (OFFSETS_JSON,):
+        reason = f"{path} has topics and groups, too: set offsets with mqadmin once a broker runs"
+        raise UsageError(option=OPTION, reason=reason)
+    version = {"counter": 1, "stateVersion": 0, "timestamp": survey.facts.newest_time}
+    content = Content.of(text_of({"dataVersion": version, **document}).encode())
+    writer.remove(survey.inspection.child(path).location, CO_RANGE, NEW_DATABASE)
+    for name in (OFFSETS_JSON, f"{OFFSETS_JSON}{BACKUP}"):
+        place = survey.inspection.child(f"{CONFIG}/{name}")
+        if place.stat() is not None:
+            writer.replace(place.location, content, CO_RANGE, ASKED, lost="; ".join(asked))
+        elif name == OFFSETS_JSON:
+            writer.create(place.location, content, CO_RANGE, ASKED, lost="; ".join(asked))
 
 
 @dataclass(frozen=True, slots=True)
