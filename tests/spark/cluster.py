@@ -41,16 +41,22 @@ def environment(temporary: Path | None = None) -> dict[str, str]:
 
 @contextmanager
 def cluster(directory: Path, workers: int = 2) -> Iterator[str]:
-    """Start a master and workers of one core each; give the master's address."""
-    common = ("--host", "127.0.0.1", "--webui-port", "0")
+    """Start a master and workers of one core each; give the master's address.
+
+    Each worker has an address of its own: Spark runs no task a second time on the same machine.
+    """
     with ExitStack() as running:
-        log = running.enter_context(daemon(directory / "master", MASTER, *common, "--port", "0"))
+        common = ("--webui-port", "0", "--host")
+        place = directory / "master"
+        log = running.enter_context(daemon(place, MASTER, *common, "127.0.0.1", "--port", "0"))
         address = wait_for(log, ADDRESS)
         logs = []
         for number in range(workers):
             place = directory / f"worker-{number}"
+            host = f"127.0.0.{number + 1}"
             arguments = (
                 *common,
+                host,
                 "--cores",
                 "1",
                 "--memory",
@@ -59,7 +65,8 @@ def cluster(directory: Path, workers: int = 2) -> Iterator[str]:
                 str(place),
                 address,
             )
-            logs.append(running.enter_context(daemon(place, WORKER, *arguments)))
+            worker = daemon(place, WORKER, *arguments, SPARK_LOCAL_IP=host)
+            logs.append(running.enter_context(worker))
         for one in logs:
             wait_for(one, REGISTERED)
         yield address

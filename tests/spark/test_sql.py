@@ -166,7 +166,8 @@ def test_joins(questions: SparkQuestions, messages: ROWS) -> None:
 def test_tables(questions: SparkQuestions, name: str) -> None:
     """Each table can be asked."""
     found = list(answer(questions, f"TABLE {name} LIMIT 1"))
-    assert found or name in {TableName.FINDINGS, TableName.POP_IN_FLIGHT, TableName.TRACES}
+    nothing = {TableName.FINDINGS, TableName.LOST_MESSAGES}  # of a sound store
+    assert found or name in {*nothing, TableName.POP_IN_FLIGHT, TableName.TRACES}
 
 
 def test_values(questions: SparkQuestions) -> None:
