@@ -19,7 +19,7 @@ from rmqtool.reads.batches import labelled
 from rmqtool.reads.options import TableName
 from rmqtool.reads.stream_place import PLACE
 from rmqtool.reads.tables import SCHEMAS
-from rmqtool.spark.stream import RocketMQStreamReader, limit_of
+from rmqtool.spark.stream import RocketMQStreamReader
 from rmqtool.store.address import place_of
 from rmqtool.store.entry import printable
 from rmqtool.store.fleet import broker_of, fleet_of
@@ -103,7 +103,7 @@ class FleetStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802 - Spark's
         """Give the limit of one batch."""
-        return limit_of(self.options)
+        return self._reader("").getDefaultReadLimit()
 
     def reportLatestOffset(self) -> dict[str, Any] | None:  # noqa: N802 - Spark's
         """Give where the logs end now, for who looks at the progress of the query."""
@@ -126,7 +126,7 @@ class FleetStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         named = {store.path: store for store in self._stores()}
         for path, last in end[STORES].items():
             first = start[STORES].get(path) or {PLACE: last.get(BEGIN, 0)}
-            if _bare(first) == _bare(last):
+            if first == last:
                 continue
             store = named.get(path)
             shown = printable(store.name if store else path)
@@ -165,8 +165,3 @@ class FleetStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 if reader.store().commitlog:
                     readers[store.path] = reader
         return readers
-
-
-def _bare(place: dict[str, Any]) -> dict[str, Any]:
-    """Give a place without where its store began."""
-    return {name: value for name, value in place.items() if name != BEGIN}

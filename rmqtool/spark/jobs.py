@@ -111,18 +111,12 @@ class Job:
                 yield
         except (PySparkException, Py4JError) as error:
             raise _in_words(error) from error
+        except BaseException:  # the block is left before its end, as by Ctrl-C
+            self.cancel()
+            raise
         finally:
             if is_connect:
                 self._spark.removeTag(self.name)
-
-    @contextmanager
-    def cancelled(self) -> Iterator[None]:
-        """Stop what runs where a block is left before its end, as by Ctrl-C."""
-        try:
-            yield
-        except BaseException:
-            self.cancel()
-            raise
 
     def cancel(self) -> None:
         """Stop what runs."""

@@ -16,7 +16,7 @@ import logging
 import re
 import sys
 from itertools import count
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 from urllib.parse import unquote
 
 from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
@@ -36,14 +36,30 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
     import pyarrow as pa
+    from pyspark.accumulators import Accumulator
     from pyspark.sql import SparkSession
     from pyspark.sql.datasource import DataSourceStreamReader
 
     from rmqtool.table import Table
 
 
+class Counters(NamedTuple):
+    """Accumulators of a session: what all its queries have read."""
+
+    bytes: Accumulator[int]  # of files
+    damaged: Accumulator[int]  # rows that tell of damage
+    unread: Accumulator[int]  # of these, rows that tell of what could not be read
+
+    def add(self, read: ReadSoFar) -> None:
+        """Count, in a task: Spark adds it up once the task is done."""
+        for counter, more in zip(self, read, strict=True):
+            counter.add(more)
+
+
 class RocketMQDataSource(DataSource):
     """One table of one store, or of several."""
+
+    counters: Counters | None = None  # of the session that it is registered in
 
     @classmethod
     def name(cls) -> str:
@@ -62,7 +78,9 @@ class RocketMQDataSource(DataSource):
         """Give the reader of a query. Raises UsageError: an option cannot be meant."""
         options = options_of(self.options or kept(schema))
         labels = tuple(schema.fieldNames())
-        return RocketMQReader(options, _checked(options, schema), labels)
+        reader = RocketMQReader(options, _checked(options, schema), labels)
+        reader.counters = self.counters
+        return reader
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802 - Spark's
         """Give the reader of a stream. Raises UsageError: an option cannot be meant."""
@@ -94,6 +112,7 @@ class RocketMQReader(DataSourceReader):
             labels: how the query writes them; nothing where it writes them so.
         """
         self.options, self.names, self.labels = options, names, labels or names
+        self.counters: Counters | None = None
 
     def partitions(self) -> list[InputPartition]:
         """Cut the store into tasks.
@@ -121,7 +140,8 @@ class RocketMQReader(DataSourceReader):
         )
         limit = self.options.limit
         some = together(read) if limit is None else first_rows(read, limit)
-        yield from labelled(counting(some, str(self.options.table)), self.labels)
+        counted = counting(some, str(self.options.table), self.counters)
+        yield from labelled(counted, self.labels)
         settle()
 
 
@@ -235,7 +255,7 @@ SELECT coalesce(sum(CAST(context['{COUNT}'] AS BIGINT)), 0),
 FROM python_worker_logs() WHERE logger = '{LOGGER}'
 """  # noqa: S608 - words of ours
 WORTH: Final = 1 << 20  # bytes: a line for each window, not for each batch
-SHARE: Final = 8  # of what a task has read before; the rest is told at its end, if it gets there
+SHARE: Final = 8  # of what a task has read before; the rest is in the line at its end
 # Java reads lines that it keeps in a method that calls itself for each, until something else comes
 # (PythonWorkerLogCapture#read, Spark 4.1 to 4.3). After some 13,000 its thread was gone, and
 # workers waited for it without end. So a space comes now and then; executors have it on stderr.
@@ -243,28 +263,39 @@ LINES_BEFORE_SPACE: Final = 50
 _lines = count()
 
 
-def counting(batches: Iterable[pa.RecordBatch], table: str) -> Iterator[pa.RecordBatch]:
+def counting(
+    batches: Iterable[pa.RecordBatch], table: str, counters: Counters | None = None
+) -> Iterator[pa.RecordBatch]:
     """Pass batches on, and log what is read of files for them, and what is damage, before each.
 
     Args:
         batches: that read files as they are asked for.
         table: which they are of.
+        counters: take the same; None where nobody registered the source.
     """
     logger = logging.getLogger(LOGGER)
     logger.setLevel(logging.INFO)
     is_kept = logger.hasHandlers()  # where nobody keeps it, it is dropped
+    damaged = unread = 0
+    reported = ReadSoFar(0)
     with metered() as meter:
-        done, more = 0, ReadSoFar(0)
         for batch in batches:
-            if is_kept:
-                bad, unread = damaged_rows(batch), unread_rows(batch)
-                more = ReadSoFar(meter.bytes - done, more.damaged + bad, more.unread + unread)
-                if more.bytes >= max(WORTH, done // SHARE):
-                    _tell(logger, more, table)
-                    done, more = meter.bytes, ReadSoFar(0)
+            damaged, unread = damaged + damaged_rows(batch), unread + unread_rows(batch)
+            now = ReadSoFar(meter.bytes, damaged, unread)
+            if is_kept and now.bytes - reported.bytes >= max(WORTH, reported.bytes // SHARE):
+                _tell(logger, since(reported, now), table)
+                reported = now
             yield batch
+        now = ReadSoFar(meter.bytes, damaged, unread)
         if is_kept:
-            _tell(logger, more._replace(bytes=meter.bytes - done), table)
+            _tell(logger, since(reported, now), table)
+        if counters is not None:
+            counters.add(now)
+
+
+def since(before: ReadSoFar, now: ReadSoFar) -> ReadSoFar:
+    """Give what was read in between."""
+    return ReadSoFar(*(number - then for number, then in zip(now, before, strict=True)))
 
 
 def _tell(logger: logging.Logger, read: ReadSoFar, table: str) -> None:
@@ -305,4 +336,4 @@ class BytesRead:
         except PySparkException:
             return None
         before, self._before = self._before, total
-        return ReadSoFar(*(now - then for now, then in zip(total, before, strict=True)))
+        return since(before, total)

@@ -220,7 +220,7 @@ class SparkQuestions:
         names = unique_names(rows.columns)
         shown = readable(rows, names)
         job = Job(self._spark, text)
-        with job.running(), job.cancelled():
+        with job.running():
             taken: Iterator[Any]
             if limit is not None and limit <= FEW_ROWS:
                 taken = iter(shown.take(limit))  # of one partition, then of more, until it has all

@@ -16,11 +16,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
-from pyspark.sql.streaming.datasource import (
-    ReadAllAvailable,
-    ReadMaxBytes,
-    SupportsTriggerAvailableNow,
-)
+from pyspark.sql.streaming.datasource import ReadAllAvailable, SupportsTriggerAvailableNow
 
 from rmqtool.errors import StoreError, UnreadablePath, UsageError
 from rmqtool.findings.registry_layout import FS_GAP
@@ -50,12 +46,6 @@ class LossTask:
     """Nothing to read, but a row that says what is missing. Picklable."""
 
     loss: LogLoss  # what is
-
-
-def limit_of(options: SourceOptions) -> ReadLimit:
-    """Give the limit of one batch of a stream."""
-    most = options.max_bytes
-    return ReadMaxBytes(most) if most else ReadAllAvailable()
 
 
 class RocketMQStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
@@ -125,7 +115,10 @@ class RocketMQStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802 - Spark's
         """Give the limit of one batch."""
-        return limit_of(self.options)
+        from pyspark.sql.streaming.datasource import ReadMaxBytes
+
+        most = self.options.max_bytes
+        return ReadMaxBytes(most) if most else ReadAllAvailable()
 
     def reportLatestOffset(self) -> dict[str, Any] | None:  # noqa: N802 - Spark's
         """Give where the log ends now, for who looks at the progress of the query."""

@@ -16,6 +16,7 @@ import rmqtool
 from rmqtool.reads.options import TableName
 from rmqtool.reads.stream_place import PLACE
 from rmqtool.reads.tables import SCHEMAS
+from rmqtool.spark import read_by
 from rmqtool.table import comment
 from rmqtool.tables.record_tables import MESSAGES
 from tests.bench.store_builder import Builder
@@ -71,6 +72,21 @@ def test_binary_bodies(spark: SparkSession, tmp_path: Path) -> None:
     fleet = table(spark, tmp_path / "st*", body="binary", columns="store,body").toArrow()
     assert exact == fleet["body"].to_pylist()
     assert len(exact) == table(spark, store, body="binary", columns="topic").count()
+
+
+def test_counters(spark: SparkSession, tmp_path: Path) -> None:
+    """A session knows what its queries have read, and how much of it was damaged."""
+    store = fixture_store(TRAFFIC, tmp_path)
+    DAMAGES["flip-body-middle"].inflict(store)
+    before = read_by(spark)
+    assert before is not None
+    rows = table(spark, store, columns="topic,code").toArrow().to_pylist()
+    after = read_by(spark)
+    assert after is not None
+    log = sum(file.stat().st_size for file in (store / "commitlog").iterdir())
+    assert after.damaged - before.damaged == sum(row["code"] is not None for row in rows) > 0
+    assert log // 2 < after.bytes - before.bytes < 4 * log
+    assert after.unread == before.unread
 
 
 def test_key(spark: SparkSession, tmp_path: Path) -> None:
