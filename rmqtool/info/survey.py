@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from rmqtool.store.segment import Segment
     from rmqtool.store.tree import Store
 
-_FEW_QUEUES: Final = 500  # so many are read one by one before numpy is loaded
+_FEW_QUEUES: Final = 2000  # so many are read one by one in the time that numpy takes to load
 NO_TAIL = Tail(0, None, FoundBy.NOTHING, Stop.END_OF_FILES)
 
 

@@ -12,8 +12,8 @@ from rmqtool.broker.conf import (
     STORE_TYPE,
 )
 from rmqtool.check.options import CheckLevel, ValidateOptions
-from rmqtool.check.queues.orphans import REFUSE_PLAIN
 from rmqtool.check.validate import validate
+from rmqtool.derive.queue_runs import QueueKind
 from rmqtool.errors import NotAStore, UnreadablePath
 from rmqtool.findings.catalogue import Area, Severity
 from rmqtool.findings.registry_commitlog import CL_FOREIGN, CL_QOFF_GAP
@@ -450,7 +450,10 @@ def _take_out_foreign(writer: EditWriter, inspection: Inspection, findings: list
         is_foreign = finding.code == FS_NAME and (
             start_of(name) is None or finding.topic is not None
         )
-        is_wrong_kind = finding.code == FS_ORPHAN and finding.message.endswith(REFUSE_PLAIN)
+        is_plain = finding.path.startswith(f"{QueueKind.CONSUME_QUEUE}/")
+        is_wrong_kind = (
+            finding.code == FS_ORPHAN and is_plain and finding.topic in (store.batch_topics or ())
+        )
         if not (is_foreign or is_wrong_kind or finding.code == FS_DIR) or finding.path in kept:
             continue
         place = place_of(inspection.store.root, finding.path)
