@@ -144,7 +144,7 @@ def _examined(
     plan, not_planned = None, ""
     account = counted_by(prediction) if prediction is not None else None
     try:
-        examined = examine(options, watch, prediction, is_kept=False)
+        examined = examine(options, watch, prediction)
     except RmqtoolError as error:
         not_planned = str(error)
         run = validate(_asked(options))

@@ -108,8 +108,6 @@ def examine(
     options: RepairOptions,
     watch: Callable[[int], None] = lambda _: None,
     prediction: Prediction | None = None,
-    *,
-    is_kept: bool = True,
 ) -> Examined:
     """Validate a store and decide what a repair would do, the log read once; nothing is written.
 
@@ -117,8 +115,6 @@ def examine(
         options: what is asked.
         watch: takes the bytes of the log done since it was last called.
         prediction: of the next start, made of the whole log; None makes one where it is needed.
-        is_kept: whether the plan may be saved or carried out; else it is not sealed, which asks
-            about each file.
 
     Raises:
         NotAStore: this is not a whole store.
@@ -151,8 +147,7 @@ def examine(
         survey.queues.close()
         survey, seen, _ = _look(options, store, lambda _: None, wrong_queues)
         obstacle = _judge_queues(survey, seen)
-    seal = fingerprint(store.root) if is_kept else ""
-    plan = _decide(options, store, survey, (seen, obstacle), seal)
+    plan = _decide(options, store, survey, (seen, obstacle))
     if options.replica is not None or field_edits:
         settle(plan, lent, root)
     repeated = 0 if obstacle else sum(_lost(survey))
@@ -256,11 +251,7 @@ def _without_room(survey: LogSurvey) -> Damaged | None:
 
 
 def _decide(
-    options: RepairOptions,
-    store: Store,
-    survey: LogSurvey,
-    judged: tuple[list[Finding], str],
-    seal: str,
+    options: RepairOptions, store: Store, survey: LogSurvey, judged: tuple[list[Finding], str]
 ) -> Plan:
     findings, obstacle = judged
     inspection = survey.inspection
@@ -301,7 +292,7 @@ def _decide(
     return Plan(
         store.root.location,
         str(inspection.scope.version),
-        seal,
+        fingerprint(store.root),
         writer.edits,
         writer.left,
         [] if obstacle else list(_notes(survey)),

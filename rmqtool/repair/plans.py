@@ -117,8 +117,7 @@ class Plan:
 
     store: str  # absolute path of the store root
     broker_version: str  # by whose rules
-    # of the store that it was made for; empty for one that is only shown: no store has that
-    fingerprint: str
+    fingerprint: str  # of the store that it was made for
     edits: list[Edit] = field(default_factory=list)  # what will be done
     left: list[Left] = field(default_factory=list)  # what is wrong and stays
     notes: list[str] = field(default_factory=list)  # what the person should know

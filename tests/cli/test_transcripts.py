@@ -67,6 +67,7 @@ DAMAGES: dict[str, Callable[[Path], None]] = {
 }
 
 
+@pytest.mark.every_case
 @pytest.mark.parametrize("path", TRANSCRIPTS, ids=lambda path: path.stem)
 def test_transcript(path: Path, tmp_path: Path, evidence: Evidence, *, update_golden: bool) -> None:
     """Each command says what it said."""
