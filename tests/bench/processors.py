@@ -64,6 +64,7 @@ def run_to_end(
 ) -> Ended:
     """Run a command, and wait for what it leaves running, such as Java."""
     ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+    own = _own_processes()  # such as the one that multiprocessing keeps
     before, began = _children(), time.perf_counter()
     done = subprocess.run(  # noqa: S603 - ourselves
         words, cwd=cwd, env=environment, capture_output=True, check=False
@@ -71,10 +72,21 @@ def run_to_end(
     wall = time.perf_counter() - began
     end = time.monotonic() + PATIENCE
     with suppress(ChildProcessError):
-        while time.monotonic() < end:
-            if os.waitpid(-1, os.WNOHANG) == (0, 0):
+        while time.monotonic() < end and (left := _own_processes() - own):
+            if not any(os.waitpid(process, os.WNOHANG)[0] for process in left):
                 time.sleep(0.05)
     return Ended(done.returncode, _children() - before, wall)
+
+
+def _own_processes() -> set[int]:
+    """Give the processes that are children of this one."""
+    own = set()
+    for entry in Path("/proc").glob("[0-9]*"):
+        with suppress(FileNotFoundError, ProcessLookupError):
+            fields = (entry / "stat").read_text().rpartition(")")[2].split()
+            if int(fields[1]) == os.getpid():
+                own.add(int(entry.name))
+    return own
 
 
 def _children() -> float:
