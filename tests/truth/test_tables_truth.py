@@ -1,4 +1,4 @@
-"""What `sql` says of messages, queue units and index entries is what an independent reader reads."""
+"""What `sql` says of messages, queue units and index entries is what a plain reader reads."""
 
 from __future__ import annotations
 
