@@ -117,7 +117,7 @@ def examine_store(
         NotAStore: nothing of a store was recognised.
     """
     store = open_store(options.store, options.broker_conf)
-    with one_look(is_still=not store.lock_held()):
+    with one_look(is_still=store.lock_held() is False):
         return _examined(store, options, watch, as_user, now_ms)
 
 

@@ -66,7 +66,7 @@ class ExtractOptions:
                 raise UsageError(option=f"--{name}", reason=reason)
         if self.undecided and self.pending:
             raise UsageError(option="--pending", reason="includes the messages of --undecided")
-        self.selection.refuse_backward()
+        self.selection.refuse_impossible()
 
     def _refuse_columns(self, names: Sequence[str]) -> None:
         """Refuse columns that are not there, and what records do not have."""

@@ -78,6 +78,7 @@ class ExportOptions:
         """Refuse what cannot be meant, before anything is started."""
         from rmqtool.reads.tables import schema_of
 
+        self.source.selection.refuse_impossible()
         table = self.source.table
         known = schema_of(self.source).names
         partitions = (*(FLEET_PARTITIONS if self.source.is_fleet else ()), *PARTITIONS[table])

@@ -167,7 +167,7 @@ def _paths(texts: Mapping[str, str]) -> tuple[str, ...]:
 
 
 def _selection(texts: Mapping[str, str]) -> Selection:
-    return Selection(
+    selection = Selection(
         topics=_names(texts.get("topic")) or (),
         queue_id=_number("queue_id", texts.get("queue_id")),
         tag=texts.get("tag"),
@@ -176,6 +176,8 @@ def _selection(texts: Mapping[str, str]) -> Selection:
         offsets=number_range("offsets", texts.get("offsets")),
         queue_offsets=number_range("queue_offsets", texts.get("queue_offsets")),
     )
+    selection.refuse_impossible()
+    return selection
 
 
 def _number(option: str, text: str | None) -> int | None:

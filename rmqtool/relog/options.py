@@ -68,7 +68,7 @@ class LogOptions:
             raise UsageError(option="--record-version", reason=reason)
         if self.broker_version is not None:
             Version.parse(self.broker_version)
-        self.selection.refuse_backward()
+        self.selection.refuse_impossible()
 
     @property
     def keeps_all(self) -> bool:

@@ -39,7 +39,8 @@ if TYPE_CHECKING:
 
 NEAR: Final = 8  # entries before and after those of a part: a damaged one misleads a search
 MOST_CHAINS: Final = 10_000  # each is some reads of 20 bytes
-MOST_ENTRIES: Final = 1 << 26  # of one part of the log: 1.3 GB
+MOST_ENTRIES: Final = 1 << 24  # of one part of the log: 320 MB
+ENTRIES_A_RECORD: Final = 16  # on average, at most: a hole of an index file is no entries
 COMPARED: Final = 16  # records of a part, with their entries
 LARGEST_COMPARED: Final = 1 << 20  # bytes of such a record
 MARK: Final = "\ufffd"  # stands for what is not UTF-8; many bytes have the hash of it
@@ -62,13 +63,14 @@ def with_key(claims: Claims, store: Store, part: SegmentPart, key: str) -> Claim
         raise NotTrueError
     hashes = {java.key_hash(topic, key) for topic in claims.topics}
     wanted = np.array(sorted(hashes), np.int64)
+    most = min(ENTRIES_A_RECORD * len(claims.positions) + 2 * NEAR, MOST_ENTRIES)
     offsets, key_hashes, edges = [], [], []
     with KeyIndex(store) as index:
         readers = [reader for reader in index.readers if not reader.trouble]
         if len(hashes) * len(readers) > MOST_CHAINS:
             raise NotTrueError
         for reader in readers:
-            entries = _entries(reader, part)
+            entries = _entries(reader, part, most)
             if entries.size:
                 offsets.append(entries["physical_offset"].astype(np.int64))
                 key_hashes.append(entries["key_hash"].astype(np.int64))
@@ -99,11 +101,11 @@ def _is_text(name: str) -> bool:
     return True
 
 
-def _entries(reader: IndexReader, part: SegmentPart) -> Entries:
+def _entries(reader: IndexReader, part: SegmentPart, most: int) -> Entries:
     """Give the entries of a part of the log, as they are in the file.
 
     Raises:
-        NotTrueError: they are not in the order of the log, or are not there.
+        NotTrueError: they are not in the order of the log, are not there, or are more than `most`.
         UnreadablePath: the file cannot be read.
     """
     begin, end = part.segment.start + part.begin, part.segment.start + part.end
@@ -112,7 +114,7 @@ def _entries(reader: IndexReader, part: SegmentPart) -> Entries:
     first, stop = max(low - NEAR, FIRST_ENTRY), min(high + NEAR, reader.count)
     if first >= stop:
         return np.zeros(0, INDEX_ENTRY.dtype)
-    if stop - first > MOST_ENTRIES:
+    if stop - first > most:
         raise NotTrueError
     with reader.file.open() as file:
         size = (stop - first) * INDEX_ENTRY.size

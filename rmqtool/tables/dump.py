@@ -88,7 +88,7 @@ class DumpOptions:
             raise UsageError(option="--limit", reason="cannot be combined with --tail")
         if self.trace_topics and self.word != TRACES:
             raise UsageError(option="--trace-topic", reason=f"needs --as {TRACES}")
-        self.selection.refuse_backward()
+        self.selection.refuse_impossible()
 
     def json_columns(self, names: tuple[str, ...]) -> tuple[str, ...]:
         """Give the columns of rows that are written as JSON where they are read, else none."""

@@ -29,8 +29,10 @@ class Selection:
         """Whether queues or the key index can say which records are wanted."""
         return bool(self.topics) or self.key is not None
 
-    def refuse_backward(self) -> None:
-        """Refuse a range that ends before it begins. Raises UsageError: there is one."""
+    def refuse_impossible(self) -> None:
+        """Refuse what selects nothing, or by accident. Raises UsageError: there is such a thing."""
+        if self.key == "":  # an unset variable, mostly: it would select what has no key
+            raise UsageError(option="--key", reason="is empty: no message has an empty key")
         ranges = {
             "--from": self.store_time,
             "--offsets": self.offsets,

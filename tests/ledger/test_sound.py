@@ -27,6 +27,15 @@ from tests.stores import fixture_names, fixture_store
 
 TRAFFIC: Final = "rocketmq-5.3.3-traffic"
 PART_BYTES: Final = 16_384  # of the log that are read at once: many parts, so that queues go on
+SMALL: Final = Spec(
+    total_bytes=1 << 20,
+    segment_bytes=256 << 10,
+    topics=3,
+    queues=20,
+    queue_file_bytes=6000,
+    slots=5000,
+    entries=100_000,
+)
 DAMAGED: Final = [
     damage.name for damage in (*COMMITLOG, *QUEUES) if damage.fixture in {"", "traffic", "crash"}
 ]
@@ -69,16 +78,7 @@ def test_damaged(damage: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
 def test_random_bytes(seed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Bytes of queue files that were changed anywhere, of a log whose begin has expired or not."""
     store = tmp_path / "store"
-    spec = Spec(
-        total_bytes=1 << 20,
-        segment_bytes=256 << 10,
-        topics=3,
-        queues=20,
-        queue_file_bytes=6000,
-        slots=5000,
-        entries=100_000,
-    )
-    Builder(store, spec).build()
+    Builder(store, SMALL).build()
     random = np.random.default_rng(seed)
     for path in random.permutation(sorted(store.glob("consumequeue/*/*/*")))[:12]:
         with Path(path).open("r+b") as file:

@@ -101,15 +101,20 @@ def test_growing(whole: Path, tmp_path: Path, limit: str) -> None:
     ].keys()
 
 
-def test_gone(whole: Path, tmp_path: Path) -> None:
-    """A store that is gone stops the stream, or keeps its place, as `failOnDataLoss` says."""
-    fleet = tmp_path / "fleet"
+def followed(whole: Path, fleet: Path) -> tuple[list[Path], list[FleetStream]]:
+    """Give two stores, and two streams of both so far: one stops at a loss, one goes on."""
     stores = [fleet / name / "store" for name in ("a", "b")]
     for store in stores:
         grow(whole, store, 1)
     streams = [FleetStream(fleet), FleetStream(fleet, failOnDataLoss="false")]
     for stream in streams:
         stream.follow()
+    return stores, streams
+
+
+def test_gone(whole: Path, tmp_path: Path) -> None:
+    """A store that is gone stops the stream, or keeps its place, as `failOnDataLoss` says."""
+    stores, streams = followed(whole, tmp_path / "fleet")
     shutil.move(stores[1], tmp_path / "away")
     grow(whole, stores[0], 2)
     with pytest.raises(NotAStore, match="is gone"):
@@ -122,13 +127,7 @@ def test_gone(whole: Path, tmp_path: Path) -> None:
 
 def test_loss(whole: Path, tmp_path: Path) -> None:
     """Files that expired before they were read stop the stream, or are rows of their store."""
-    fleet = tmp_path / "fleet"
-    stores = [fleet / name / "store" for name in ("a", "b")]
-    for store in stores:
-        grow(whole, store, 1)
-    streams = [FleetStream(fleet), FleetStream(fleet, failOnDataLoss="false")]
-    for stream in streams:
-        stream.follow()
+    stores, streams = followed(whole, tmp_path / "fleet")
     grow(whole, stores[1], 4)
     for file in sorted((stores[1] / "commitlog").iterdir())[:2]:
         file.unlink()

@@ -16,7 +16,7 @@ from rmqtool.startup.plain_queues import PlainQueues, plain_queues
 from rmqtool.store.tree import open_store
 from tests.bench.store_builder import Builder, Spec
 from tests.damage import DAMAGES, NotApplicable
-from tests.ledger.test_sound import DAMAGED
+from tests.ledger.test_sound import DAMAGED, SMALL
 from tests.stores import fixture_names, fixture_store
 
 TRAFFIC: Final = "rocketmq-5.3.3-traffic"
@@ -57,16 +57,7 @@ def test_damaged(damage: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
 def test_many(release: str, lost: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Segments that expired or are lost, and queues that a start writes."""
     store = tmp_path / "store"
-    spec = Spec(
-        total_bytes=1 << 20,
-        segment_bytes=256 << 10,
-        topics=3,
-        queues=20,
-        queue_file_bytes=6000,
-        slots=5000,
-        entries=100_000,
-    )
-    Builder(store, spec).build()
+    Builder(store, SMALL).build()
     segments = sorted((store / "commitlog").iterdir())
     if lost in {"first", "last"}:
         segments[0 if lost == "first" else -2].unlink()

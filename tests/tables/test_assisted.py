@@ -14,7 +14,9 @@ from typing import Any, Final
 import pytest
 
 import rmqtool
+from rmqtool.cli.main import main
 from rmqtool.engine import LocalEngine
+from rmqtool.errors import UsageError
 from rmqtool.messages.extract import ExtractRun
 from rmqtool.messages.options import ExtractFormat, ExtractOptions
 from rmqtool.reads.export import ExportRun
@@ -99,6 +101,14 @@ def test_export(day: Path, tmp_path: Path) -> None:
         assert (tmp_path / "some" / name).read_bytes() == (tmp_path / "all" / name).read_bytes()
 
 
+def both(store: Path, **limit: str) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+    """Give the rows of a read that leaves records out, and of one of the whole log."""
+    columns = f"{COLUMNS},extent"
+    found = read(store, columns=columns, **limit).to_pylist()
+    with reading_all():
+        return found, read(store, columns=columns, **limit).to_pylist()
+
+
 @pytest.mark.parametrize("name", ["", *DAMAGED])
 def test_damaged_store(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Whatever is damaged, the records of a topic are those that the log has.
@@ -113,9 +123,7 @@ def test_damaged_store(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatc
         pytest.skip("nothing to damage here")
     monkeypatch.setattr(assisted, "WORTH", 1.0)
     for topic in QUESTIONS:
-        found = read(store, columns=f"{COLUMNS},extent", topic=topic).to_pylist()
-        with reading_all():
-            expected = read(store, columns=f"{COLUMNS},extent", topic=topic).to_pylist()
+        found, expected = both(store, topic=topic)
         assert records(expected) == records(found)
         assert [row for row in found if row["extent"]] == [
             row for row in expected if row["extent"] and row in found
@@ -148,9 +156,7 @@ def test_keys(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
         pytest.skip("nothing to damage here")
     monkeypatch.setattr(assisted, "WORTH", 1.0)
     for limit in limits:
-        found = read(store, columns=f"{COLUMNS},extent", **limit).to_pylist()
-        with reading_all():
-            expected = read(store, columns=f"{COLUMNS},extent", **limit).to_pylist()
+        found, expected = both(store, **limit)
         assert records(expected) == records(found), limit
         assert name or expected == found
 
@@ -221,3 +227,14 @@ def test_scanner(damage: str, tmp_path: Path) -> None:
         [row for row in one.read_all().select(names).to_pylist() if row["topic"]] for one in both
     )
     assert expected == found != []
+
+
+@pytest.mark.parametrize("command", ["dump", "export", "extract"])
+def test_empty_key(command: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A key that is empty, as of a variable that is not set, selects nothing by accident."""
+    store = str(fixture_store(TRAFFIC, tmp_path))
+    output = () if command == "dump" else ("--output", str(tmp_path / "out"))
+    assert 2 == main([command, store, "--key", "", *output])
+    assert "is empty" in capsys.readouterr().err
+    with pytest.raises(UsageError, match="is empty"):
+        SourceOptions.of({"path": store, "key": ""})
