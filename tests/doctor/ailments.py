@@ -7,13 +7,13 @@ import os
 import re
 import shutil
 import struct
-import time
 import tomllib
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
+from rmqtool import clock
 from tests import inflict, plain_store
 from tests.archives.packed import as_tar
 from tests.cases.test_cases import HERE as CASES
@@ -78,7 +78,7 @@ class Ailment:
 
 def age(store: Path) -> None:
     """Let the files of the log have been written six days ago."""
-    then = time.time() - 6 * DAY_SECONDS
+    then = clock.start_ms() / 1000 - 6 * DAY_SECONDS
     for path in (store / "commitlog").iterdir():
         os.utime(path, (then, then))
 

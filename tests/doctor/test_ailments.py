@@ -16,6 +16,7 @@ from typing import Final
 
 import pytest
 
+from rmqtool import clock
 from rmqtool.archives.opening import opening
 from rmqtool.cli.main import main
 from rmqtool.doctor.advice import AdviceStep, steps_for
@@ -41,8 +42,7 @@ ENDS: Final = ("nothing is lost by starting", "starting the broker loses nothing
 
 @pytest.fixture(autouse=True)
 def half_full(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Put stores on a disk that is half full, whatever the machine's is; files are of today."""
-    monkeypatch.delenv("RMQTOOL_AT", raising=False)
+    """Put stores on a disk that is half full, whatever the machine's is."""
     stated = os.statvfs
 
     def half(path: str) -> os.statvfs_result:
@@ -54,9 +54,10 @@ def half_full(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def of_today(store: Path) -> Path:
-    """Let files have been written just now: fixtures grow old."""
+    """Let files have been written on the day that these tests are of: fixtures grow old."""
+    today = clock.start_ms() / 1000
     for path in store.rglob("*"):
-        os.utime(path)
+        os.utime(path, (today, today))
     return store
 
 
