@@ -7,9 +7,8 @@ import json
 import os
 import signal
 import subprocess
-import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from functools import partial
 from pathlib import Path
 from typing import Any, Final
@@ -20,27 +19,26 @@ import pytest
 from tests.mutants import Mutant
 from tests.mutants_apart import MARKS, Apart
 from tests.switches import NOW, SEEN, Ran, Reached, Tried, reached, switched
+from tests.tiers import CI, WHOLE
 
 LATE: Final = "out of time"
 NEED_MORE: Final = "not spark and not broker and not browser and not all_variants"
 
 
-def whole(mutants: list[Mutant], out: Path, cases: int, seconds: float) -> list[Mutant]:
+def whole(mutants: list[Mutant], out: Path, seconds: float) -> list[Mutant]:
     """Let the whole suite look at all mutants that can be switched; give those that cannot.
 
     Args:
         mutants: all of a run.
         out: file of outcomes, which may have some already.
-        cases: of each test function.
         seconds: of tests for one mutant, as they took when nothing was changed.
     """
     asked = Asked(mutants, switched(mutants), out, seconds)
-    quick = asked.watched("quick", "quick", sys.maxsize)
-    some = asked.watched("some", f"not quick and {NEED_MORE}", cases)
+    quick = asked.watched("quick", "quick", WHOLE)
+    some = asked.watched("some", f"not quick and {NEED_MORE}", CI)
     asked.tell("whole", quick | some)
-    others = asked.watched("all", f"not quick and {NEED_MORE}", sys.maxsize)
-    asked.tell("all", {name: mutant for name, mutant in others.items() if name not in some})
-    asked.tell_apart(asked.watched("java", MARKS, cases))
+    asked.tell("all", asked.watched("all", f"not quick and {NEED_MORE}", WHOLE, but=some.keys()))
+    asked.tell_apart(asked.watched("java", MARKS, CI))
     git = ["git", "checkout", "-q", "rmqtool"]
     subprocess.run(git, check=True)  # noqa: S603
     return [mutant for number, mutant in enumerate(mutants) if number not in asked.inside]
@@ -61,15 +59,25 @@ class Asked:
         self._mutants, self._out, self._seconds = mutants, out, seconds
         self._quick: set[str] = set()
 
-    def watched(self, name: str, marks: str, most: int) -> dict[str, Ran]:
-        """Run tests once, and note which of them come by which mutant; or read what was noted."""
+    def watched(
+        self, name: str, marks: str, tier: str, but: Collection[str] = ()
+    ) -> dict[str, Ran]:
+        """Run tests once, and note which of them come by which mutant; or read what was noted.
+
+        Args:
+            name: of what is noted.
+            marks: of the tests.
+            tier: that has them.
+            but: those that ran before.
+        """
         folder = self._out.with_name(f"{self._out.stem}-{name}")
         if not (folder / "ran").exists():
             folder.mkdir(exist_ok=True)
             folder.chmod(0o777)  # some tests run commands as another user
             (folder / NOW).touch()
             os.environ[SEEN] = str(folder)
-            forked(partial(_run, ["-m", marks, "tests"], Reached(folder, most)), 4 * 3600)
+            words = ["--tier", tier, "-m", marks, "tests"]
+            forked(partial(_run, words, Reached(folder, but)), 4 * 3600)
             del os.environ[SEEN]
         found = reached(folder)
         self._quick |= found.keys() if name == "quick" else set()

@@ -1,6 +1,6 @@
 """Change single lines of rmqtool at random, and ask the tests whether they notice.
 
-    python -m tests.mutation [--seed 1] [--count 200] [--calls FILE] [--out FILE] [--whole 4]
+    python -m tests.mutation [--seed 1] [--count 200] [--calls FILE] [--out FILE] [--whole]
 
 1. A clone of HEAD is made; nothing else is touched.
 2. The quick tier runs once and notes which functions each test calls (`--calls` keeps that). A
@@ -10,11 +10,12 @@
 4. What survives meets the tests of its own room and those that import its module, for a limited
    time, but for tests that need a JVM. A test that fails without the change, too, does not count.
 
-`--whole CASES` asks the whole suite: with all mutants in one tree (`tests/switches.py`) that many
-cases of each test function run once and note which mutants they come by; then each mutant meets
-those tests, the quick ones first, as far as `--seconds` allow. What survives meets all other cases
-in the same way, and then the tests that need a JVM, in processes of their own. What cannot be
-switched, kernels and what modules do when they are imported, goes the way above.
+`--whole` asks the whole suite: with all mutants in one tree (`tests/switches.py`) the cases that CI
+runs note which mutants they come by; then each mutant meets those tests, the quick ones first, as
+far as `--seconds` allow. What survives meets all cases that CI leaves out, in the same way: what
+they find, CI would not. Then come the tests that need a JVM, as CI chooses them, in processes of
+their own. What cannot be switched, kernels and what modules do when they are imported, goes the way
+above.
 
 Each outcome is a line of JSON in `--out`, the last one of a mutant counts; a tier that is there is
 not asked again.
@@ -300,7 +301,7 @@ def main() -> int:
     parser.add_argument("--revision", default="HEAD", help="which tree; --calls belongs to it")
     parser.add_argument("--calls", type=Path, default=Path("mutation-calls.json"))
     parser.add_argument("--out", type=Path, default=Path("mutation.jsonl"))
-    parser.add_argument("--whole", type=int, metavar="CASES", default=0)
+    parser.add_argument("--whole", action="store_true")
     parser.add_argument("--seconds", type=float, default=120, help="of tests, with --whole")
     given = parser.parse_args()
     out, calls_file, tree = given.out.absolute(), given.calls.absolute(), given.revision
@@ -319,7 +320,7 @@ def main() -> int:
             del sys.modules[name]  # a child loads those of the clone
         dice = np.random.default_rng(given.seed)
         mutants = mutants_of(Path("rmqtool"), dice, given.count)
-        left = whole(mutants, out, given.whole, given.seconds) if given.whole else mutants
+        left = whole(mutants, out, given.seconds) if given.whole else mutants
         if not calls_file.exists():
             record(calls_file)
         calls = {

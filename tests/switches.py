@@ -16,11 +16,10 @@ import resource
 import signal
 import time
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-import numpy as np
 import pytest
 
 from tests.mutants import Mutant, function_line
@@ -104,25 +103,16 @@ class Reached:
 
     Args:
         folder: for its files.
-        most: how many cases of a test function run, taken at random.
+        but: tests that ran before.
     """
 
-    def __init__(self, folder: Path, most: int) -> None:
-        self._folder, self._most = folder, most
-        self._began = 0.0
+    def __init__(self, folder: Path, but: Collection[str]) -> None:
+        self._folder, self._but = folder, but
 
     @pytest.hookimpl(trylast=True)
     def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
-        """Take some cases of each function."""
-        dice = np.random.default_rng(0)
-        cases: defaultdict[str, list[pytest.Item]] = defaultdict(list)
-        for item in items:
-            cases[item.nodeid.partition("[")[0]].append(item)
-        kept: set[str] = set()
-        for case in cases.values():
-            chosen = dice.choice(len(case), size=min(self._most, len(case)), replace=False)
-            kept.update(case[at].nodeid for at in chosen)
-        items[:] = [item for item in items if item.nodeid in kept]
+        """Leave out what ran before."""
+        items[:] = [item for item in items if item.nodeid not in self._but]
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_protocol(self, item: pytest.Item) -> Iterator[None]:

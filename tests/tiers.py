@@ -39,7 +39,7 @@ QUICK_SECONDS: Final = 0.2  # of all cases of a function of the quick tier
 MENTIONED: Final = 0.05  # less is not kept
 LONG_SECONDS: Final = 5.0  # of one case: left to CI
 SAMPLE_SECONDS: Final = 0.3  # of all cases of a function in the sample, if it has several
-CI_SECONDS: Final = 20.0  # likewise, in CI
+CI_SECONDS: Final = 6.0  # likewise, in CI
 EVERY_CASE: Final = "every_case"
 EACH_VALUE: Final = frozenset({"fixture", "damage", "version", "release", "scenario", "command"})
 
