@@ -4,7 +4,7 @@
 |---|---|
 | `pytest -m quick` | what needs neither Java nor more than a moment, one process, under a minute |
 | `pytest` | a sample of all: five minutes on two cores |
-| `pytest --tier ci`, or with CI=true | every function, as many cases as take 20 s |
+| `pytest --tier ci`, or with CI=true | every function, as many cases as take 6 s |
 | `pytest --tier whole`; with a path, -k or -m | every test |
 | `pytest --all-variants` | all combinations, too |
 
@@ -75,12 +75,6 @@ def costs() -> dict[str, Cost]:
 def function(nodeid: str) -> str:
     """Give the name of a test function, without the case."""
     return nodeid.partition("[")[0]
-
-
-@cache
-def seconds_of_scope(scope: str) -> float:
-    """Give what the functions take whose names begin so: of a file, a folder."""
-    return sum(cost.seconds for name, cost in costs().items() if name.startswith(scope))
 
 
 # ---- which tier ---------------------------------------------------------------------------------

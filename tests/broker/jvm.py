@@ -45,6 +45,7 @@ _MODEST: Final = (
     "-XX:MaxDirectMemorySize=512m",
     "-XX:+UseSerialGC",
     "-XX:TieredStopAtLevel=1",
+    *("-XX:+UnlockDiagnosticVMOptions", "-XX:-BytecodeVerificationRemote"),  # a tenth of a start
     # Else each broker and name server makes an RSA key at its start, with Java's own arithmetic and
     # its first compiler: 3.5 of 6.3 seconds of CPU of a 5.3.3 broker, for TLS that no test speaks.
     "-Dtls.server.mode=disabled",
