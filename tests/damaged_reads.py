@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import cache
 from pathlib import Path
 from typing import Final
 
@@ -25,8 +26,9 @@ OF_POP: Final = "add pop"  # the one damage of messages that were popped
 Damaged = Mapping[Path, tuple[str, list[Seen]]]  # store: its damage, and what `validate` finds
 
 
+@cache
 def damaged_stores(factory: pytest.TempPathFactory, *, is_whole: bool) -> Damaged:
-    """Make damaged stores: a sample, or all."""
+    """Make damaged stores, a sample, or all, once for all files that read them."""
     stores = {}
     for name in NAMES if is_whole else [*SAMPLE, OF_POP]:
         store, _ = damaged_store(name, factory.mktemp("damaged"))

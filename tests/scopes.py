@@ -20,19 +20,19 @@ from tests.tiers import NOTHING, costs, function
 SPARK: Final = "spark"
 _ASKS: Final = re.compile(r"\bspark: (SparkSession|object)\b")  # others start their own processes
 _WITH_SPARK: Final = "tests/cli/test_manual.py::test_examples[sql]"
+_WITH_STORES: Final = "tests/reads/test_damage_table.py"  # that one of Spark has made
 
 
 def workers() -> int:
     """Give how many workers keep all processors at work: some wait for brokers and disks."""
-    return 2 * default_jobs()
+    return 5 * default_jobs() // 2
 
 
 def sharing() -> frozenset[str]:
-    """Name the files of which a test asks for the Spark session."""
+    """Name the files of which a test asks for the Spark session, or for what is made for one."""
     files = Path(__file__).parent.glob("spark/test_*.py")
-    return frozenset(
-        f"tests/spark/{file.name}" for file in files if _ASKS.search(file.read_text("utf-8"))
-    )
+    names = (f"tests/spark/{file.name}" for file in files if _ASKS.search(file.read_text("utf-8")))
+    return frozenset((_WITH_STORES, *names))
 
 
 class LongestFirst(LoadScopeScheduling):  # type: ignore[misc]  # published without types

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 ROOT = Path(__file__).parent.parent
 
 
+@pytest.mark.every_case
 @pytest.mark.parametrize(
     "command",
     [["ruff", "check", "."], ["ruff", "format", "--check", "."], ["mypy"]],

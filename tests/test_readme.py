@@ -58,6 +58,7 @@ def clone(tmp_path: Path, evidence: Evidence) -> Path:
     return tmp_path
 
 
+@pytest.mark.every_case
 @pytest.mark.parametrize("name", SHOWN)
 def test_output(
     name: str, clone: Path, monkeypatch: pytest.MonkeyPatch, *, update_golden: bool

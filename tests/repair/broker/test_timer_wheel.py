@@ -26,7 +26,7 @@ pytestmark = pytest.mark.broker
 
 _TOPIC: Final = "timers"
 _COUNT: Final = 70  # 19 to a file of the timer log
-_DELAYS: Final = (30, 90, 200, 600)  # seconds; a longer one where the machine is too busy for it
+_DELAYS: Final = (20, 60, 200, 600)  # seconds; a longer one where the machine is too busy for it
 _PATIENCE: Final = 600 + _DELAYS[-1]
 _WHEEL_DAYS: Final = 7
 _LOG_RECORD: Final = 52  # bytes
