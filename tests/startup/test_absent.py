@@ -202,7 +202,10 @@ def test_timers_delivered_again(variant: TimerRun, tmp_path: Path) -> None:
     name = f"rocketmq-{variant.version}-timer"
     root = fixture_store(name, tmp_path)
     shutil.copy(broker_conf(name), tmp_path / "broker.conf")
-    waiting = predicted(root, variant.version).timers
+    store, today = open_store(root, tmp_path / "broker.conf"), time.time_ns() // 1_000_000
+    known = predict(store, variant.version, now_ms=today)
+    # A wheel forgets what was due some days ago. Without `timercheck` the queue is read, not it.
+    waiting = known.timers - (known.timers_lost if variant.is_reset else 0)
     (root / "config/timercheck").unlink()
     (step,) = predicted(root, variant.version).later_steps
     before = keys(root)
