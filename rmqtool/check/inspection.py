@@ -24,7 +24,7 @@ from rmqtool.store.segment import OddityKind
 from rmqtool.store.unread import error_of, has_expired
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Mapping
 
     from rmqtool.broker.release import Version
     from rmqtool.check.options import ValidateOptions
@@ -88,10 +88,10 @@ class Inspection:
     scope: CheckScope = CheckScope()  # what is settled before the log is read
     _documents: dict[str, tuple[dict[str, Any], str] | None] = field(default_factory=dict)
     _families: dict[str, dict[QueueName, QueueFiles]] = field(default_factory=dict)
-    _units: dict[str, dict[QueueName, QueueUnits]] = field(default_factory=dict)
+    _units: dict[str, Mapping[QueueName, QueueUnits]] = field(default_factory=dict)
     _names: dict[str, frozenset[str]] = field(default_factory=dict)
     _pending: deque[Finding] = field(default_factory=deque)
-    _short: list[ShortQueues] = field(default_factory=list)  # none until they are asked for
+    _short: list[ShortQueues[str]] = field(default_factory=list)  # none until they are asked for
 
     def of_scope(self, scope: CheckScope) -> Inspection:
         """Give the same, with what is settled by now; both take note in the same place."""
@@ -151,7 +151,7 @@ class Inspection:
         if (what, why) not in self.account.left_out:
             self.account.left_out.append((what, why))
 
-    def short_queues(self) -> ShortQueues:
+    def short_queues(self) -> ShortQueues[str]:
         """Give the short consume queues in files, read once."""
         if not self._short:
             from rmqtool.queues.short import NO_QUEUES, short_queues
@@ -173,12 +173,15 @@ class Inspection:
             self._name_links(FAMILIES[name])
         return self._families[name]
 
-    def units(self, name: UnitFamily) -> dict[QueueName, QueueUnits]:
+    def units(self, name: UnitFamily) -> Mapping[QueueName, QueueUnits]:
         """Give the consume queues in files, the batch queues, or those in RocksDB, listed once."""
         if name not in self._units:
             kind = FAMILIES[name]
             (source,) = (source for source in self.queues.sources if source.kind is kind)
-            self._units[name] = self._listed(source.queues())
+            if source is self.queues.database:
+                self._units[name] = self._in_database()
+            else:
+                self._units[name] = self._listed(source.queues())
             self._name_links(kind)
         return self._units[name]
 
@@ -195,17 +198,29 @@ class Inspection:
             return units
         return self.queues.missing(FAMILIES[family], name, units.path if units else None)
 
+    def _in_database(self) -> Mapping[QueueName, QueueUnits]:
+        """Give the queues in RocksDB; none, and a note, where they cannot be listed."""
+        try:
+            return self.queues.database.by_name(self.options.topic)
+        except UnreadablePath as error:
+            self._note_unlisted(error)
+            return {}
+
     def _listed(self, queues: Iterator[Queue]) -> dict[QueueName, Queue]:
         by_name: dict[QueueName, Queue] = {}
         try:
             for queue in queues:
                 if self.options.topic in {None, queue.topic}:
                     by_name[queue.topic, queue.queue_id] = queue
-        except DamagedDatabase as error:  # the check of the databases says so
-            self.account.unread[error.path] = error
         except UnreadablePath as error:
-            self._pending.append(self.unread(self.path_of(error.path), error))
+            self._note_unlisted(error)
         return by_name
+
+    def _note_unlisted(self, error: UnreadablePath) -> None:
+        if isinstance(error, DamagedDatabase):  # the check of the databases says so
+            self.account.unread[error.path] = error
+        else:
+            self._pending.append(self.unread(self.path_of(error.path), error))
 
     def _name_links(self, kind: ArtefactKind) -> None:
         """Take note of links in place of topics and queues: what is after them is not read."""

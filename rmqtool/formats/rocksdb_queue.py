@@ -87,6 +87,53 @@ def queue_offset_of(key: bytes) -> int:
     return CQ_KEY_TAIL["queue_offset"].of(key, len(key) - CQ_KEY_TAIL.size)
 
 
+def queue_of_unit(key: bytes, value: bytes) -> tuple[bytes, int]:
+    """Give topic and number of the queue that a unit is of.
+
+    Raises:
+        DecodeError: key or value is not of this family.
+    """
+    topic, number = key[CQ_KEY_HEAD.size : -CQ_KEY_TAIL.size], key[_UNIT_QUEUE_ID]
+    queue_id = int.from_bytes(number, "big", signed=True)
+    if len(value) == ROCKSDB_CQ_UNIT.size and key[:_UNIT_NUMBER] == queue_prefix(topic, queue_id):
+        return topic, queue_id
+    values = unit_row(key, value).values  # says what is wrong
+    return values["topic"], values["queue_id"]
+
+
+_UNIT_NUMBER: Final = CQ_KEY_TAIL["queue_offset"].position - CQ_KEY_TAIL.size
+_UNIT_QUEUE_ID: Final = slice(
+    CQ_KEY_TAIL["queue_id"].position - CQ_KEY_TAIL.size,
+    CQ_KEY_TAIL["control_queue_offset"].position - CQ_KEY_TAIL.size,
+)
+
+
+def queue_end_of(key: bytes, value: bytes) -> tuple[bytes, int, bytes, tuple[int, int]] | None:
+    """Read a row of `max` or `min`; None for that of the end of dispatch.
+
+    Returns:
+        Topic and number of the queue, which row it is, physical offset and queue offset.
+
+    Raises:
+        DecodeError: key or value is not of this family.
+    """
+    topic, name = key[CQ_KEY_HEAD.size : -_END_TAIL], key[1 - _END_TAIL : -OFFSET_KEY_TAIL.size]
+    queue_id = int.from_bytes(key[-4:], "big", signed=True)
+    is_plain = key == offset_key(topic, queue_id, name) and key != CHECKPOINT_KEY
+    if is_plain and name in {MAX, MIN} and len(value) == QUEUE_END.size:
+        return topic, queue_id, name, QUEUE_END.packer.unpack(value)
+    end = offset_row(key, value)  # says what is wrong
+    if end.kind == "checkpoint":
+        return None
+    topic, queue_id, *offsets = (
+        end.values[field] for field in ("topic", "queue_id", "physical_offset", "queue_offset")
+    )
+    return topic, queue_id, end.kind.encode(), (offsets[0], offsets[1])
+
+
+_END_TAIL: Final = 1 + len(MAX) + OFFSET_KEY_TAIL.size  # bytes past the topic
+
+
 def offset_key(topic: bytes, queue_id: int, name: bytes) -> bytes:
     """Give the key of a `max` or `min` row: 14 bytes and the topic."""
     length = len(topic).to_bytes(4, "big")

@@ -7,13 +7,14 @@ later runs follow. A queue of which nothing differs never becomes an object.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final, Generic, NamedTuple
 
 import numpy as np
 
 from rmqtool.broker.names import topic_text
 from rmqtool.formats.consume_queue import CQ_UNIT, CQ_UNIT_SIZE
 from rmqtool.queues.kinds import UnitKind, kinds_of
+from rmqtool.queues.short import Key
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -61,17 +62,26 @@ class Remains(NamedTuple):
     expired_paths: set[str]  # the queues that have any
 
 
-class SoundQueues:
+class ExactQueues(NamedTuple):
+    """The queues that hold what the log wants, and nothing else."""
+
+    names: list[tuple[bytes, int]]  # topic, as the log has it, and number
+    first: list[int]  # number of the first unit of each
+    next: list[int]  # number after the last one
+    last_physical_offset: list[int]  # of the record of the last one
+
+
+class SoundQueues(Generic[Key]):
     """Compares the runs of the log with the short queues of a store.
 
     Args:
         short: what the queues hold.
-        path_of: gives the path of a queue by topic, as the log has it, and number; None for one
-            that is not to be compared here.
+        key_of: says which of them a queue is, by topic, as the log has it, and number; None for
+            one that is not to be compared here.
     """
 
-    def __init__(self, short: ShortQueues, path_of: Callable[[bytes, int], str | None]) -> None:
-        self._short, self._path_of = short, path_of
+    def __init__(self, short: ShortQueues[Key], key_of: Callable[[bytes, int], Key | None]) -> None:
+        self._short, self._key_of = short, key_of
         self._rows: dict[tuple[bytes, int], int] = {}
         self._names: dict[int, tuple[bytes, int]] = {}
         self._seen = np.full((4, len(short)), UNKNOWN, np.int64)  # as `SoundSoFar` begins
@@ -144,8 +154,8 @@ class SoundQueues:
     def _row_of(self, name: tuple[bytes, int]) -> int:
         """Give the row of a queue; -1 for none."""
         if name not in self._rows:
-            path = self._path_of(*name)
-            row = self._rows[name] = self._short.rows.get(path, UNKNOWN) if path else UNKNOWN
+            key = self._key_of(*name)
+            row = self._rows[name] = UNKNOWN if key is None else self._short.rows.get(key, UNKNOWN)
             if row >= 0 and self._names.setdefault(row, name) != name:
                 self._is_left[row] = True  # two names that Java decodes to one text
         return self._rows[name]
@@ -160,10 +170,24 @@ class SoundQueues:
         wanted = np.repeat(runs.first[chosen], count) + within
         places = short.position[rows] + runs.queue_offset[chosen] - short.first[rows]
         there = np.repeat(places, count) + within
-        words = CQ_UNIT_SIZE // 4  # compared five at a time, not byte by byte
-        pairs = runs.units.view(np.uint32)[wanted] == short.units.view(np.uint32)[there]
-        same = pairs.reshape(-1, words).all(axis=1)
+        on_disk = short.units.view(np.uint32)[there]  # compared by words, not byte by byte
+        words = CQ_UNIT_SIZE // 4
+        same = (runs.units.view(np.uint32)[wanted] == on_disk[:, :words]).all(axis=1)
+        if on_disk.shape[1] > words:  # of RocksDB: the store time of the record follows
+            if len(runs.times) != len(runs.units):
+                return np.zeros(len(chosen), np.bool_)
+            times = runs.times[wanted].astype(">i8").view(np.uint32).reshape(-1, 2)
+            same &= (times == on_disk[:, words:]).all(axis=1)
         return np.logical_and.reduceat(same, begins)
+
+    def exact(self) -> ExactQueues:
+        """Give the queues that hold what the log wanted, and nothing else, once it was read."""
+        first, next_, _, last_place = self._seen
+        short = self._short
+        is_exact = ~self._is_left & (next_ == short.end) & (first == short.first)
+        rows = np.flatnonzero(is_exact & (next_ != UNKNOWN))
+        names = [self._names[row] for row in rows.tolist()]
+        return ExactQueues(names, *(of[rows].tolist() for of in (first, next_, last_place)))
 
     def rest(self, log_start: int, is_other: Callable[[Units], Mask]) -> Remains:
         """Say what is left, once all runs were taken, of the queues that nobody judges yet.
@@ -182,7 +206,7 @@ class SoundQueues:
         rows = np.flatnonzero(is_whole & (short.first < first))
         expired, is_odd = self._expired(rows, log_start, is_other)
         is_whole[rows[is_odd]] = False
-        paths = {row: path for path, row in short.rows.items()}
+        paths = {row: str(key) for key, row in short.rows.items()}
         counts = [*zip(rows[~is_odd].tolist(), expired[~is_odd].tolist(), strict=True)]
         kept = zip(first.tolist(), next_.tolist(), strict=True)
         spans = dict(enumerate(kept))

@@ -14,7 +14,7 @@ from rmqtool.store.record_heads import OPEN_FILES, OpenFiles
 from rmqtool.store.used import used_bytes
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
     from rmqtool.queues.rocks import RocksQueue, RocksQueues
     from rmqtool.queues.units import QueueUnits, Unit, UnitPlace
@@ -202,6 +202,16 @@ class DatabaseSource(QueueSource):
     def queue(self, topic: str, queue_id: int) -> RocksQueue | None:
         """See `QueueSource`."""
         return self.source.queue(topic, queue_id) if self.source else None
+
+    def by_name(self, topic: str | None) -> Mapping[tuple[str, int], RocksQueue]:
+        """Give the queues, or those of one topic, by topic and number.
+
+        Raises:
+            DamagedDatabase: they cannot be listed; see also `source`.
+        """
+        from rmqtool.queues.rocks import QueuesByName
+
+        return QueuesByName(self.source, topic) if self.source else {}
 
 
 class Queues:

@@ -9,7 +9,11 @@ to 5.5.0.
 
 from __future__ import annotations
 
+from bisect import bisect_left
+from collections.abc import Mapping
 from functools import cached_property
+from itertools import groupby
+from operator import itemgetter
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from rmqtool.broker.names import topic_text
@@ -19,13 +23,16 @@ from rmqtool.formats.consume_queue import CQ_UNIT, CQ_UNIT_SIZE
 from rmqtool.formats.rocksdb_databases import DEFAULT
 from rmqtool.formats.rocksdb_queue import (
     CHECKPOINT_KEY,
+    CQ_KEY_HEAD,
     CQ_KEY_TAIL,
     DISPATCHED,
+    MAX,
     QUEUE_END,
     RANGE_BEGIN,
     RANGE_END,
     ROCKSDB_CQ_UNIT,
-    offset_row,
+    queue_end_of,
+    queue_of_unit,
     queue_offset_of,
     queue_prefix,
     unit_key,
@@ -43,6 +50,7 @@ if TYPE_CHECKING:
     from rmqtool.store.rocksdb_frames import RowBatch
 
 OFFSETS: Final = "offset"  # the family of max, min and the end of dispatch
+MANY_QUEUES: Final = 2000  # each of which is asked about some times
 LAST_UNITS: Final = 128  # whose sizes are averaged
 UNITS_A_BATCH: Final = 4096
 NAME_ROWS: Final = 4096  # read at a time, at most, where queues are short
@@ -63,6 +71,10 @@ class QueueEnds(NamedTuple):
         return self.maximum[1] + 1 if self.maximum else 0
 
 
+LOWEST, PAST = -(1 << 31), 1 << 31  # numbers of queues
+NO_ENDS: Final = QueueEnds()
+
+
 class RocksQueue(QueueUnits):
     """The units of one queue."""
 
@@ -73,9 +85,18 @@ class RocksQueue(QueueUnits):
         self.database, self.topic_bytes, self.ends = database, topic, ends
         self.topic, self.queue_id = topic_text(topic), queue_id
         self.path = database.path
-        self._begin = queue_prefix(topic, queue_id, RANGE_BEGIN)
-        self._end = queue_prefix(topic, queue_id, RANGE_END)
-        self._key_length = len(self._begin) + CQ_KEY_TAIL["queue_offset"].size
+
+    @property
+    def _begin(self) -> bytes:
+        return queue_prefix(self.topic_bytes, self.queue_id, RANGE_BEGIN)
+
+    @property
+    def _end(self) -> bytes:
+        return queue_prefix(self.topic_bytes, self.queue_id, RANGE_END)
+
+    @property
+    def _key_length(self) -> int:
+        return len(self.topic_bytes) + CQ_KEY_HEAD.size + CQ_KEY_TAIL.size
 
     def span(self, log_start: int = 0) -> QueueSpan:
         """Find out how far the queue reaches: first and last unit, up to `max`."""
@@ -245,32 +266,37 @@ class RocksQueues(QueueSource):
 
     def __init__(self, database: Database) -> None:
         self.database, self.path = database, database.path
-        self.odd_rows: list[tuple[bytes, bytes]] = []
 
-    @cached_property
+    @property
     def ends(self) -> dict[tuple[bytes, int], QueueEnds]:
         """The rows of family `offset`, by queue; rows of no known shape are left out.
 
         Raises:
             DamagedDatabase: not all of them can be read.
         """
+        return self.database.once("ends", self._read_ends)
+
+    def _read_ends(self) -> dict[tuple[bytes, int], QueueEnds]:
         ends_of: dict[tuple[bytes, int], QueueEnds] = {}
         budget = self._budget()
         for batch in self.database.rows(OFFSETS):
             for key, value in batch.items():
                 try:
-                    row = offset_row(key, value)
+                    row = queue_end_of(key, value)
                 except DecodeError:
                     continue
-                if row.kind == "checkpoint":
+                if row is None:
                     continue
-                name = (row.values["topic"], row.values["queue_id"])
-                end = (row.values["physical_offset"], row.values["queue_offset"])
+                topic, queue_id, which, end = row
+                name = topic, queue_id
                 if (ends := ends_of.get(name)) is None:
-                    self._pay(budget, name[0])
-                    ends = QueueEnds()
-                is_max = row.kind == "max"
-                ends_of[name] = ends._replace(**{"maximum" if is_max else "minimum": end})
+                    self._pay(budget, topic)
+                    ends = NO_ENDS
+                ends_of[name] = (
+                    QueueEnds(end, ends.minimum) if which == MAX else QueueEnds(ends.maximum, end)
+                )
+        if len(ends_of) >= MANY_QUEUES:
+            self.database.keep(DEFAULT)
         return ends_of
 
     @cached_property
@@ -285,16 +311,27 @@ class RocksQueues(QueueSource):
             return None
         return int(DISPATCHED.parse(value)["dispatched"])
 
-    @cached_property
+    @property
     def names(self) -> list[tuple[bytes, int]]:
         """Topic and number of each queue that has a unit or a `max`, sorted.
-
-        Behind a long queue the next one is sought. Short ones are read through, more rows at a
-        time: a seek costs what a block has before the row, and a stranger's block may be a GiB.
 
         Raises:
             DamagedDatabase: not all of them can be read.
         """
+        return self.database.once("names", self._read_names)[0]
+
+    @property
+    def odd_rows(self) -> list[tuple[bytes, bytes]]:
+        """Rows between the queues that are no units. Raises DamagedDatabase: see `names`."""
+        return self.database.once("names", self._read_names)[1]
+
+    def _read_names(self) -> tuple[list[tuple[bytes, int]], list[tuple[bytes, bytes]]]:
+        """Read names of queues, and odd rows between them.
+
+        Behind a long queue the next one is sought. Short ones are read through, more rows at a
+        time: a seek costs what a block has before the row, and a stranger's block may be a GiB.
+        """
+        odd_rows: list[tuple[bytes, bytes]] = []
         names = {name for name, ends in self.ends.items() if ends.maximum is not None}
         begin, rows, budget = b"", 1, self._budget()
         while True:
@@ -305,25 +342,20 @@ class RocksQueues(QueueSource):
                     if key < end:
                         continue
                     new += 1
-                    end = self._note_name(names, budget, key, value)
+                    try:
+                        name = queue_of_unit(key, value)
+                    except DecodeError:
+                        self._pay(budget, key + value)
+                        odd_rows.append((key, value))
+                        end = key + b"\0"
+                        continue
+                    if name not in names:
+                        self._pay(budget, name[0])
+                        names.add(name)
+                    end = queue_prefix(*name, RANGE_END)
             if passed < rows:
-                return sorted(names)
+                return sorted(names), odd_rows
             begin, rows = end, min(2 * rows, NAME_ROWS) if 2 * new >= passed else 1
-
-    def _note_name(
-        self, names: set[tuple[bytes, int]], budget: ParseBudget, key: bytes, value: bytes
-    ) -> bytes:
-        """Note the queue of a row, or that it is of none; give the key past its queue's rows."""
-        try:
-            values = unit_row(key, value).values
-        except DecodeError:
-            self._pay(budget, key + value)
-            self.odd_rows.append((key, value))
-            return key + b"\0"
-        name = (values["topic"], values["queue_id"])
-        self._pay(budget, name[0])
-        names.add(name)
-        return queue_prefix(*name, RANGE_END)
 
     def _budget(self) -> ParseBudget:
         """Give what the names of queues may cost: commands keep several copies of each."""
@@ -338,22 +370,71 @@ class RocksQueues(QueueSource):
 
     def topics(self) -> list[str]:
         """List the topics, sorted."""
-        return sorted({topic_text(topic) for topic, _ in self.names})
+        return sorted(self._topics)
 
     def queues(self) -> Iterator[RocksQueue]:
         """Give all queues, by topic, then by number."""
-        for topic, queue_id in self.names:
-            ends = self.ends.get((topic, queue_id), QueueEnds())
-            yield RocksQueue(self.database, topic, queue_id, ends)
+        return map(self.named, self.names)
 
     def queues_of(self, topic: str) -> Iterator[RocksQueue]:
         """Give the queues of one topic, by number."""
-        return (queue for queue in self.queues() if queue.topic == topic)
+        for raw in self._topics.get(topic, ()):
+            first, end = (bisect_left(self.names, (raw, number)) for number in (LOWEST, PAST))
+            yield from map(self.named, self.names[first:end])
 
     def queue(self, topic: str, queue_id: int) -> RocksQueue | None:
         """Give one queue; None without one."""
-        queues = (queue for queue in self.queues_of(topic) if queue.queue_id == queue_id)
-        return next(queues, None)
+        for raw in self._topics.get(topic, ()):
+            row = bisect_left(self.names, (raw, queue_id))
+            if self.names[row : row + 1] == [(raw, queue_id)]:
+                return self.named((raw, queue_id))
+        return None
+
+    def named(self, name: tuple[bytes, int]) -> RocksQueue:
+        """Give the queue of a name, whether it has rows or not."""
+        return RocksQueue(self.database, *name, self.ends.get(name, NO_ENDS))
+
+    @property
+    def _topics(self) -> dict[str, list[bytes]]:
+        """As they are stored, by what Java reads: there may be several of one text."""
+        return self.database.once("topics", self._read_topics)
+
+    def _read_topics(self) -> dict[str, list[bytes]]:
+        by_text: dict[str, list[bytes]] = {}
+        for raw, _ in groupby(self.names, itemgetter(0)):
+            by_text.setdefault(topic_text(raw), []).append(raw)
+        return by_text
+
+
+class QueuesByName(Mapping[tuple[str, int], RocksQueue]):
+    """The queues of a database by topic, as Java reads it, and number: made when asked for.
+
+    There may be a million, and who asks for their names needs nothing else.
+
+    Args:
+        source: of the queues.
+        topic: the only one, printable; None for all.
+    """
+
+    def __init__(self, source: RocksQueues, topic: str | None) -> None:
+        """List them. Raises DamagedDatabase: they cannot be listed."""
+        self._source, self._topic = source, topic
+        self._names = source.names
+        if topic is not None:
+            self._names = [name for name in self._names if topic_text(name[0]) == topic]
+
+    def __getitem__(self, name: tuple[str, int]) -> RocksQueue:
+        queue = self._source.queue(*name) if self._topic in {None, name[0]} else None
+        if queue is None:
+            raise KeyError(name)
+        return queue
+
+    def __iter__(self) -> Iterator[tuple[str, int]]:
+        texts = {raw: topic_text(raw) for raw, _ in groupby(self._names, itemgetter(0))}
+        return ((texts[raw], queue_id) for raw, queue_id in self._names)
+
+    def __len__(self) -> int:
+        return len(self._names)
 
 
 def end_values(maximum: tuple[int, int]) -> bytes:

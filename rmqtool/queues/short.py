@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Generic, TypeVar
 
 import numpy as np
 
@@ -35,15 +35,18 @@ if TYPE_CHECKING:
 MOST_BYTES: Final = 128 << 20  # of units; the queues after these are read one by one
 
 
-@dataclass(frozen=True)
-class ShortQueues:
-    """Consume queues in files; numbers are those of units, from the begin of a queue."""
+Key = TypeVar("Key")
 
-    rows: dict[str, int]  # path of a queue's directory to its row
+
+@dataclass(frozen=True)
+class ShortQueues(Generic[Key]):
+    """Consume queues; numbers are those of units, from the begin of a queue."""
+
+    rows: dict[Key, int]  # by queue: in files, by the path of its directory
     first: Int64s  # int64, shape (n,): of the first unit that is not zeros
     end: Int64s  # int64, shape (n,): after the last unit that is not zeros; `first` without any
     position: Int64s  # int64, shape (n,): where `first` lies in `units`
-    units: UInt8s  # uint8, shape (units, 20): of all queues, packed
+    units: UInt8s  # uint8, shape (units, 20): of all queues, packed; of RocksDB with times, 28
     owners: list[tuple[int, int, int]] = field(default_factory=list)  # mode, owner, group by row
     names: dict[int, str] = field(default_factory=dict)  # row to name of a file that is not 0
     stored: list[int] = field(default_factory=list)  # bytes that the disk holds, by row
@@ -71,11 +74,11 @@ class ShortQueues:
         plain[has_units] &= np.logical_and.reduceat(are_sound, self.position[has_units])
         return plain
 
-    def whose(self, path: str) -> tuple[int, int, int]:
+    def whose(self, path: Key) -> tuple[int, int, int]:
         """Give mode, owner and group of the file of one of these queues."""
         return self.owners[self.rows[path]]
 
-    def file_of(self, path: str) -> str:
+    def file_of(self, path: Key) -> str:
         """Give the path of the file of one of these queues."""
         return f"{path}/{self.names.get(self.rows[path], FIRST)}"
 
@@ -84,10 +87,12 @@ FIRST: Final = "0" * 20  # name of the first file of a queue
 
 
 _NONE: Final = np.empty(0, np.int64)
-NO_QUEUES: Final = ShortQueues({}, _NONE, _NONE, _NONE, np.empty((0, CQ_UNIT_SIZE), np.uint8))
+NO_QUEUES: Final[ShortQueues[str]] = ShortQueues(
+    {}, _NONE, _NONE, _NONE, np.empty((0, CQ_UNIT_SIZE), np.uint8)
+)
 
 
-def short_queues(family: QueueFamily | None, topic: str | None = None) -> ShortQueues:
+def short_queues(family: QueueFamily | None, topic: str | None = None) -> ShortQueues[str]:
     """Read the short queues of a family; none where the length of its files is unknown.
 
     During `one_look` they are read once.
@@ -106,7 +111,7 @@ def short_queues(family: QueueFamily | None, topic: str | None = None) -> ShortQ
     return once(asked, lambda: _read(family, topic))
 
 
-def _read(family: QueueFamily, topic: str | None) -> ShortQueues:
+def _read(family: QueueFamily, topic: str | None) -> ShortQueues[str]:
     rows: dict[str, int] = {}
     first: list[int] = []
     packed: list[bytes] = []

@@ -71,7 +71,7 @@ def span_of(queue: QueueUnits, log_start: int) -> QueueSpan:
     )
 
 
-def short_spans(short: ShortQueues, log_start: int) -> dict[str, QueueSpan]:
+def short_spans(short: ShortQueues[str], log_start: int) -> dict[str, QueueSpan]:
     """Find out how far short queues reach that are plain, by path; those with other units are not.
 
     Args:

@@ -8,17 +8,21 @@ Source: ConsumeQueue#multiDispatchLmqQueue, LmqConsumeQueueStore, 4.9.3 to 5.5.0
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
 from rmqtool.broker.dispatch import light_queues
 from rmqtool.broker.names import LMQ_PREFIX, LMQ_QUEUE_ID, is_deleted_when_idle
 from rmqtool.formats import java
+from rmqtool.formats.properties import INNER_MULTI_DISPATCH
 from rmqtool.startup.census import whole_records
 from rmqtool.startup.coverage import keys_of
 from rmqtool.startup.prediction import Loss, TopicLoss
 from rmqtool.startup.records import RecordCheck
+
+WINDOW_BYTES: Final = 1 << 18  # that are searched at a time
+PROPERTY: Final = INNER_MULTI_DISPATCH.encode()
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -27,6 +31,7 @@ if TYPE_CHECKING:
 
     from rmqtool.formats.config_shapes import Document
     from rmqtool.startup.coverage import UnitCoverage
+    from rmqtool.startup.files import ModelReader
     from rmqtool.startup.model import Model
     from rmqtool.startup.queues import QueueKey
     from rmqtool.startup.records import DispatchRequest
@@ -53,6 +58,8 @@ def missing(model: Model, coverage: UnitCoverage, configuration: Document | None
         units = coverage.after(file.start)
         keys = np.sort(keys_of(units.positions, units.queues))
         with file.open() as reader:
+            if not _names_any(reader, file.length):
+                continue
             for position, record in whole_records(file, reader, check):
                 if position + record.size > file.wrote_position:
                     break
@@ -66,6 +73,14 @@ def missing(model: Model, coverage: UnitCoverage, configuration: Document | None
         TopicLoss(name, len(times), min(times), max(times)) for name, times in times_of.items()
     ]
     return Loss(tuple(sorted(losses, key=lambda loss: -loss.messages)))
+
+
+def _names_any(reader: ModelReader, length: int) -> bool:
+    """Tell whether a file has the name of the property that lists light queues, anywhere."""
+    for position in range(0, length, WINDOW_BYTES):
+        if PROPERTY in reader.read_at(position, WINDOW_BYTES + len(PROPERTY) - 1):
+            return True
+    return False
 
 
 def _lacking(model: Model, record: DispatchRequest, leads: Callable[[QueueKey], bool]) -> list[str]:

@@ -58,7 +58,7 @@ class PlainQueues:
 
     def __init__(
         self,
-        short: ShortQueues,
+        short: ShortQueues[str],
         excepted: frozenset[str],
         open_queue: Callable[[QueueKey], ConsumeQueue],
     ) -> None:
@@ -192,7 +192,7 @@ def _refuse(key: QueueKey) -> ConsumeQueue:
     raise KeyError(key)
 
 
-def _named(short: ShortQueues, excepted: frozenset[str]) -> tuple[list[QueueKey], Int64s]:
+def _named(short: ShortQueues[str], excepted: frozenset[str]) -> tuple[list[QueueKey], Int64s]:
     """Give the queues that a broker opens by these names, each with its row."""
     keys, rows = [], []
     for path, row in short.rows.items():

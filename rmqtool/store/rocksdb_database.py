@@ -17,7 +17,7 @@ import stat
 import sys
 import weakref
 from contextlib import ExitStack, contextmanager, suppress
-from typing import TYPE_CHECKING, Any, Final, Self
+from typing import TYPE_CHECKING, Any, Final, Self, TypeVar, cast
 
 from rmqtool.budget import OverBudget, ParseBudget
 from rmqtool.errors import DamagedDatabase, Trouble, UnreadablePath
@@ -30,21 +30,25 @@ from rmqtool.store.rocksdb import CURRENT, FILE_NAME
 from rmqtool.store.rocksdb_cell import LARGEST_REASON, WHY, Cell, CellFailed, limits
 from rmqtool.store.rocksdb_frames import LONG, RowBatch
 from rmqtool.store.rocksdb_idle import free_seconds, leave, refuse, refused, spend, take
+from rmqtool.store.rocksdb_kept import KeptRows
 from rmqtool.store.rocksdb_server import SKIP_CORRUPTED
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from rmqtool.store.entry import Entry
     from rmqtool.store.place import Place
     from rmqtool.store.rocksdb_idle import Opening
 
 
+Answer = TypeVar("Answer")
+
 READ_BYTES: Final = 1 << 20
 ROW_STEPS: Final = 10  # see `budget`
 BYTES_A_STEP: Final = 4  # of keys and values
 MOST_FAMILIES: Final = 64  # brokers make ten at most
 MOST_COPIED: Final = 4 << 30  # bytes of files that the process cannot open by itself
+MOST_KEPT: Final = 256 << 20  # bytes of the files of a database whose rows may be kept
 MEMORY_OF_LOGS: Final = 4  # bytes in memory for each in a write-ahead log
 SECONDS_A_GIB: Final = 600  # of a processor, beside those that are free: it is read some times
 
@@ -63,6 +67,8 @@ class Served:
         self.families: tuple[str, ...] = ()  # names of the column families
         self.live: dict[str, int] = {}  # table files that the library uses, and their sizes
         self.size = 0  # bytes of all files, without holes
+        self.kept: dict[str, KeptRows | None] = {}  # by family; None where it is too large
+        self.answers: dict[str, object] = {}  # what was found out about these very files
         self.is_answered = False  # whether all of its last answer was read
 
     def end(self) -> None:
@@ -142,7 +148,38 @@ class Database:
         """
         if family not in self.families:
             return
-        yield from self._scan(family, begin, end, limit, is_last=False)
+        if (kept := self._served.kept.get(family)) is not None:
+            yield from kept.rows(begin, end, limit)
+        else:
+            yield from self._scan(family, begin, end, limit, is_last=False)
+
+    def keep(self, family: str) -> None:
+        """Have the rows of a small family in memory from now on: much is to be asked of them.
+
+        Where they are many, or damaged, each question goes to the library as before.
+        """
+        kept = self._served.kept
+        if family in kept or family not in self.families or self.size > MOST_KEPT:
+            return
+        kept[family] = None
+        with suppress(DamagedDatabase):
+            kept[family] = KeptRows.of(self._scan(family, b"", b"", sys.maxsize, is_last=False))
+
+    def once(self, question: str, ask: Callable[[], Answer]) -> Answer:
+        """Give an answer about these very files, found out once for all who read them.
+
+        Args:
+            question: what is asked.
+            ask: finds it out; what it raises is not kept.
+        """
+        answers = self._served.answers
+        if question not in answers:
+            answers[question] = ask()
+        return cast("Answer", answers[question])
+
+    def kept(self, family: str) -> KeptRows | None:
+        """Give the rows of a family that are in memory; None where they are not."""
+        return self._served.kept.get(family)
 
     def last(self, family: str, begin: bytes, end: bytes) -> tuple[bytes, bytes] | None:
         """Give the last row of a range; None when the range has none.
@@ -152,7 +189,10 @@ class Database:
         """
         if family not in self.families:
             return None
-        batches = self._scan(family, begin, end, 1, is_last=True)
+        if (kept := self._served.kept.get(family)) is not None:
+            batches = kept.last(begin, end)
+        else:
+            batches = self._scan(family, begin, end, 1, is_last=True)
         return next(((batch.keys[0], batch.values[0]) for batch in list(batches)), None)
 
     def get(self, family: str, key: bytes) -> bytes | None:

@@ -41,7 +41,7 @@ DAMAGED: Final = [
 ]
 
 
-def none_short(_: Inspection) -> ShortQueues:
+def none_short(_: Inspection) -> ShortQueues[str]:
     """Find no short queue."""
     return NO_QUEUES
 

@@ -62,7 +62,7 @@ NO_OFFSET: Final = -1
 EVERYTHING: Final = 1 << 62
 
 
-def sound_queues(inspection: Inspection) -> SoundQueues:
+def sound_queues(inspection: Inspection) -> SoundQueues[str]:
     """Begin to compare the short queues of a store with its log, by columns."""
 
     def path_of(topic: bytes, queue_id: int) -> str | None:
@@ -409,7 +409,6 @@ class QueueComparer:
 
         remains = self._sound.rest(self._facts.start, is_other)
         self._queue_facts.whole.update(remains.whole)
-        self._queue_facts.wanted.update({name: end for name, (_, end) in remains.whole.items()})
         self._seen.update(remains.whole)
         judge.expired += remains.expired
         judge.expired_queues |= remains.expired_paths

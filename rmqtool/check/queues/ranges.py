@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Final
 from rmqtool.check.inspection import UNIT_FAMILIES
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from rmqtool.check.inspection import Inspection, QueueName
     from rmqtool.check.log.facts import LogFacts
 
@@ -20,10 +22,15 @@ class QueueFacts:
 
     # largest physical offset of a queue unit; None when the queues were not read
     newest_unit: int | None = None
-    # queue to the queue offset after the last record that the log has for it
+    # queue to the queue offset after the last record that the log has for it, if it is not whole
     wanted: dict[QueueName, int] = field(default_factory=dict)
     # first and next queue offset of queues that hold what the log wants, and nothing else
     whole: dict[QueueName, tuple[int, int]] = field(default_factory=dict)
+
+    def ends(self) -> Iterator[tuple[QueueName, int]]:
+        """Yield queues, and the queue offset after the last record that the log has for each."""
+        yield from self.wanted.items()
+        yield from ((name, end) for name, (_, end) in self.whole.items())
 
     def note_newest(self, physical_offset: int) -> None:
         """Take note of a unit that is as its record wants it."""
@@ -46,7 +53,12 @@ class QueueRanges:
     def names(self) -> list[QueueName]:
         """Give the queues that are there, or that the log has records for."""
         there = (self._inspection.units(family) for family in UNIT_FAMILIES)
-        return sorted({*self._queues.wanted, *(name for names in there for name in names)})
+        return sorted(
+            {
+                *(name for name, _ in self._queues.ends()),
+                *(name for names in there for name in names),
+            }
+        )
 
     def of(self, topic: str, queue_id: int) -> tuple[int, int] | None:
         """Give a queue's first and next queue offset; None when nothing can be said.

@@ -160,7 +160,7 @@ def _version_2(inspection: Inspection, rows: list[RocksdbRow]) -> Iterator[Findi
     """Find topics and groups that are used and not stored, and offsets with both swapped."""
     topics = {java.text(row.values["topic"]) for row in rows if row.kind == "topic"}
     groups = {java.text(row.values["group"]) for row in rows if row.kind == "group"}
-    used = {topic for topic, _ in (*inspection.units("rocksdb"), *inspection.units("queues"))}
+    used = {*inspection.queue_topics("rocksdb"), *inspection.queue_topics("queues")}
     consumers: set[str] = set()
     for row in rows:
         if row.kind not in {"consumer_offset", "pull_offset"}:
@@ -244,9 +244,11 @@ class EndJudge:
         """Judge all queues, then the end of dispatch."""
         comparer, topic = self._comparer, self._inspection.options.topic
         try:
-            names = {*comparer.source.names, *comparer.seen}
-            names = {name for name in names if comparer.keeps(name[0])}
-            for name in sorted(names):
+            whole = comparer.whole(self._facts.oldest)
+            names = {name for name in comparer.source.names if name not in whole}
+            for name in sorted(names | comparer.seen.keys()):
+                if name in whole or not comparer.keeps(name[0]):
+                    continue
                 seen = comparer.queue_of(*name)
                 if topic in {None, seen.queue.topic}:
                     yield from self._queue(seen)

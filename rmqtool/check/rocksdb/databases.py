@@ -25,6 +25,7 @@ from rmqtool.findings.registry_rocksdb import (
 )
 from rmqtool.formats.rocksdb_databases import DEFAULT, MESSAGE_STORE
 from rmqtool.formats.rocksdb_families import reader_of
+from rmqtool.formats.rocksdb_queue import queue_end_of
 from rmqtool.formats.rocksdb_store import is_index_row
 from rmqtool.plural import counted
 from rmqtool.store.entry import EntryKind
@@ -212,7 +213,7 @@ class Databases:
                 yield from self._unread(rocksdb, DamagedDatabase(path=path, reason=where))
 
     def _rows(self, database: Database, family: str) -> Iterator[Finding]:
-        """Read the rows of a family; keep those of known shape, but for entries of the index.
+        """Read the rows of a family; keep those of known shape, but for ends of queues and entries.
 
         Raises:
             DamagedDatabase: not all of them can be read.
@@ -221,6 +222,7 @@ class Databases:
         path = database.path
         read = reader_of(path, family)
         is_index = path == MESSAGE_STORE and family == DEFAULT
+        is_end = is_queue_database(path)
         for batch in database.rows(family):
             if read is None:
                 message = "a column family that RocketMQ does not write has rows"
@@ -228,8 +230,11 @@ class Databases:
                 return
             for key, value in batch.items():
                 if is_index and is_index_row(key, value):
-                    continue  # there may be many: who compares them reads them again
+                    continue  # there may be many, as of ends: who compares them reads them again
                 try:
+                    if is_end:
+                        queue_end_of(key, value)
+                        continue
                     row = read(key, value)
                 except DecodeError as error:
                     yield self.odd_row(path, family, key, error)

@@ -7,17 +7,15 @@ Source: RocksDBConsumeQueueStore, 5.2.0 to 5.5.0; observed, 5.3.3 and 5.5.0.
 
 from __future__ import annotations
 
-from bisect import bisect_left
-from collections import OrderedDict
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final, NamedTuple, Self
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
 from rmqtool.broker.names import is_deleted, topic_text
-from rmqtool.check.rocksdb.kernels_units import DOUBT, LARGEST_KEY, confirm, extent
+from rmqtool.check.rocksdb.unit_tables import UnitTables
 from rmqtool.derive.run_pool import RunPool
-from rmqtool.errors import DamagedDatabase, DecodeError, UnreadablePath
+from rmqtool.errors import DamagedDatabase, DecodeError
 from rmqtool.findings.finding import At, finding
 from rmqtool.findings.registry_rocksdb import RQ_RANGE, RQ_UNIT
 from rmqtool.formats.consume_queue import CQ_UNIT, CQ_UNIT_SIZE
@@ -27,15 +25,12 @@ from rmqtool.formats.rocksdb_queue import (
     CQ_KEY_TAIL,
     ROCKSDB_CQ_UNIT,
     queue_offset_of,
-    unit_key,
     unit_row,
 )
 from rmqtool.ledger.differences import difference_of, point_alike, tags_right
+from rmqtool.ledger.sound import SoundQueues
 from rmqtool.queues.kinds import as_units
-from rmqtool.queues.rocks import QueueEnds, RocksQueue
-from rmqtool.store.rocksdb_blocks import BrokenBlock
-from rmqtool.store.rocksdb_manifest import read_manifest
-from rmqtool.store.rocksdb_table import TableIndex, read_data_block, table_index
+from rmqtool.queues.rocks import NO_ENDS, RocksQueue
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -53,9 +48,6 @@ if TYPE_CHECKING:
     Int64s = npt.NDArray[np.int64]
     Mask = npt.NDArray[np.bool_]
     from rmqtool.machine.arrays import UInt8s
-    from rmqtool.store.place import OpenFile
-    from rmqtool.store.rocksdb_database import Database
-    from rmqtool.store.rocksdb_manifest import RocksdbManifest
 
 
 VALUE: Final = ROCKSDB_CQ_UNIT.size
@@ -123,6 +115,8 @@ class RocksComparer:
         self.seen: dict[tuple[bytes, int], QueueSeen] = {}
         self.dispatch = Dispatch(source.dispatched or 0)
         self._pool = RunPool(0, SHORT_RUN)
+        self._kept_topics: dict[bytes, bool] = {}
+        self._sound, self._sound_units = self._sound_queues(), 0
         self._tables = UnitTables.of(source.database)
         self._odd: list[tuple[bytes, bytes]] = []
         self.nowhere: dict[str, int] = {}
@@ -130,7 +124,13 @@ class RocksComparer:
 
     def take(self, runs: QueueRuns) -> Iterator[Finding]:
         """Take the runs of one part of the log."""
-        for queue_runs in self._pool.add(runs):
+        self._note(runs)
+        left = runs
+        if self._sound is not None:
+            left = self._sound.take(runs, lambda offsets: offsets >= self.dispatch.checkpoint)
+            self._inspection.account.units += self._sound.units - self._sound_units
+            self._sound_units = self._sound.units
+        for queue_runs in self._pool.add(left):
             yield from self._compare(queue_runs)
 
     def rest(self) -> Iterator[Finding]:
@@ -147,20 +147,61 @@ class RocksComparer:
         """Give what is known of a queue."""
         name = (topic, queue_id)
         if name not in self.seen:
-            ends = self.source.ends.get(name, QueueEnds())
-            self.seen[name] = QueueSeen(RocksQueue(self.source.database, *name, ends))
+            ends = self.source.ends.get(name, NO_ENDS)
+            seen = self.seen[name] = QueueSeen(RocksQueue(self.source.database, *name, ends))
+            if self._sound and (sound := self._sound.seen_of(topic, queue_id)) is not None:
+                seen.cover(sound.first, sound.next)
+                seen.first_alive = sound.first
+                seen.last = (sound.last_physical_offset, sound.next - 1)
         return self.seen[name]
+
+    def whole(self, oldest: int) -> set[tuple[bytes, int]]:
+        """Give the queues of which nothing is to be said: units and ends are as the log wants.
+
+        Args:
+            oldest: first physical offset that the log has.
+        """
+        if self._sound is None:
+            return set()
+        names = set()
+        for name, first, after, last in zip(*self._sound.exact(), strict=True):
+            ends = self.source.ends.get(name, NO_ENDS)
+            minimum = ends.minimum
+            if ends.maximum != (last, after - 1):
+                continue
+            if minimum is None or minimum[0] < oldest or minimum[1] == first:
+                names.add(name)
+                self._queue_facts.whole[topic_text(name[0]), name[1]] = first, after
+        return names
+
+    def _sound_queues(self) -> SoundQueues[tuple[bytes, int]] | None:
+        """Begin to compare short queues by columns; None where one topic is looked at alone."""
+        database = self.source.database
+        if self._inspection.options.topic is not None or database.kept(DEFAULT) is None:
+            return None
+        from rmqtool.queues.short_rocks import short_rocks
+
+        short = short_rocks(database)
+        if short is None:
+            return None
+        return SoundQueues(
+            short, lambda topic, queue_id: (topic, queue_id) if self.keeps(topic) else None
+        )
+
+    def _note(self, runs: QueueRuns) -> None:
+        """Take note of how far the log is dispatched."""
+        units = runs.units.reshape(-1).view(CQ_UNIT.dtype)
+        ends = units["physical_offset"].astype(np.int64) + units["size"]
+        dispatch, kept = self.dispatch, np.repeat(self._kept(runs), runs.count)
+        dispatch.end = max(dispatch.end, int(ends[kept].max(initial=0)))
+        dispatch.is_record_end |= bool((ends == dispatch.checkpoint).any())
 
     def _compare(self, runs: QueueRuns) -> Iterator[Finding]:
         topic = self._inspection.options.topic
         units = runs.units.reshape(-1).view(CQ_UNIT.dtype)
         offsets = units["physical_offset"].astype(np.int64)
-        ends = offsets + units["size"]
-        dispatch, kept = self.dispatch, self._kept(runs)
-        kept_ends = ends[np.repeat(kept, runs.count)]
-        dispatch.end = max(dispatch.end, int(kept_ends.max(initial=0)))
-        dispatch.is_record_end |= bool((ends == dispatch.checkpoint).any())
-        dispatched = np.append(0, np.cumsum(offsets < dispatch.checkpoint))
+        kept = self._kept(runs)
+        dispatched = np.append(0, np.cumsum(offsets < self.dispatch.checkpoint))
         dues = (dispatched[runs.first + runs.count] - dispatched[runs.first]).tolist()
         for run, due, first, is_kept in zip(
             runs, dues, runs.first.tolist(), kept.tolist(), strict=True
@@ -177,7 +218,10 @@ class RocksComparer:
 
     def keeps(self, topic: bytes) -> bool:
         """Tell whether the queues of a topic are to be in the database."""
-        return self._inspection.scope.placement.in_rocksdb(topic_text(topic))
+        if topic not in self._kept_topics:
+            placement = self._inspection.scope.placement
+            self._kept_topics[topic] = placement.in_rocksdb(topic_text(topic))
+        return self._kept_topics[topic]
 
     def _kept(self, runs: QueueRuns) -> Mask:
         """Tell of each run whether it is to be in the database."""
@@ -188,7 +232,7 @@ class RocksComparer:
         """Count the units of a light queue that is to be in neither store."""
         topic = topic_text(run.topic)
         if self._inspection.scope.placement.nowhere(topic):
-            ends = self.source.ends.get((run.topic, run.queue_id), QueueEnds())
+            ends = self.source.ends.get((run.topic, run.queue_id), NO_ENDS)
             lacking = run.queue_offset + run.count - max(ends.next_offset, run.queue_offset)
             if lacking > 0:
                 self.nowhere[topic] = self.nowhere.get(topic, 0) + lacking
@@ -386,166 +430,3 @@ def units_of(begin: int, count: int) -> str:
 def _worded(unit: dict[str, int]) -> str:
     offset, size, tags_code = unit.values()
     return f"physical offset {offset}, size {size}, tags code {tags_code}"
-
-
-# Confirm units of queues in RocksDB from its table files, without a row that passes the library.
-#
-# Millions of units are nearly always as the log implies. To see that takes the library ten times as
-# long: a Python object a row, in another process. So the tables are read here, and nothing but "all
-# are there, as they should be" is taken from them. Wherever that cannot be said, the library reads
-# the units, and they are judged by what it gives.
-
-
-MOST_TABLES: Final = 64  # whose files stay open
-LARGEST_BLOCK: Final = 1 << 20  # brokers write 32 KiB
-KEPT_BYTES: Final = 32 << 20  # of blocks: the next units of a queue often begin in the same one
-MOST_SPANS: Final = 20_000  # of queues in tables, that are known
-LARGEST_NUMBER: Final = (1 << 63) - 1
-NOWHERE: Final = (LARGEST_NUMBER, -1)
-DOUBTS: Final = (BrokenBlock, IndexError, UnreadablePath)
-
-
-class UnitTable(NamedTuple):
-    """A table file that is open, and where its rows lie."""
-
-    file: OpenFile
-    blocks: TableIndex
-
-
-class UnitTables:
-    """The table files that hold the units of all queues, open for reading."""
-
-    def __init__(self, tables: list[UnitTable]) -> None:
-        self._tables = tables
-        self._blocks: OrderedDict[tuple[int, int], UInt8s] = OrderedDict()
-        self._kept = 0
-        self._spans: dict[tuple[bytes, int], list[tuple[int, int]]] = {}
-        self._known = 0  # spans of all queues
-        self._key = np.empty(LARGEST_KEY, np.uint8)
-
-    @classmethod
-    def of(cls, database: Database) -> Self | None:
-        """Open the tables of a database; None where its units are not in plain tables alone.
-
-        The library has opened the same tables: so they are of one moment.
-        """
-        place = database.place
-        made = cls([])
-        try:
-            manifest = read_manifest(place)
-            if not place.is_local or manifest.problem or not _is_all(manifest, database):
-                return None
-            for table in manifest.tables.values():
-                if manifest.families.get(table.family) == DEFAULT:
-                    file = place.child(table.name).open()
-                    index = table_index(file)
-                    made._tables.append(UnitTable(file, index or TableIndex([], [])))
-                    if index is None or len(made._tables) > MOST_TABLES:
-                        made.close()
-                        return None
-        except UnreadablePath:
-            made.close()
-            return None
-        return made
-
-    def close(self) -> None:
-        """Close the files."""
-        for table in self._tables:
-            table.file.close()
-        self._tables = []
-
-    def confirm(self, run: QueueRun, count: int) -> bool:
-        """Say whether the first units of a run are all there, with the times of their records.
-
-        False where one is not, and where it cannot be said.
-
-        Args:
-            run: with times.
-            count: units.
-        """
-        if len(run.times) < count:
-            return False
-        begin, end = run.queue_offset, run.queue_offset + count
-        try:
-            tables = self._with(run.topic, run.queue_id, begin, end)
-            first, past = (unit_key(run.topic, run.queue_id, number) for number in (begin, end))
-            keys = self._keys(first)
-            wanted = (np.frombuffer(run.units, np.uint8), run.times, np.zeros(count, np.uint8))
-            matched = 0
-            for number in tables:
-                separators = self._tables[number].blocks.separators
-                for block in range(bisect_left(separators, first), len(separators)):
-                    content = self._block(number, block)
-                    more = confirm(content, len(content), (begin, end), keys, wanted)
-                    if more == DOUBT:
-                        return False
-                    matched += more
-                    if separators[block] >= past:
-                        break
-        except DOUBTS:
-            return False
-        return matched == count
-
-    def _keys(self, first: bytes) -> tuple[UInt8s, UInt8s]:
-        """Give a key, and room for one, as kernels take them."""
-        return np.frombuffer(bytearray(first), np.uint8), self._key
-
-    def _with(self, topic: bytes, queue_id: int, begin: int, end: int) -> list[int]:
-        """Give the tables that may have units of a queue from one number to another.
-
-        Tables overlap: each has a stretch of every queue. Without this, each run of units would be
-        looked for in a block of all of them.
-        """
-        spans = self._spans.get((topic, queue_id))
-        if spans is None:
-            if self._known >= MOST_SPANS:
-                return [*range(len(self._tables))]
-            numbers = range(len(self._tables))
-            spans = [self._span(number, topic, queue_id) for number in numbers]
-            self._spans[topic, queue_id] = spans
-            self._known += len(spans)
-        return [number for number, (low, high) in enumerate(spans) if low < end and begin <= high]
-
-    def _span(self, number: int, topic: bytes, queue_id: int) -> tuple[int, int]:
-        """Give numbers that no unit of a queue in a table is below, or above."""
-        separators = self._tables[number].blocks.separators
-        first, last = (unit_key(topic, queue_id, number) for number in (0, LARGEST_NUMBER))
-        blocks = [bisect_left(separators, key) for key in (first, last)]
-        if blocks[0] == len(separators):
-            return NOWHERE
-        extents = []
-        for block in blocks:
-            content = self._block(number, min(block, len(separators) - 1))
-            extents.append(extent(content, len(content), self._keys(first)))
-        (low, _), (_, high) = extents
-        return max(low, 0), high if high >= 0 else LARGEST_NUMBER
-
-    def _block(self, table: int, block: int) -> UInt8s:
-        """Read a block, or give it when it is kept.
-
-        Raises:
-            BrokenBlock: it is damaged, or too long.
-            IndexError: it is damaged.
-            UnreadablePath: it cannot be read.
-        """
-        key = (table, block)
-        if key in self._blocks:
-            self._blocks.move_to_end(key)
-            return self._blocks[key]
-        file, blocks = self._tables[table]
-        content = read_data_block(file, blocks.handles[block], LARGEST_BLOCK)
-        made = self._blocks[key] = np.frombuffer(bytearray(content), np.uint8)
-        self._kept += len(made)
-        while self._kept > KEPT_BYTES:
-            self._kept -= len(self._blocks.popitem(last=False)[1])
-        return made
-
-
-def _is_all(manifest: RocksdbManifest, database: Database) -> bool:
-    """Say whether the tables that the MANIFEST names are all there is, and what the library has."""
-    if database.live != {table.name: table.size for table in manifest.tables.values()}:
-        return False
-    for entry in database.place.entries():
-        if entry.name.endswith(".blob") or (entry.name.endswith(".log") and entry.size):
-            return False
-    return True

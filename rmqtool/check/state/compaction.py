@@ -127,7 +127,7 @@ def _not_reached(
     names = {topic.topic for topic in topics if topic.is_compaction}
     late = {
         name: newest.get(name, -1)
-        for name, end in queue_facts.wanted.items()
+        for name, end in queue_facts.ends()
         if name[0] in names and end - 1 > newest.get(name, -1)
     }
     is_taken = COMPACTION.of(store.broker_conf, inspection.scope.version) and not store.lock_held()

@@ -20,7 +20,8 @@ from rmqtool.errors import DamagedDatabase, UnreadablePath
 from rmqtool.formats.consume_queue import CQ_UNIT, CQ_UNIT_SIZE
 from rmqtool.formats.rocksdb_databases import QUEUES, SEPARATE_QUEUES
 from rmqtool.queues.kinds import as_units
-from rmqtool.queues.rocks import QueueEnds, RocksQueue, RocksQueues
+from rmqtool.queues.rocks import RocksQueues
+from rmqtool.queues.short_rocks import short_rocks
 from rmqtool.startup.load import Loader
 from rmqtool.startup.rocksdb.keyed_queue import KeyedQueue
 from rmqtool.startup.rocksdb.model import RocksModel
@@ -31,6 +32,8 @@ from rmqtool.store.rocksdb_manifest import read_manifest
 from rmqtool.store.rocksdb_table import FOOTER, NEWEST_VERSION
 
 if TYPE_CHECKING:
+    from rmqtool.queues.rocks import RocksQueue
+    from rmqtool.queues.short_rocks import RocksShortQueues
     from rmqtool.startup.model import Model
     from rmqtool.startup.rocksdb.model import RocksSettings
     from rmqtool.store.place import Place
@@ -90,9 +93,11 @@ def with_database(store: Store, plain: Model, rocksdb_settings: RocksSettings) -
             names = source.names
         except DamagedDatabase:  # of units: the broker starts on it
             model.keyed_rules = rocksdb_rules(store, rules, None, has_files=False)
+        short = short_rocks(source.database)
         for name in names:
-            queue = RocksQueue(source.database, *name, source.ends.get(name, QueueEnds()))
-            model.keyed[queue.topic, queue.queue_id] = _keyed(queue)
+            queue = source.named(name)
+            keyed = _of_columns(queue, short, name) if short else None
+            model.keyed[queue.topic, queue.queue_id] = keyed or _keyed(queue)
     return model
 
 
@@ -146,6 +151,24 @@ def _table_version(directory: Place, table: TableFile) -> int:
         raw = file.read_at(max(table.size - FOOTER.size, 0), FOOTER.size)
     _, _, version, _ = FOOTER.unpack(raw.rjust(FOOTER.size, b"\0"))
     return int(version)
+
+
+def _of_columns(
+    queue: RocksQueue, short: RocksShortQueues, name: tuple[bytes, int]
+) -> KeyedQueue | None:
+    """Give a queue without gaps, from what was read of all; None for another one."""
+    row = short.rows.get(name)
+    if row is None:
+        return None
+    first, end, at = int(short.first[row]), int(short.end[row]), int(short.position[row])
+    units = short.units[at : at + end - first, :CQ_UNIT_SIZE]
+    return KeyedQueue(
+        queue.topic,
+        queue.queue_id,
+        *queue.ends,
+        np.arange(first, end),
+        as_units(units.tobytes(), CQ_UNIT),
+    )
 
 
 def _keyed(queue: RocksQueue) -> KeyedQueue:

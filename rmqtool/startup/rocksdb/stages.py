@@ -262,8 +262,12 @@ def rocks_fates(model: RocksModel, before: RocksBefore) -> Iterator[QueueOutcome
     for key, queue in sorted(model.keyed.items()):
         numbers, units = _reached(queue, model)
         was_numbers, was = before.keyed.get(key, (numbers[:0], units[:0]))
-        if is_asked(model, key):
-            before.coverage.change(key, join([was]), join([units]))
+        cut = added = 0
+        if not np.array_equal(was_numbers, numbers) or not np.array_equal(was, units):
+            if is_asked(model, key):
+                before.coverage.change(key, join([was]), join([units]))
+            cut = int((~is_in(was_numbers, np.sort(numbers))).sum())
+            added = int((~is_in(numbers, np.sort(was_numbers))).sum())
         minimum = queue.minimum(model.commitlog.minimum)
         yield QueueOutcome(
             topic=queue.topic,
@@ -272,8 +276,8 @@ def rocks_fates(model: RocksModel, before: RocksBefore) -> Iterator[QueueOutcome
             units_now=len(was),
             minimum=minimum,
             maximum=queue.next_offset,
-            units_cut=int((~is_in(was_numbers, np.sort(numbers))).sum()),
-            units_added=int((~is_in(numbers, np.sort(was_numbers))).sum()),
+            units_cut=cut,
+            units_added=added,
             units_shifted=0,
             readable=_readable(numbers, units, log, minimum, queue, model),
             in_rocksdb=True,

@@ -11,9 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rmqtool.check.rocksdb import queues as unit_tables
+from rmqtool.check.rocksdb import unit_tables
 from rmqtool.check.rocksdb.kernels_units import DOUBT, LARGEST_KEY, PUT, confirm, extent
-from rmqtool.check.rocksdb.queues import UnitTables
+from rmqtool.check.rocksdb.unit_tables import UnitTables
 from rmqtool.formats.consume_queue import CQ_UNIT_SIZE
 from rmqtool.formats.rocksdb_queue import queue_prefix, unit_key
 from rmqtool.store.place import Place

@@ -1,0 +1,130 @@
+"""Queues in RocksDB that are proven by columns are judged as they are one by one."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Final
+
+import numpy as np
+import pytest
+
+from rmqtool.formats.rocksdb_databases import DEFAULT
+from rmqtool.queues import rocks
+from rmqtool.queues.rocks import OFFSETS, RocksQueues
+from rmqtool.queues.short_rocks import short_rocks
+from rmqtool.store.place import Place
+from rmqtool.store.rocksdb_database import Database
+from rmqtool.store.rocksdb_frames import RowBatch
+from tests.damage import DAMAGES, NotApplicable
+from tests.damage_commitlog import COMMITLOG
+from tests.damage_rocksdb import CLEAN
+from tests.damage_rocksdb import DAMAGES as OF_ROCKSDB
+from tests.spark import results
+from tests.stores import fixture_names, fixture_store
+
+PART_BYTES: Final = 16_384  # of the log that are read at once: many parts, so that queues go on
+STORES: Final = [name for name in fixture_names() if "rocksdb" in name]
+OF_LOG: Final = [damage.name for damage in COMMITLOG if damage.fixture in {"", "traffic"}][::5]
+QUEUES: Final = "consumequeue"
+
+
+def same(store: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Demand the same of a validation by columns and of one that looks at each queue."""
+    one_by_one = results.validated(store, PART_BYTES)
+    with monkeypatch.context() as patch:
+        patch.setattr(rocks, "MANY_QUEUES", 0)
+        by_columns = results.validated(store, PART_BYTES)
+    for found in (by_columns, one_by_one):
+        found.findings.sort(key=repr)
+    assert one_by_one == by_columns
+
+
+@pytest.mark.parametrize("name", STORES)
+def test_fixtures(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What real brokers wrote."""
+    same(fixture_store(name, tmp_path), monkeypatch)
+
+
+@pytest.mark.parametrize("damage", OF_ROCKSDB)
+def test_damaged(damage: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Damage of databases."""
+    store = fixture_store(OF_ROCKSDB[damage].fixture, tmp_path)
+    OF_ROCKSDB[damage].inflict(store)
+    same(store, monkeypatch)
+
+
+@pytest.mark.parametrize("damage", OF_LOG)
+def test_damaged_log(damage: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Damage of the log."""
+    store = fixture_store(CLEAN, tmp_path)
+    try:
+        DAMAGES[damage].inflict(store)
+    except NotApplicable as error:
+        pytest.skip(str(error))
+    same(store, monkeypatch)
+
+
+@pytest.mark.parametrize("name", STORES)
+def test_is_used(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The units of all queues without a gap are there, each with its time."""
+    monkeypatch.setattr(rocks, "MANY_QUEUES", 0)
+    place = Place.of(fixture_store(name, tmp_path) / QUEUES)
+    if place.child("CURRENT").stat() is None:
+        pytest.skip("no queues in RocksDB")
+    with Database(place, QUEUES) as database:
+        source = RocksQueues(database)
+        whole = 0
+        assert source.ends
+        short = short_rocks(database)
+        assert short is not None
+        for queue in source.queues():
+            units = [*queue.stored()]
+            numbers = [number for number, _ in units]
+            row = short.rows.get((queue.topic_bytes, queue.queue_id))
+            if not units or numbers != [*range(numbers[0], numbers[-1] + 1)]:
+                assert row is None
+                continue
+            assert row is not None
+            whole += 1
+            at, count = short.position[row], short.end[row] - short.first[row]
+            assert numbers == [*range(short.first[row], short.end[row])]
+            assert short.units[at : at + count].tobytes() == b"".join(unit for _, unit in units)
+        assert len(short) == whole > 0
+
+
+def rows(batches: list[RowBatch]) -> list[tuple[bytes, bytes]]:
+    """Give the rows of some batches."""
+    return [row for batch in batches for row in batch.items()]
+
+
+@pytest.mark.parametrize("family", [DEFAULT, OFFSETS])
+def test_kept(family: str, tmp_path: Path) -> None:
+    """Rows that are kept are those of the library, of any range, to any limit."""
+    place = Place.of(fixture_store(CLEAN, tmp_path) / QUEUES)
+    random = np.random.default_rng(7)
+    with Database(place, QUEUES) as kept, Database(place, QUEUES) as asked:
+        kept.keep(family)
+        assert kept.kept(family) is not None
+        assert asked.kept(family) is None
+        keys = [key for key, _ in rows([*asked.rows(family)])]
+        edges = [b"", b"\0", b"\xff", *keys, *(key + b"\0" for key in keys)]
+        for _ in range(200):
+            begin, end = (edges[number] for number in random.integers(0, len(edges), 2))
+            limit = int(random.choice([1, 2, 7, sys.maxsize]))
+            if end and begin > end:
+                begin, end = end, begin
+            wanted = rows([*asked.rows(family, begin, end, limit)])
+            assert wanted == rows([*kept.rows(family, begin, end, limit)])
+            assert asked.last(family, begin, end) == kept.last(family, begin, end)
+
+
+def test_too_many(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Rows that would fill the memory are not kept, and each question has its answer."""
+    place = Place.of(fixture_store(CLEAN, tmp_path) / QUEUES)
+    monkeypatch.setattr("rmqtool.store.rocksdb_kept.MOST_BYTES", 1000)
+    with Database(place, QUEUES) as database:
+        before = rows([*database.rows(DEFAULT)])
+        database.keep(DEFAULT)
+        assert database.kept(DEFAULT) is None
+        assert before == rows([*database.rows(DEFAULT)])
