@@ -5,6 +5,7 @@ What is listed or parsed here is so once for all checks, and none judges what co
 
 from __future__ import annotations
 
+import time
 from collections import deque
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
@@ -16,15 +17,15 @@ from rmqtool.broker.rules import Rules
 from rmqtool.derive.placement import ALL_IN_BOTH, QueuePlacement
 from rmqtool.errors import DamagedDatabase, UnreadablePath
 from rmqtool.findings.finding import At, finding
-from rmqtool.findings.registry_layout import FS_READ
+from rmqtool.findings.registry_layout import FS_ORPHAN, FS_READ
 from rmqtool.formats import config_shapes
 from rmqtool.formats.config_names import TOPICS_JSON
 from rmqtool.store.artefact import ArtefactKind
 from rmqtool.store.segment import OddityKind
-from rmqtool.store.unread import error_of, has_expired
+from rmqtool.store.unread import error_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Container, Iterable, Iterator, Mapping
 
     from rmqtool.broker.release import Version
     from rmqtool.check.options import ValidateOptions
@@ -108,7 +109,7 @@ class Inspection:
             queue: that it belongs to.
         """
         if not self.is_known_unread(path):
-            if has_expired(self.store, path, error):
+            if self.store.moment.is_gone(path, error):
                 self.account.expired.add(path)
             else:
                 self.account.unread[path] = error
@@ -126,6 +127,20 @@ class Inspection:
     def is_above_unread(self, path: str) -> bool:
         """Tell whether a path, or something in this directory, cannot be read."""
         return any(f"{known}/".startswith(f"{path}/") for known in self._known_unread())
+
+    def is_of_deleted(self, defect: Finding) -> bool:
+        """Tell whether a finding is about a queue that a running broker deleted meanwhile.
+
+        It takes a topic out of its configuration first: its queues are about to go.
+        """
+        has_no_queue = self.store.moment.has_no_queue
+        if defect.code == FS_ORPHAN:  # which only queues that were listed have
+            while self.store.waits and not has_no_queue(defect.path):
+                time.sleep(self.store.waits.pop())
+            return has_no_queue(defect.path)
+        queue = defect.topic or "", defect.queue_id or 0
+        names: Iterable[Container[QueueName]] = chain(self._units.values(), self._families.values())
+        return any(queue in listed for listed in names) and has_no_queue(defect.path)
 
     def _known_unread(self) -> Iterator[str]:
         return chain(self.account.unread, self.account.expired)

@@ -145,7 +145,7 @@ class Findings:
         checks = self._checks = Checks(self._store, self._options, account, observers)
         try:
             read = _refused(checks.inspection, checks.run())
-            findings = _once(account, _keep_book(checks, self.ledger, read))
+            findings = _once(checks.inspection, _keep_book(checks, self.ledger, read))
             yield from bounded.take(filter(self._options.keeps, findings))
             bounded.add(_kept(checks.facts, self._options).items())
             yield from bounded.rest()
@@ -219,18 +219,20 @@ def _keep_book(
     yield from ledger.finish(checks.inspection, checks.facts)
 
 
-def _once(account: Account, findings: Iterator[Finding]) -> Iterator[Finding]:
+def _once(inspection: Inspection, findings: Iterator[Finding]) -> Iterator[Finding]:
     """Leave out what says again that something cannot be read: several checks want it.
 
-    What a running broker deleted meanwhile is counted, and no finding.
+    What a running broker deleted meanwhile is counted, and no finding; nor is what is said of the
+    queues of a topic that it deleted.
     """
     seen = set()
     for defect in findings:
         if defect.code == UNREAD:
-            if defect.path in seen or defect.path in account.expired:
+            if defect.path in seen or defect.path in inspection.account.expired:
                 continue
             seen.add(defect.path)
-        yield defect
+        if defect.severity is Severity.NOTE or not inspection.is_of_deleted(defect):
+            yield defect
 
 
 def _refused(inspection: Inspection, findings: Iterator[Finding]) -> Iterator[Finding]:

@@ -11,7 +11,6 @@ from rmqtool.errors import UnreadablePath
 from rmqtool.info.survey import Survey
 from rmqtool.query.log import Log, NoRecord
 from rmqtool.store.artefact import ArtefactKind, FamilyDepth
-from rmqtool.store.unread import has_expired
 
 if TYPE_CHECKING:
     from rmqtool.errors import RmqtoolError
@@ -140,10 +139,8 @@ class Side:
         Raises:
             UnreadablePath: a running broker has deleted it meanwhile: all is to be compared anew.
         """
-        if isinstance(error, UnreadablePath):
-            inner = error.path.removeprefix(f"{self.store.root}/")
-            if has_expired(self.store, inner, error):
-                raise error
+        if isinstance(error, UnreadablePath) and self.store.moment.is_gone(error.path, error):
+            raise error
         path, reason = getattr(error, "path", ""), getattr(error, "reason", str(error))
         self.note(SideProblem(path, reason))
 

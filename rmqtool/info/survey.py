@@ -19,7 +19,6 @@ from rmqtool.store.refused import refused_reads
 from rmqtool.store.release import written_by
 from rmqtool.store.segment import MappedFiles
 from rmqtool.store.tail import FoundBy, Stop, Tail, find_tail
-from rmqtool.store.unread import has_expired
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -167,8 +166,7 @@ class Survey:
     def problem(self, error: RmqtoolError) -> None:
         """Note what could not be read, once, unless a running broker has just deleted it."""
         path, reason = getattr(error, "path", ""), getattr(error, "reason", str(error))
-        inner = path.removeprefix(f"{self.store.root}/")
-        if not (isinstance(error, UnreadablePath) and has_expired(self.store, inner, error)):
+        if not (isinstance(error, UnreadablePath) and self.store.moment.is_gone(path, error)):
             self.note(path, reason)
 
     def note(self, path: str, reason: str) -> None:

@@ -17,7 +17,7 @@ from rmqtool.messages.wanted import Wanted, wanted_of
 from rmqtool.plural import counted
 from rmqtool.scan.join import run_joined
 from rmqtool.store.artefact import ArtefactKind
-from rmqtool.store.unread import expired_sentences
+from rmqtool.store.moment import expired_sentences
 from rmqtool.tables.defects import log_damage
 from rmqtool.tables.inputs import segment_parts, store_of, whole_parts
 from rmqtool.tables.messages import PART_BYTES, MessageOptions

@@ -20,7 +20,6 @@ from rmqtool.messages.tables import batch_of
 from rmqtool.render.values import json_line
 from rmqtool.scan import columns as row
 from rmqtool.scan.batch import Extent
-from rmqtool.store.unread import has_expired
 from rmqtool.tables import arrow
 from rmqtool.tables.bodies import BUDGET_BYTES
 from rmqtool.tables.body_groups import Group, groups
@@ -89,7 +88,7 @@ class PartMessages:
     def judge_expired(self, store: Store, part: SegmentPart) -> None:
         """Take a file that a running broker has deleted for expired, not for unread."""
         path = part.segment.path
-        if self.unread is not None and has_expired(store, path, self.unread):
+        if self.unread is not None and store.moment.is_gone(path, self.unread):
             self.unread, self.expired = None, {path}
 
     def add(self, piece: PartMessages) -> None:

@@ -463,12 +463,14 @@ def find_place(sources: Sources, request: ByQueueOffset, answer: Answer) -> None
     """Find the record at a place of a queue; where that cannot be read, in the log.
 
     Raises:
-        UnreadablePath: the log may not be read.
+        UnreadablePath: the log may not be read, or a running broker deletes files of it.
     """
     answer.taken_for = "place in a queue"
     try:
         _ask_queue(sources, request, answer)
     except UnreadablePath as error:
+        if sources.store.moment.is_gone(error.path, error):
+            raise
         answer.trail.add("queue", f"cannot be read: {error.reason}", error.path)
         answer.trail.search(f"{error.path} could not be read: {error.reason}")
         _search_place(sources, request, None, None, answer)

@@ -25,8 +25,8 @@ from rmqtool.queues.kinds import UnitKind, kind_of
 from rmqtool.queues.units import LookedUp, QueueSpan, QueueUnits, Unit, UnitPlace
 from rmqtool.scan.join import run_joined
 from rmqtool.store.artefact import ArtefactKind
+from rmqtool.store.moment import GONE
 from rmqtool.store.release import written_by
-from rmqtool.store.unread import GONE
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

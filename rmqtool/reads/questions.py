@@ -18,7 +18,6 @@ from rmqtool.reads.tasks import FilesTask, LogTask, UnreadTask
 from rmqtool.reads.views import OPERATIONS, VIEWS
 from rmqtool.store.address import place_of
 from rmqtool.store.tree import open_store
-from rmqtool.store.unread import has_expired
 from rmqtool.tables.bodies import BodyMode
 
 if TYPE_CHECKING:
@@ -125,7 +124,7 @@ class StoreFiles:
                             file.read_at(0, 1)
                     except UnreadablePath as error:
                         store = self._live_store()
-                        if store is None or not has_expired(store, part.path, error):
+                        if store is None or not store.moment.is_gone(part.path, error):
                             unread.setdefault(str(error), error)
         return list(unread.values())
 

@@ -39,7 +39,6 @@ from rmqtool.scan import columns as row
 from rmqtool.scan.batch import Extent, ScanOptions
 from rmqtool.scan.message import scan
 from rmqtool.store.segment import SegmentPart
-from rmqtool.store.unread import has_expired
 from rmqtool.tables.assisted import assisted_rows
 from rmqtool.tables.defects import defect_batch
 from rmqtool.tables.inputs import store_of
@@ -474,7 +473,7 @@ class Gone:
             store = store_of(self.options.path, self.options.broker_conf, None)
         except StoreError:
             return False
-        if has_expired(store, path, error):
+        if store.moment.is_gone(path, error):
             self.expired.add(path)
             return True
         return False

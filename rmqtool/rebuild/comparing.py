@@ -22,7 +22,7 @@ from rmqtool.queues.discovery import Queues
 from rmqtool.queues.kinds import as_units
 from rmqtool.rebuild.index_file import unwritten
 from rmqtool.rebuild.sinks import INDEX, file_name
-from rmqtool.store.unread import GONE
+from rmqtool.store.moment import GONE
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

@@ -46,9 +46,9 @@ from rmqtool.scan.batch import Extent
 from rmqtool.scan.join import run_joined
 from rmqtool.store.geometry import LengthSource
 from rmqtool.store.index_files import names_by_begin
+from rmqtool.store.moment import GONE, looked_again
 from rmqtool.store.parts import parts
 from rmqtool.store.tree import open_store
-from rmqtool.store.unread import GONE, looked_again
 from rmqtool.writing.output import OutputDirectory, refuse_within
 from rmqtool.writing.remote_output import output_directory
 

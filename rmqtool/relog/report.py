@@ -13,7 +13,7 @@ from rmqtool.plural import counted
 from rmqtool.relog.chunk import Reason
 from rmqtool.relog.options import Positions, QueueOffsets
 from rmqtool.relog.segments import LogTally
-from rmqtool.store.unread import expired_sentences
+from rmqtool.store.moment import expired_sentences
 from rmqtool.table import Column, Table, Type
 
 if TYPE_CHECKING:

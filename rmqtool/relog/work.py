@@ -45,7 +45,6 @@ from rmqtool.store.artefact import ArtefactKind
 from rmqtool.store.broker_conf import read_broker_conf
 from rmqtool.store.geometry import DEFAULTS, configured_lengths
 from rmqtool.store.tree import open_store
-from rmqtool.store.unread import has_expired
 from rmqtool.tables.defects import log_damage
 from rmqtool.tables.views import VIEWS
 from rmqtool.writing.remote_output import output_directory
@@ -423,7 +422,7 @@ class RecordStream:
         if error is None:
             return
         path = error.path if store is None else error.path.removeprefix(f"{store.root}/")
-        if store is not None and has_expired(store, path, error):
+        if store is not None and store.moment.is_gone(path, error):
             result.expired.add(path)
         elif str(error) not in map(str, result.unread):
             result.unread.append(error)

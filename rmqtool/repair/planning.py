@@ -68,6 +68,7 @@ from rmqtool.repair.writer import EditWriter, directories_above
 from rmqtool.store.address import place_of as place_of_store
 from rmqtool.store.artefact import ArtefactKind
 from rmqtool.store.broker_conf import places_elsewhere
+from rmqtool.store.moment import looked_again
 from rmqtool.store.record_heads import LogReader
 from rmqtool.store.segment import start_of
 from rmqtool.store.tree import open_store
@@ -88,6 +89,9 @@ if TYPE_CHECKING:
     from rmqtool.store.tree import Store
 
 QUEUE_AREAS: Final = frozenset({Area.CONSUME_QUEUE, Area.LAYOUT, Area.COMMITLOG})
+
+# What a broker that runs goes on to write, and a validation judges up to a cut.
+WRITTEN_ON: Final = QUEUE_AREAS | {Area.BATCH_QUEUE, Area.EXTENSION, Area.INDEX, Area.CHECKPOINT}
 
 
 class Examined(NamedTuple):
@@ -111,6 +115,8 @@ def examine(
 ) -> Examined:
     """Validate a store and decide what a repair would do, the log read once; nothing is written.
 
+    Beside a running broker all is done again where a file is deleted meanwhile.
+
     Args:
         options: what is asked.
         watch: takes the bytes of the log done since it was last called.
@@ -121,6 +127,12 @@ def examine(
         UnsupportedStore: it cannot be repaired offline.
         UnreadablePath: something of the log cannot be read; copy the disk first.
     """
+    return looked_again(lambda: _examined(options, watch, prediction))
+
+
+def _examined(
+    options: RepairOptions, watch: Callable[[int], None], prediction: Prediction | None
+) -> Examined:
     lent = _lent(options, options.replica) if options.replica is not None else NOTHING_LENT
     root = place_of_store(options.store)
     store = open_store(with_edits(root, lent.edits), options.broker_conf)
@@ -288,6 +300,8 @@ def _decide(
         findings = [finding for finding in findings if finding.code not in {IX_KEY, CL_QOFF_GAP}]
     _leave(writer, survey, findings, obstacle)
     _name_new_index(writer)
+    if store.moment.is_live:
+        writer.edits = _answering(writer.edits, findings)
     writer.edits = [*named_as_found(writer.edits, judged[0])]
     return Plan(
         store.root.location,
@@ -299,6 +313,12 @@ def _decide(
         places_elsewhere(store.root, store.broker_conf),
         broker_conf=options.broker_conf,
     )
+
+
+def _answering(edits: list[Edit], findings: list[Finding]) -> list[Edit]:
+    """Leave out what a running broker did since the log was read: no finding is about that."""
+    codes = {finding.code for finding in findings if finding.severity is not Severity.NOTE}
+    return [edit for edit in edits if edit.code in codes or edit.code.area not in WRITTEN_ON]
 
 
 def _leave(writer: EditWriter, survey: LogSurvey, findings: list[Finding], obstacle: str) -> None:

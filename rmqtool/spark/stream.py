@@ -27,9 +27,9 @@ from rmqtool.reads.options import SourceOptions, TableName
 from rmqtool.reads.plan import packs
 from rmqtool.reads.stream_place import LogLoss, LossKind, StreamLoss, StreamPlace, loss_of, place_at
 from rmqtool.reads.tasks import LogTask
+from rmqtool.store.moment import GONE
 from rmqtool.store.record_heads import LogReader
 from rmqtool.store.segment import SegmentPart
-from rmqtool.store.unread import GONE
 from rmqtool.tables.inputs import store_of
 
 if TYPE_CHECKING:

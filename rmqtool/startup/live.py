@@ -17,7 +17,7 @@ import numpy as np
 from rmqtool.queues.kinds import are_real
 from rmqtool.startup.units import chunks
 from rmqtool.startup.walk import segment_of
-from rmqtool.store.unread import looked_again
+from rmqtool.store.moment import looked_again
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
 
-from rmqtool.errors import UnreadablePath
+from rmqtool.errors import Trouble, UnreadablePath
 from rmqtool.formats.java import parse_long
 from rmqtool.store.entry import EntryKind, printable
 from rmqtool.store.segment import MappedFiles, Oddity, OddityKind, Segment, assemble, load, start_of
@@ -47,11 +47,20 @@ class QueueFiles:
 
     @cached_property
     def files(self) -> MappedFiles:
-        """The byte space of this queue. Raises UnreadablePath: the directory may not be listed."""
+        """The byte space of this queue; empty where it was deleted since it was listed.
+
+        Raises:
+            UnreadablePath: the directory may not be listed.
+        """
         directory = [(self.place, self.path)]
         if self.lone is not None:
             return assemble([self.lone], [], directory, self.file_length)
-        return load(directory, self.file_length)
+        try:
+            return load(directory, self.file_length)
+        except UnreadablePath as error:
+            if error.trouble is not Trouble.MISSING:
+                raise
+            return assemble([], [], directory, self.file_length)
 
 
 @dataclass(frozen=True)
@@ -85,6 +94,7 @@ class QueueFamily:
 
         Raises:
             UnreadablePath: a directory may not be listed; the queues of all others come before.
+                One that was deleted since it was listed has none.
         """
         if self.single is not None:
             yield self.single
@@ -94,7 +104,8 @@ class QueueFamily:
             try:
                 yield from self.queues_of(topic)
             except UnreadablePath as error:
-                problem = problem or error
+                if self.topic is not None or error.trouble is not Trouble.MISSING:
+                    problem = problem or error
         if problem is not None:
             raise problem
 

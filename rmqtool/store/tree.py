@@ -37,6 +37,7 @@ from rmqtool.store.geometry import (
     usual_length,
 )
 from rmqtool.store.index_files import IndexFile, index_file, list_index_files, without_next
+from rmqtool.store.moment import Moment
 from rmqtool.store.place import Place
 from rmqtool.store.queues import QueueFamily, QueueFiles
 from rmqtool.store.recognise import recognise
@@ -247,6 +248,11 @@ class Store:
     def lock_held(self) -> bool | None:
         """Tell whether a process holds the lock; None: unknown. A starting broker has none yet."""
         return self.lock_state().is_held
+
+    @cached_property
+    def moment(self) -> Moment:
+        """What a broker that runs on the store does to it meanwhile."""
+        return Moment(self.root, self.branches, self.lock_held)
 
     def lock_state(self) -> LockState:
         """Ask who holds the store's lock."""

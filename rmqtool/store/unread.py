@@ -3,21 +3,17 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from typing import TYPE_CHECKING, Final, TypeVar
+from typing import TYPE_CHECKING, Final
 
 from rmqtool.errors import Trouble, UnreadablePath
-from rmqtool.plural import counted
 from rmqtool.store.entry import EntryKind
 from rmqtool.store.segment import NAME_DIGITS, OddityKind, start_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterator
+    from collections.abc import Iterator
 
     from rmqtool.store.segment import MappedFiles, Oddity
-    from rmqtool.store.tree import Store
 
-Seen = TypeVar("Seen")
-GONE: Final = frozenset({Trouble.MISSING, Trouble.NO_FILE})
 REASONS: Final = {
     OddityKind.LINK: "a link, which is not followed",
     OddityKind.NOT_A_FILE: "neither a file nor a directory",
@@ -48,57 +44,6 @@ def no_file(path: str, kind: EntryKind) -> UnreadablePath:
     if kind is EntryKind.OTHER:
         reason = REASONS[OddityKind.NOT_A_FILE]
     return UnreadablePath(path=path, reason=reason, trouble=trouble)
-
-
-def has_expired(store: Store, path: str, error: UnreadablePath) -> bool:
-    """Tell whether a running broker has deleted a file since its directory was listed.
-
-    It deletes the oldest files of a log, a queue and the index, never one between two others.
-    Source: DefaultMessageStore.CleanCommitLogService, CleanConsumeQueueService,
-    IndexService#deleteExpiredFile, 4.9.3 to 5.5.0.
-
-    Args:
-        store: that is read.
-        path: of the file, from its root on.
-        error: why it cannot be read.
-    """
-    directory, _, name = path.rpartition("/")
-    is_gone = error.trouble in GONE
-    if not (is_gone and start_of(name) is not None and store.lock_held()):
-        return False
-    place = store.root
-    try:
-        for part in filter(None, directory.split("/")):
-            place = place.child(part)
-        left = [name for name, _ in place.names() if start_of(name) is not None]
-    except UnreadablePath:
-        return False
-    return name < min(left, default="")
-
-
-def looked_again(look: Callable[[], Seen], attempts: int = 20) -> Seen:
-    """Look at a store until no file vanishes meanwhile: a running broker deletes expired ones.
-
-    Args:
-        look: reads the store anew each time.
-        attempts: at most so many; one takes long where files are many, and the machine is busy.
-
-    Raises:
-        UnreadablePath: a file may not be read, or is gone each time.
-    """
-    for _ in range(attempts - 1):
-        try:
-            return look()
-        except UnreadablePath as error:
-            if error.trouble not in GONE:
-                raise
-    return look()
-
-
-def expired_sentences(expired: Collection[str]) -> Iterator[str]:
-    """Say how many files expired while a store was read; nothing when none did."""
-    if expired:
-        yield f"{counted(len(expired), 'file')} expired meanwhile: a running broker deleted them"
 
 
 def unread_stretches(files: MappedFiles) -> Iterator[tuple[Oddity, int, int]]:

@@ -125,6 +125,8 @@ def content_hash(
 ) -> ContentHash:
     """Hash the log of a store.
 
+    What a running broker deleted meanwhile is no part of it.
+
     Args:
         store: with a log.
         offsets: physical offsets of records, from and to.
@@ -138,6 +140,9 @@ def content_hash(
             for part, part_hash in run_joined(read, parts, jobs=jobs):
                 advance(part.length)
                 hash_.add(part_hash.content)
+        hash_.unread = [
+            error for error in hash_.unread if not store.moment.is_gone(error.path, error)
+        ]
     return hash_
 
 

@@ -27,7 +27,6 @@ from rmqtool.rows import (
 )
 from rmqtool.store.artefact import ArtefactKind
 from rmqtool.store.tree import open_store
-from rmqtool.store.unread import has_expired
 from rmqtool.tables.bodies import BodyOptions
 from rmqtool.tables.file_tables import LINES
 from rmqtool.tables.inputs import (
@@ -131,7 +130,7 @@ class DumpOutcome:
 
     def is_gap(self, store: Store, path: str, error: UnreadablePath) -> bool:
         """Take note of a file that cannot be read; tell whether rows are missing by it."""
-        if has_expired(store, path, error):
+        if store.moment.is_gone(path, error):
             self.expired.add(path)
             return False
         self.unread.append(error)

@@ -126,6 +126,19 @@ class Admin(Client):
         identifier = decoder.createMessageId(address(host, int(port)), physical_offset)
         return received(self.jvm, self._client.viewMessage(topic, identifier))
 
+    def delete_topic(self, topic: str) -> None:
+        """Have the broker delete a topic: its configuration at once, then its queues.
+
+        A 5.x without a timer wheel has done so when it fails to look for its timers (observed).
+        """
+        addresses = self.jvm.java("java.util.HashSet")()
+        addresses.add(self.broker.address)
+        try:
+            self._client.deleteTopicInBroker(addresses, topic)
+        except Py4JJavaError as error:
+            if "getTimerMetrics" not in str(error.java_exception.getMessage()):
+                raise
+
     def search_offset(self, topic: str, queue_id: int, timestamp_ms: int) -> int:
         """Return the queue offset that the broker finds for a store time."""
         return int(self._client.searchOffset(self.queue(topic, queue_id), timestamp_ms))

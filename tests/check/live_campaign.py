@@ -80,12 +80,15 @@ COMMANDS: Final = {
     "info": "info STORE --format jsonl",
     "doctor": "doctor STORE --format json",
     "startup": "startup STORE",
-    "rebuild": "rebuild STORE --check",
-    "rebuild-cq": "rebuild-cq STORE --check",
+    "rebuild": "rebuild STORE --check --format jsonl",
+    "rebuild-cq": "rebuild-cq STORE --check --format jsonl",
     "rebuild-index": "rebuild-index STORE --check",
     "report": "report STORE --output NEW",
     "export": "export STORE --table messages --engine local --output NEW",
     "extract": f"extract STORE --topic {TOPIC} --output NEW.jsonl",
+    "repair": "repair STORE --format json",
+    "hash": "hash STORE --format jsonl",
+    "export queues": "export STORE --table queue_units --engine local --output NEW",
     "rebuild-log": "rebuild-log STORE --output NEW",
     "diff": "diff STORE STORE --format json",
     "sql": f'sql STORE "{QUESTION}" --format jsonl',
@@ -224,6 +227,7 @@ def tell(trial: Trial, load: Load, names: Iterable[str], seconds: float) -> None
         runs = trial.runs[name]
         print(f"{name:16} {runs:5} runs, {trial.seconds[name] / max(runs, 1):7.3f} s each")
     print(f"{trial.runs.total():,} runs beside {load.count:,} messages, {seconds:.0f} s")
+    print(f"{load.passed:,} topics were created, written to and deleted")
     if load.failed:
         print(f"{load.failed:,} sends were given up")
     print(f"the flipped byte was found {trial.judge.found} of {trial.judge.looked} times")

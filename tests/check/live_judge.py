@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from pyarrow import parquet
 
 from tests.broker.broker import SMALL_GEOMETRY
+from tests.check.live_load import PASSING
 from tests.cli.run import Run
 
 if TYPE_CHECKING:
@@ -21,11 +22,14 @@ if TYPE_CHECKING:
 # Of the flipped byte they may tell; what else they say is wrong then, too.
 MAY_TELL: Final = (
     *("info", "dump", "report", "export", "extract", "doctor", "startup", "rebuild-log"),
+    *("repair", "sql"),
 )
 DIAGNOSIS: Final = (
     *("verdict", "starts", "start", "denied", "is_read_only", "free"),
     *("messages_missing", "lock_held", "stopped"),
 )
+OF_FLIPPED: Final = {"CL-CRC", "CL-PROPCRC"}
+SHOWN: Final = 3000  # bytes of what it wrote
 NOT_FLUSHED: Final = "not flushed"
 
 
@@ -87,6 +91,9 @@ class Judge:
             "query group": _group,
             "info": _info,
             "doctor": self._doctor,
+            "rebuild": self._rebuilt,
+            "rebuild-cq": self._rebuilt,
+            "repair": self._planned,
         }
 
     def judge(self, done: Done) -> None:
@@ -115,7 +122,7 @@ class Judge:
     def _plain(self, done: Done) -> Iterator[str]:
         """The exit code is 0, and a query finds something."""
         if done.run.code and not self._may_differ(done):
-            yield f"exit {done.run.code}: {done.last_words}"
+            yield f"exit {done.run.code}: {done.last_words} {done.run.out[:SHOWN].decode()}"
         elif done.name.startswith("query") and not done.run.out:
             yield f"nothing found: {done.last_words}"
 
@@ -127,6 +134,19 @@ class Judge:
             facts = {name: diagnosis[name] for name in DIAGNOSIS}
             above = [one["message"] for one in said["findings"] if one["severity"] != "note"]
             yield f"exit {done.run.code}: {facts} {above}"
+
+    def _rebuilt(self, done: Done) -> Iterator[str]:
+        """Nothing differs but queues of topics that were deleted: the log still has their records."""
+        others = [row["path"] for row in done.rows if f"/{PASSING}-" not in row["path"]]
+        if others or (done.run.code and not done.rows):
+            yield f"exit {done.run.code}: {others[:3]} {done.last_words}"
+
+    def _planned(self, done: Done) -> Iterator[str]:
+        """Nothing is to be repaired, but for the record with the flipped byte, and its units."""
+        plan = json.loads(done.run.out)
+        rows = [row for section in ("edits", "left") for row in plan.get(section, ())]
+        if rows if self.flipped is None else any(row["code"] not in OF_FLIPPED for row in rows):
+            yield f"exit {done.run.code}: {rows[:5]} {done.last_words}"
 
     def _may_differ(self, done: Done) -> bool:
         """Tell whether a command may say that something is wrong.

@@ -1,7 +1,8 @@
 """Clients that keep a broker at work while commands read its store, and what a send took.
 
 Plain, delayed and transactional messages are sent. A consumer takes them and refuses some, so that
-they are retried. The broker is asked to delete expired files.
+they are retried. The broker is asked to delete expired files. Topics are created, written to, and
+deleted with their queues by an admin client.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from typing import Final
 from py4j.protocol import Py4JJavaError
 
 from tests.broker.broker import Broker
+from tests.broker.client import Admin
 from tests.broker.consumer import PushConsumer
 from tests.broker.message import Outgoing, Received, Sent
 from tests.broker.producer import Producer, TransactionProducer
@@ -25,6 +27,9 @@ TOPIC: Final = "in-flight"
 GROUP: Final = "taking"
 QUEUES: Final = 4
 EXPIRE_SECONDS: Final = 20
+PASSING: Final = "passing"  # before the number of a topic that is deleted
+LIVING: Final = 3  # of them at a time
+WRITTEN: Final = 220  # messages of each: some files of each of its queues
 FEW: Final = 100  # sends: too few for a percentile
 
 
@@ -37,13 +42,14 @@ class Load:
         expires: whether the broker is asked to delete.
         count: messages that were sent.
         failed: of them, those of which the client does not know whether they were stored.
+        passed: topics that were created, written to and deleted.
         errors: what broke.
     """
 
     def __init__(self, broker: Broker, pause: float) -> None:
         self.acknowledged: list[Sent] = []
         self.beside, self.expires = "nothing", True
-        self.count = self.failed = 0
+        self.count = self.failed = self.passed = 0
         self.errors: list[str] = []
         self._taken: defaultdict[str, list[float]] = defaultdict(list)  # ms
         self._broker, self._ended = broker, threading.Event()
@@ -53,7 +59,9 @@ class Load:
     def running(self) -> Iterator[None]:
         """Keep the broker at work while the block runs."""
         works = [lambda: self._plain(0), lambda: self._plain(1), self._transactions, self._expire]
-        threads = [threading.Thread(target=self._guarded, args=(thread,)) for thread in works]
+        threads = [
+            threading.Thread(target=self._guarded, args=(work,)) for work in (*works, self._topics)
+        ]
         with PushConsumer(self._broker, GROUP, TOPIC, refuse=_is_refused):
             for thread in threads:
                 thread.start()
@@ -78,7 +86,7 @@ class Load:
         try:
             work()
         except Exception as error:  # noqa: BLE001 - told at the end
-            self.errors.append(repr(error)[:300])
+            self.errors.append(f"{error}"[-1500:])
 
     def _plain(self, which: int) -> None:
         with Producer(self._broker, f"producer-{which}") as producer:
@@ -110,6 +118,24 @@ class Load:
                     producer.send(Outgoing(TOPIC, b"x" * 50, keys=(f"T-{number}",)), outcome)
                 except Py4JJavaError:
                     self.failed += 1
+
+    def _topics(self) -> None:
+        """Create topics, write to them, and have the broker delete the oldest, without a pause."""
+        living: list[str] = []
+        with Admin(self._broker) as admin, Producer(self._broker, "for-a-while") as producer:
+            while not self._ended.is_set():
+                topic = f"{PASSING}-{self.passed + len(living)}"
+                self._broker.create_topic(topic, QUEUES)
+                living.append(topic)
+                for number in range(WRITTEN):
+                    message = Outgoing(topic, bytes(number), keys=(f"{topic}-{number}",))
+                    try:
+                        producer.send(message, number % QUEUES)
+                    except Py4JJavaError:
+                        self.failed += 1
+                if len(living) == LIVING:
+                    admin.delete_topic(living.pop(0))
+                    self.passed += 1
 
     def _expire(self) -> None:
         while not self._ended.wait(EXPIRE_SECONDS):

@@ -28,8 +28,6 @@ from rmqtool.formats.index import INDEX_HEADER
 from rmqtool.formats.message import BLANK
 from rmqtool.store.artefact import ArtefactKind
 from rmqtool.store.config_files import TEMPORARY
-from rmqtool.store.segment import start_of
-from rmqtool.store.unread import GONE
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -83,7 +81,7 @@ class Ledger:
     def begin(self, inspection: Inspection) -> Iterator[Finding]:
         """List all files, before any is read, and decide which need not be."""
         store = inspection.store
-        is_live = store.lock_held()
+        is_live = store.moment.is_live
         try:
             for artefact in store.artefacts():
                 if is_live and artefact.path.endswith(TEMPORARY):
@@ -158,8 +156,8 @@ class Ledger:
             wanted, engine.run(digest, tasks, jobs=inspection.options.jobs), strict=True
         ):
             place, file = self._read[name]
-            again = _looked_again(inspection, place, first)
-            if _is_being_replaced(inspection, place, again):
+            again = _looked_again(inspection, name, place, first)
+            if _is_replaced(inspection, name, again):
                 inspection.leave_out(name, BEING_WRITTEN)
             elif again.unread and not inspection.is_known_unread(name):
                 yield inspection.unread(name, again.unread)
@@ -254,24 +252,18 @@ class Ledger:
                 yield f"{name} since {self._source}: {', '.join(paths[:NAMED])}{more}"
 
 
-def _looked_again(inspection: Inspection, place: Place, again: Digest) -> Digest:
+def _is_replaced(inspection: Inspection, name: str, file: Digest) -> bool:
+    return file.unread is not None and inspection.store.moment.is_replaced(name, file.unread)
+
+
+def _looked_again(inspection: Inspection, name: str, place: Place, again: Digest) -> Digest:
     """Hash a file again that was not there for a moment."""
     for pause in PAUSES:
-        if not _is_being_replaced(inspection, place, again):
+        if not _is_replaced(inspection, name, again):
             break
         time.sleep(pause)
         again = digest(DigestTask(place, is_whole=True))
     return again
-
-
-def _is_being_replaced(inspection: Inspection, place: Place, digest: Digest) -> bool:
-    """Tell whether a broker that runs replaces a file of its configuration, which is not there.
-
-    Source: MixAll#string2File, 5.1.0 to 5.5.0: the file is removed, then another one gets its name.
-    """
-    if digest.unread is None or digest.unread.trouble not in GONE:
-        return False
-    return start_of(place.name) is None and bool(inspection.store.lock_held())
 
 
 def _sealed(segments: list[Segment]) -> frozenset[str]:

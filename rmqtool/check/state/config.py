@@ -25,7 +25,7 @@ from rmqtool.store.config_files import (
     read_paid,
 )
 from rmqtool.store.entry import EntryKind, printable
-from rmqtool.store.unread import GONE, no_file
+from rmqtool.store.unread import no_file
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -80,7 +80,7 @@ def _read(inspection: Inspection, files: list[ConfigFile]) -> Iterator[Finding]:
         try:
             raw = _whole(artefact.place, inspection.store.waits, inspection.store.config_budget)
         except UnreadablePath as error:
-            if error.trouble in GONE and inspection.store.lock_held():
+            if inspection.store.moment.is_replaced(artefact.path, error):
                 inspection.leave_out(artefact.path, BEING_WRITTEN)  # another file gets its name
             else:
                 yield inspection.unread(artefact.path, error)
@@ -155,7 +155,7 @@ def _of_broken(
     else:
         message = "it cannot be parsed, and there is no .bak that can: defaults will be used"
     severity = Severity.WARNING if file.name.endswith(BACKUP) and has_other else None
-    passes = has_other and inspection.store.lock_held() and _is_new(file.place)
+    passes = has_other and inspection.store.moment.is_live and _is_new(file.place)
     if passes:
         inspection.leave_out(file.path, BEING_WRITTEN)
         message, severity = BEING_WRITTEN, Severity.NOTE

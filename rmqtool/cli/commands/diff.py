@@ -74,8 +74,8 @@ class Diff(Command):
         from rmqtool.diff import difference
         from rmqtool.diff.report import SECTIONS, lender, report, verdict
         from rmqtool.plural import counted
+        from rmqtool.store.moment import looked_again
         from rmqtool.store.tree import open_store
-        from rmqtool.store.unread import looked_again
 
         self.delivery.keep_out_of(self.first, self.second)
         for store, manifest in ((self.first, self.second), (self.second, self.first)):
@@ -130,8 +130,8 @@ class Diff(Command):
         from rmqtool.diff.merging import MERGED, MergedOffset, document, merge
         from rmqtool.diff.side import Part
         from rmqtool.plural import counted
+        from rmqtool.store.moment import looked_again
         from rmqtool.store.tree import open_store
-        from rmqtool.store.unread import looked_again
         from rmqtool.writing.output import OutputFile
 
         if self.delivery.output is None or self.section:

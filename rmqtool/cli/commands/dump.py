@@ -212,7 +212,7 @@ class Dump(Command):
     def _tell(self, outcome: DumpOutcome) -> int:
         """Say how a dump went; give the exit code."""
         from rmqtool.plural import counted
-        from rmqtool.store.unread import expired_sentences
+        from rmqtool.store.moment import expired_sentences
 
         delivery = self._delivery
         for sentence in expired_sentences(outcome.expired):

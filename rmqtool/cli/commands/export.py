@@ -100,7 +100,7 @@ class Export(Command):
     def run(self) -> int:
         """Write the files; 1 when rows tell of damage, 3 when some input could not be read."""
         from rmqtool.reads.export_options import EXPORT
-        from rmqtool.store.unread import expired_sentences
+        from rmqtool.store.moment import expired_sentences
 
         clock = self.delivery.clock
         options = self._options(clock)

@@ -224,8 +224,8 @@ class Query(Command):
         """Show how far a group is; 1 when it has no queue."""
         from rmqtool.query.groups import GROUP_QUEUES, ConsumerGroup, summary
         from rmqtool.query.sources import Sources
+        from rmqtool.store.moment import looked_again
         from rmqtool.store.tree import open_store
-        from rmqtool.store.unread import looked_again
 
         def look() -> tuple[str, list[dict[str, object]]]:
             with Sources(open_store(self.store, self.broker_conf)) as sources:
@@ -339,7 +339,7 @@ class Query(Command):
         yield "grep-regex", self.grep_regex
 
     def _answer(self, wanted: list[Request], show: Show) -> int:
-        from rmqtool.store.unread import looked_again
+        from rmqtool.store.moment import looked_again
 
         return looked_again(lambda: self._look(wanted, show))
 

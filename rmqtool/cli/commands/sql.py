@@ -223,7 +223,7 @@ def _read(file: str | None) -> str:
 def _answer(questions: Questions, text: str, delivery: Delivery) -> int:
     """Answer one question."""
     from rmqtool.plural import counted
-    from rmqtool.store.unread import expired_sentences
+    from rmqtool.store.moment import expired_sentences
 
     answer = questions.ask(text)
     answered = _Counted(questions, answer, quiet=delivery.quiet)
