@@ -14,7 +14,7 @@ from rmqtool.store.record_heads import OPEN_FILES, OpenFiles
 from rmqtool.store.used import used_bytes
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
 
     from rmqtool.queues.rocks import RocksQueue, RocksQueues
     from rmqtool.queues.units import QueueUnits, Unit, UnitPlace
@@ -242,6 +242,23 @@ class Queues:
         """Close the files that are open; what is read later opens them again."""
         self._opened.close()
         self.database.close()
+
+    def newest(self, sources: Iterable[QueueSource], log_start: int) -> Unit | None:
+        """Give the unit whose record lies highest in the log; None where no queue has a unit.
+
+        Brokers dispatch in the order of the log. So queues and index have all that comes before
+        that record, and what comes after it may be on its way.
+
+        Args:
+            sources: of the queues.
+            log_start: first physical offset of the log.
+
+        Raises:
+            UnreadablePath: a queue cannot be read.
+        """
+        spans = (queue.span(log_start) for source in sources for queue in source.queues())
+        units = (span.last for span in spans if span.last)
+        return max(units, key=lambda unit: unit.physical_offset, default=None)
 
     def missing(
         self, kind: ArtefactKind, name: tuple[str, int], path: str | None = None

@@ -414,18 +414,14 @@ _PAUSES: Final = (0.0, 0.1, 0.4, 1.0, 3.0)
 def reached(store: Store) -> int | None:
     """Give the physical offset that the queues of a running broker have reached; None without one.
 
-    Brokers dispatch in the order of the log. So queues and index have all that comes before the
-    last record that a queue has, and what comes after it may be on its way.
-
     Raises:
         UnreadablePath: a queue cannot be read.
     """
-    if not store.lock_held():
+    if not store.moment.is_live:
         return None
     with Queues(store) as queues:
-        every = (queue for source in queues.sources for queue in source.queues())
-        spans = (units.span(store.commitlog.start) for units in every)
-        return max((span.last.physical_offset for span in spans if span.last), default=0)
+        newest = queues.newest(queues.sources, store.commitlog.start)
+    return newest.physical_offset if newest else 0
 
 
 def settled(check: Callable[[], RebuildResult], *, is_live: bool) -> RebuildResult:

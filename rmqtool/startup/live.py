@@ -1,11 +1,11 @@
 """A store whose broker runs: the start is foretold as if the broker died now.
 
 A process that dies loses nothing that it has written; only all files must be seen at one moment.
-Each queue is taken as it is when it is looked at, and the log up to the end of the newest record
-that a queue file points to: brokers dispatch in the order of the log, so the records before it were
-whole by then. Queues in RocksDB were copied before, and may lag as far after as the last flush:
-without queue files the log goes up to the end of its newest sound record. What comes later counts
-as zeros.
+That is when, before its directories were listed, the newest record that a queue file points to was
+dispatched: brokers dispatch in the order of the log, so the records before it were whole by then,
+and had their units. Queues in RocksDB were copied before, and may lag as far after as the last
+flush: without queue files the log goes up to the end of its newest sound record. What comes later
+counts as zeros.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
+from rmqtool.queues.discovery import Queues
 from rmqtool.queues.kinds import are_real
 from rmqtool.startup.units import chunks
 from rmqtool.startup.walk import segment_of
@@ -23,10 +24,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from rmqtool.formats.layout import Layout
-    from rmqtool.queues.kinds import Units
     from rmqtool.startup.files import FileQueue, ModelFile
     from rmqtool.startup.model import Model
     from rmqtool.startup.prediction import Prediction
+    from rmqtool.store.tree import Store
 
 _ATTEMPTS: Final = 4  # files that roll or expire meanwhile are few a minute
 
@@ -64,17 +65,31 @@ def _harm(prediction: Prediction) -> tuple[object, ...]:
     )
 
 
+def reached(store: Store) -> int:
+    """Give the end of the newest record that a queue file points to; 0 without one.
+
+    Raises:
+        UnreadablePath: a queue cannot be read.
+    """
+    with Queues(store) as queues:
+        newest = queues.newest((queues.files, queues.batches), store.commitlog.start)
+    return newest.end if newest else 0
+
+
 def freeze(model: Model) -> None:
-    """Have everything that the broker writes from now on read as zeros.
+    """Have everything that the broker writes from a moment on read as zeros.
 
     Args:
-        model: before anything was read of its files.
+        model: before anything was read of its files; judged up to what `reached` gave before they
+            were listed.
 
     Raises:
         UnreadablePath: a file may not be read.
     """
-    ends = [_freeze_queue(queue.files, queue.layout) for queue in model.all_queues()]
-    end = max(ends, default=0) or _log_end(model)
+    queues = [*model.all_queues()]
+    end = (model.judged_up_to if queues else 0) or _log_end(model)
+    for queue in queues:
+        _freeze_queue(queue.files, queue.layout, end)
     if not end:
         return
     model.judged_up_to = end
@@ -107,36 +122,28 @@ def _log_end(model: Model) -> int:
     return last.start + end
 
 
-def _freeze_queue(files: FileQueue, layout: Layout) -> int:
-    """Freeze one queue; give the end of the newest record that its units point to, or 0.
+def _freeze_queue(files: FileQueue, layout: Layout, end: int) -> None:
+    """Freeze one queue at the end of the log.
 
     The files before the last one that has a unit are full, and no broker writes to them.
     """
     for file in reversed(files.files):
-        file.limit, end = _ends(file, layout)
+        file.limit = _limit(file, layout, end)
         if file.limit:
-            return end
-    return 0
+            return
 
 
-def _ends(file: ModelFile, layout: Layout) -> tuple[int, int]:
-    """Give the end of the last unit in a file, and of the newest record that one points to."""
-    last = end = 0
+def _limit(file: ModelFile, layout: Layout, end: int) -> int:
+    """Give the end of the last unit in a file that points to a record before the end of the log."""
+    last = 0
     with file.open() as reader:
         for begin, stop in reader.stretches(file.length, layout.size):
             position = begin
             for units in chunks(reader, layout, begin, stop):
-                real = np.flatnonzero(are_real(units))
+                real = np.flatnonzero(
+                    are_real(units) & (units["physical_offset"].astype(np.int64) < end)
+                )
                 if real.size:
                     last = position + (int(real[-1]) + 1) * layout.size
-                    end = max(end, _end(units))
                 position += units.nbytes
-    return last, end
-
-
-def _end(units: Units) -> int:
-    """Give the end of the newest record that units point to; 0 without one."""
-    real = units[are_real(units)]
-    if not real.size:
-        return 0
-    return int((real["physical_offset"].astype(np.int64) + real["size"]).max())
+    return last

@@ -40,7 +40,7 @@ from rmqtool.startup.delay_levels import undelivered
 from rmqtool.startup.dispatch import dispatch
 from rmqtool.startup.extension_files import load_extensions
 from rmqtool.startup.indexes import ModelIndex
-from rmqtool.startup.live import freeze, settled
+from rmqtool.startup.live import freeze, reached, settled
 from rmqtool.startup.load import (
     Loader,
     StartFails,
@@ -117,7 +117,7 @@ def predict(
     _refuse_what_cannot_be(store)
     now = clock.start_ms() if now_ms is None else now_ms
     how = _How(as_user, reads_all, now)
-    if store.lock_held():
+    if store.moment.is_live:
         return settled(lambda: _predict(store, rules, settings, how))
     return _predict(store, rules, settings, how)
 
@@ -132,9 +132,11 @@ class _How(NamedTuple):
 
 def _predict(store: Store, rules: Rules, settings: Settings, how: _How) -> Prediction:
     loader = Loader(rules)
+    is_live = store.moment.is_live
+    end = reached(store) if is_live else None
     whole, store = store, as_read_by(store, rules.version)
     model = _load(store, rules, settings, loader)
-    model.is_live = bool(store.lock_held())
+    model.is_live, model.judged_up_to = is_live, end
     stages = _rocks_stages(store, model)
     if stages is None and model.is_live:
         model.take_out(model.plain.left)

@@ -136,7 +136,7 @@ class Judge:
             yield f"exit {done.run.code}: {facts} {above}"
 
     def _rebuilt(self, done: Done) -> Iterator[str]:
-        """Nothing differs but queues of topics that were deleted: the log still has their records."""
+        """Nothing differs but queues of topics that were deleted: the log has their records."""
         others = [row["path"] for row in done.rows if f"/{PASSING}-" not in row["path"]]
         if others or (done.run.code and not done.rows):
             yield f"exit {done.run.code}: {others[:3]} {done.last_words}"
