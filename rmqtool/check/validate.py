@@ -55,7 +55,7 @@ from rmqtool.store.tail import WALKED_RECORDS, Walker
 from rmqtool.store.tree import open_store
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Generator, Iterator
+    from collections.abc import Callable, Generator, Iterable, Iterator
 
     from rmqtool.broker.release import Version
     from rmqtool.check.log.part import PartReport
@@ -446,7 +446,7 @@ def _placement(inspection: Inspection, release: Rules, in_files: list[str]) -> Q
     return placement_of(inspection.store, release, in_files, names)
 
 
-def _names_in_rocksdb(inspection: Inspection) -> list[tuple[bytes, int]]:
+def _names_in_rocksdb(inspection: Inspection) -> Iterable[tuple[bytes, int]]:
     with suppress(UnreadablePath, EngineMissing):  # the check of the queues says so
         if (source := inspection.queues.database.source) is not None:
             return source.names

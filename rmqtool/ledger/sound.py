@@ -14,6 +14,7 @@ import numpy as np
 from rmqtool.broker.names import topic_text
 from rmqtool.formats.consume_queue import CQ_UNIT, CQ_UNIT_SIZE
 from rmqtool.queues.kinds import UnitKind, kinds_of
+from rmqtool.queues.queue_names import QueueName
 from rmqtool.queues.short import Key
 
 if TYPE_CHECKING:
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from rmqtool.derive.queue_runs import QueueRuns
     from rmqtool.queues.kinds import Units
     from rmqtool.queues.short import ShortQueues
+    from rmqtool.queues.short_rocks import RocksShortQueues
 
     Int64s = npt.NDArray[np.int64]
     Mask = npt.NDArray[np.bool_]
@@ -63,12 +65,12 @@ class Remains(NamedTuple):
 
 
 class ExactQueues(NamedTuple):
-    """The queues that hold what the log wants, and nothing else."""
+    """The queues that hold what the log wants, and nothing else; all int64, shape (n,)."""
 
-    names: list[tuple[bytes, int]]  # topic, as the log has it, and number
-    first: list[int]  # number of the first unit of each
-    next: list[int]  # number after the last one
-    last_physical_offset: list[int]  # of the record of the last one
+    rows: Int64s  # which of the short queues
+    first: Int64s  # number of the first unit of each
+    next: Int64s  # number after the last one
+    last_physical_offset: Int64s  # of the record of the last one
 
 
 class SoundQueues(Generic[Key]):
@@ -131,7 +133,7 @@ class SoundQueues(Generic[Key]):
 
     def seen_of(self, topic: bytes, queue_id: int) -> SoundSoFar | None:
         """Give what was seen of a queue before it was to be judged; None for nothing."""
-        row = self._rows.get((topic, queue_id), UNKNOWN)
+        row = self._row_of((topic, queue_id))
         if row < 0 or self._seen[1, row] == UNKNOWN:
             return None
         first, end, first_place, last_place = self._seen[:, row].tolist()
@@ -186,8 +188,7 @@ class SoundQueues(Generic[Key]):
         short = self._short
         is_exact = ~self._is_left & (next_ == short.end) & (first == short.first)
         rows = np.flatnonzero(is_exact & (next_ != UNKNOWN))
-        names = [self._names[row] for row in rows.tolist()]
-        return ExactQueues(names, *(of[rows].tolist() for of in (first, next_, last_place)))
+        return ExactQueues(rows, first[rows], next_[rows], last_place[rows])
 
     def rest(self, log_start: int, is_other: Callable[[Units], Mask]) -> Remains:
         """Say what is left, once all runs were taken, of the queues that nobody judges yet.
@@ -246,3 +247,24 @@ class SoundQueues(Generic[Key]):
         return np.add.reduceat(is_real.astype(np.int64), begins), np.logical_or.reduceat(
             odd, begins
         )
+
+
+class SoundRocksQueues(SoundQueues[QueueName]):
+    """Does the same with queues in RocksDB, a million of them: their names are kept once.
+
+    Args:
+        short: what the queues hold.
+        keeps: tells whether the queues of a topic are to be compared here.
+    """
+
+    def __init__(self, short: RocksShortQueues, keeps: Callable[[bytes], bool]) -> None:
+        super().__init__(short, lambda *name: name)
+        self._by_name, self._keeps = short.rows, keeps
+
+    def _rows_of(self, runs: QueueRuns) -> Int64s:
+        rows = self._by_name.rows_of(runs.queues)
+        kept = [self._keeps(topic) for topic, _ in runs.queues]
+        return np.where(kept, rows, UNKNOWN)[runs.queue]
+
+    def _row_of(self, name: QueueName) -> int:
+        return self._by_name.get(name, UNKNOWN) if self._keeps(name[0]) else UNKNOWN

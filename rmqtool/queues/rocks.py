@@ -9,12 +9,11 @@ to 5.5.0.
 
 from __future__ import annotations
 
-from bisect import bisect_left
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 from itertools import groupby
 from operator import itemgetter
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
 from rmqtool.broker.names import topic_text
 from rmqtool.budget import FREE_STEPS, OverBudget, ParseBudget
@@ -39,6 +38,7 @@ from rmqtool.formats.rocksdb_queue import (
     unit_row,
 )
 from rmqtool.queues.kinds import UnitKind, kind_of
+from rmqtool.queues.queue_names import EndList, EndsOfQueues, NameList, QueueEnds, QueueNames
 from rmqtool.queues.units import LookedUp, QueueSource, QueueSpan, QueueUnits, Unit, UnitPlace
 from rmqtool.store.artefact import ArtefactKind
 
@@ -56,23 +56,6 @@ UNITS_A_BATCH: Final = 4096
 NAME_ROWS: Final = 4096  # read at a time, at most, where queues are short
 NAME_STEPS: Final = 20  # see `budget`: of a queue
 BYTES_A_STEP: Final = 2  # of its name, of which commands keep some ten copies
-
-
-class QueueEnds(NamedTuple):
-    """What the rows of a queue in the family `offset` say."""
-
-    # physical offset and number of the last unit; None without a row
-    maximum: tuple[int, int] | None = None
-    minimum: tuple[int, int] | None = None  # the same of the first one: a cache that may be old
-
-    @property
-    def next_offset(self) -> int:
-        """Queue offset of the next message."""
-        return self.maximum[1] + 1 if self.maximum else 0
-
-
-LOWEST, PAST = -(1 << 31), 1 << 31  # numbers of queues
-NO_ENDS: Final = QueueEnds()
 
 
 class RocksQueue(QueueUnits):
@@ -268,7 +251,7 @@ class RocksQueues(QueueSource):
         self.database, self.path = database, database.path
 
     @property
-    def ends(self) -> dict[tuple[bytes, int], QueueEnds]:
+    def ends(self) -> EndsOfQueues:
         """The rows of family `offset`, by queue; rows of no known shape are left out.
 
         Raises:
@@ -276,8 +259,8 @@ class RocksQueues(QueueSource):
         """
         return self.database.once("ends", self._read_ends)
 
-    def _read_ends(self) -> dict[tuple[bytes, int], QueueEnds]:
-        ends_of: dict[tuple[bytes, int], QueueEnds] = {}
+    def _read_ends(self) -> EndsOfQueues:
+        maxima, minima = EndList.new(), EndList.new()
         budget = self._budget()
         for batch in self.database.rows(OFFSETS):
             for key, value in batch.items():
@@ -288,13 +271,10 @@ class RocksQueues(QueueSource):
                 if row is None:
                     continue
                 topic, queue_id, which, end = row
-                name = topic, queue_id
-                if (ends := ends_of.get(name)) is None:
-                    self._pay(budget, topic)
-                    ends = NO_ENDS
-                ends_of[name] = (
-                    QueueEnds(end, ends.minimum) if which == MAX else QueueEnds(ends.maximum, end)
-                )
+                ends = maxima if which == MAX else minima
+                self._pay(budget, b"" if topic in ends.names.topics else topic)
+                ends.add((topic, queue_id), end)
+        ends_of = EndsOfQueues(maxima, minima)
         if len(ends_of) >= MANY_QUEUES:
             self.database.keep(DEFAULT)
         return ends_of
@@ -312,7 +292,7 @@ class RocksQueues(QueueSource):
         return int(DISPATCHED.parse(value)["dispatched"])
 
     @property
-    def names(self) -> list[tuple[bytes, int]]:
+    def names(self) -> QueueNames:
         """Topic and number of each queue that has a unit or a `max`, sorted.
 
         Raises:
@@ -325,14 +305,14 @@ class RocksQueues(QueueSource):
         """Rows between the queues that are no units. Raises DamagedDatabase: see `names`."""
         return self.database.once("names", self._read_names)[1]
 
-    def _read_names(self) -> tuple[list[tuple[bytes, int]], list[tuple[bytes, bytes]]]:
+    def _read_names(self) -> tuple[QueueNames, list[tuple[bytes, bytes]]]:
         """Read names of queues, and odd rows between them.
 
         Behind a long queue the next one is sought. Short ones are read through, more rows at a
         time: a seek costs what a block has before the row, and a stranger's block may be a GiB.
         """
         odd_rows: list[tuple[bytes, bytes]] = []
-        names = {name for name, ends in self.ends.items() if ends.maximum is not None}
+        known, names = self.ends.with_maximum, NameList()
         begin, rows, budget = b"", 1, self._budget()
         while True:
             passed, new, end = 0, 0, b""
@@ -349,12 +329,16 @@ class RocksQueues(QueueSource):
                         odd_rows.append((key, value))
                         end = key + b"\0"
                         continue
-                    if name not in names:
+                    if name not in known:
                         self._pay(budget, name[0])
-                        names.add(name)
+                        names.add(*name)
                     end = queue_prefix(*name, RANGE_END)
             if passed < rows:
-                return sorted(names), odd_rows
+                if not len(names):
+                    return known, odd_rows
+                for name in known:
+                    names.add(*name)
+                return QueueNames.of(names)[0], odd_rows
             begin, rows = end, min(2 * rows, NAME_ROWS) if 2 * new >= passed else 1
 
     def _budget(self) -> ParseBudget:
@@ -379,20 +363,23 @@ class RocksQueues(QueueSource):
     def queues_of(self, topic: str) -> Iterator[RocksQueue]:
         """Give the queues of one topic, by number."""
         for raw in self._topics.get(topic, ()):
-            first, end = (bisect_left(self.names, (raw, number)) for number in (LOWEST, PAST))
-            yield from map(self.named, self.names[first:end])
+            yield from map(self.named, self.names.of_topic(raw))
 
     def queue(self, topic: str, queue_id: int) -> RocksQueue | None:
         """Give one queue; None without one."""
         for raw in self._topics.get(topic, ()):
-            row = bisect_left(self.names, (raw, queue_id))
-            if self.names[row : row + 1] == [(raw, queue_id)]:
+            if self.names.row(raw, queue_id) >= 0:
                 return self.named((raw, queue_id))
         return None
 
+    def row(self, topic: str, queue_id: int) -> int:
+        """Give which of `names` is that of a queue; -1 for none."""
+        rows = (self.names.row(raw, queue_id) for raw in self._topics.get(topic, ()))
+        return next((row for row in rows if row >= 0), -1)
+
     def named(self, name: tuple[bytes, int]) -> RocksQueue:
         """Give the queue of a name, whether it has rows or not."""
-        return RocksQueue(self.database, *name, self.ends.get(name, NO_ENDS))
+        return RocksQueue(self.database, *name, self.ends.of(name))
 
     @property
     def _topics(self) -> dict[str, list[bytes]]:
@@ -401,7 +388,7 @@ class RocksQueues(QueueSource):
 
     def _read_topics(self) -> dict[str, list[bytes]]:
         by_text: dict[str, list[bytes]] = {}
-        for raw, _ in groupby(self.names, itemgetter(0)):
+        for raw in self.names.topics:
             by_text.setdefault(topic_text(raw), []).append(raw)
         return by_text
 
@@ -419,15 +406,20 @@ class QueuesByName(Mapping[tuple[str, int], RocksQueue]):
     def __init__(self, source: RocksQueues, topic: str | None) -> None:
         """List them. Raises DamagedDatabase: they cannot be listed."""
         self._source, self._topic = source, topic
-        self._names = source.names
+        self._names: Sequence[tuple[bytes, int]] = source.names
         if topic is not None:
-            self._names = [name for name in self._names if topic_text(name[0]) == topic]
+            self._names = [name for name in source.names if topic_text(name[0]) == topic]
 
     def __getitem__(self, name: tuple[str, int]) -> RocksQueue:
         queue = self._source.queue(*name) if self._topic in {None, name[0]} else None
         if queue is None:
             raise KeyError(name)
         return queue
+
+    def __contains__(self, name: object) -> bool:
+        if not isinstance(name, tuple) or self._topic not in {None, name[0]}:
+            return False
+        return self._source.row(*name) >= 0
 
     def __iter__(self) -> Iterator[tuple[str, int]]:
         texts = {raw: topic_text(raw) for raw, _ in groupby(self._names, itemgetter(0))}

@@ -21,7 +21,7 @@ from rmqtool.store.queues import queue_id_of
 from rmqtool.store.used import without_zeros
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
     import numpy.typing as npt
 
@@ -42,7 +42,7 @@ Key = TypeVar("Key")
 class ShortQueues(Generic[Key]):
     """Consume queues; numbers are those of units, from the begin of a queue."""
 
-    rows: dict[Key, int]  # by queue: in files, by the path of its directory
+    rows: Mapping[Key, int]  # by queue: in files, by the path of its directory
     first: Int64s  # int64, shape (n,): of the first unit that is not zeros
     end: Int64s  # int64, shape (n,): after the last unit that is not zeros; `first` without any
     position: Int64s  # int64, shape (n,): where `first` lies in `units`

@@ -6,6 +6,7 @@ is of no known shape, or the rows are not kept in memory, there are none of them
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from itertools import pairwise
 from typing import TYPE_CHECKING, Final
 
@@ -19,12 +20,16 @@ from rmqtool.formats.rocksdb_queue import (
     ROCKSDB_CQ_UNIT,
     queue_of_unit,
 )
+from rmqtool.queues.queue_names import QueueName
 from rmqtool.queues.short import ShortQueues
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
     import numpy.typing as npt
 
-    from rmqtool.store.rocksdb_database import Database
+    from rmqtool.queues.queue_names import QueueNames
+    from rmqtool.queues.rocks import RocksQueues
     from rmqtool.store.rocksdb_kept import KeptRows
 
     Int64s = npt.NDArray[np.int64]
@@ -33,24 +38,66 @@ if TYPE_CHECKING:
 
 FIXED: Final = CQ_KEY_HEAD.size + CQ_KEY_TAIL.size  # bytes of a key, without the topic
 VALUE: Final = ROCKSDB_CQ_UNIT.size
+NO_VALUE: Final = bytes(VALUE)
 AT_CONTROL_QUEUE_ID: Final = CQ_KEY_TAIL.positions["control_queue_id"] - CQ_KEY_TAIL.size
 AT_CONTROL_OFFSET: Final = CQ_KEY_TAIL.positions["control_queue_offset"] - CQ_KEY_TAIL.size
 AT_OFFSET: Final = CQ_KEY_TAIL.positions["queue_offset"] - CQ_KEY_TAIL.size
 ROWS: Final = 1 << 16  # whose keys are looked at together
 
-RocksShortQueues = ShortQueues[tuple[bytes, int]]  # by topic and number of a queue
+
+class ShortRows(Mapping[QueueName, int]):
+    """Which of the short queues a queue is, by topic, as it is stored, and number.
+
+    Args:
+        names: of all queues.
+        rows: of the short one by the row of its name; -1 for another queue. int64, shape (names,).
+        of_names: the other way round. int64, shape (short queues,).
+    """
+
+    def __init__(self, names: QueueNames, rows: Int64s, of_names: Int64s) -> None:
+        self._names, self._rows, self.of_names = names, rows, of_names
+
+    def __getitem__(self, name: QueueName) -> int:
+        row = self._names.row(*name)
+        short = int(self._rows[row]) if row >= 0 else -1
+        if short < 0:
+            raise KeyError(name)
+        return short
+
+    def __iter__(self) -> Iterator[QueueName]:
+        return (self.name(row) for row in range(len(self)))
+
+    def __len__(self) -> int:
+        return len(self.of_names)
+
+    def name(self, short: int) -> QueueName:
+        """Give the name of a short queue."""
+        return self._names[int(self.of_names[short])]
+
+    def rows_of(self, names: Sequence[QueueName]) -> Int64s:
+        """Give the rows of some names: int64, shape (n,); -1 for queues that are not short."""
+        row = self._names.row
+        rows = np.fromiter((row(*name) for name in names), np.int64, len(names))
+        return np.where(rows >= 0, self._rows[rows], -1) if len(self._rows) else rows
 
 
-def short_rocks(database: Database) -> RocksShortQueues | None:
+class RocksShortQueues(ShortQueues[QueueName]):
+    """Short queues of a RocksDB database; their `units` are uint8, shape (units, 28)."""
+
+    rows: ShortRows
+
+
+def short_rocks(source: RocksQueues) -> RocksShortQueues | None:
     """Give the queues whose units have no gap, each unit with its store time; None where unknown.
 
-    Their `units` are uint8, shape (units, 28).
+    Raises:
+        DamagedDatabase: the names of its queues cannot be read.
     """
-    return database.once("short queues", lambda: _read(database))
+    return source.database.once("short queues", lambda: _read(source))
 
 
-def _read(database: Database) -> RocksShortQueues | None:
-    kept = database.kept(DEFAULT)
+def _read(source: RocksQueues) -> RocksShortQueues | None:
+    kept = source.database.kept(DEFAULT)
     if kept is None or not len(kept) or len(kept.values) != VALUE * len(kept):
         return None
     if (np.diff(_ends(kept)[1]) != VALUE).any():
@@ -67,15 +114,16 @@ def _read(database: Database) -> RocksShortQueues | None:
     next_ = numbers[firsts + counts - 1] + 1
     is_whole = (next_ - numbers[firsts] == counts) & (numbers[firsts] >= 0)
     firsts, next_ = firsts[is_whole], next_[is_whole]
-    names: dict[tuple[bytes, int], int] = {}
-    topics: dict[bytes, bytes] = {}
-    ends = kept.key_ends
-    for row, at in enumerate(firsts.tolist()):
-        key = bytes(kept.keys[ends[at] : ends[at + 1]])
-        topic, queue_id = queue_of_unit(key, bytes(VALUE))
-        names[topics.setdefault(topic, topic), queue_id] = row
+    keys, ends, names = kept.keys, kept.key_ends, source.names
+    of_names = np.empty(len(firsts), np.int64)
+    for short, at in enumerate(firsts.tolist()):
+        topic, queue_id = queue_of_unit(bytes(keys[ends[at] : ends[at + 1]]), NO_VALUE)
+        of_names[short] = names.row(topic, queue_id)
+    rows = np.full(len(names), -1, np.int64)
+    rows[of_names] = np.arange(len(firsts))
     units = np.frombuffer(kept.values, np.uint8).reshape(-1, VALUE)
-    return ShortQueues(names, numbers[firsts], next_, firsts, units)
+    short_rows = ShortRows(names, rows, of_names)
+    return RocksShortQueues(short_rows, numbers[firsts], next_, firsts, units)
 
 
 def _ends(kept: KeptRows) -> tuple[npt.NDArray[np.uint32], npt.NDArray[np.uint32]]:

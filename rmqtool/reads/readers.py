@@ -207,7 +207,8 @@ def _units(
 def _units_in_rocksdb(
     task: RocksTask, options: SourceOptions, names: Sequence[str]
 ) -> Iterator[pa.RecordBatch]:
-    from rmqtool.queues.rocks import QueueEnds, RocksQueue
+    from rmqtool.queues.queue_names import QueueEnds
+    from rmqtool.queues.rocks import RocksQueue
     from rmqtool.store.rocksdb_database import Database
     from rmqtool.tables.rocksdb import unit_batches
 

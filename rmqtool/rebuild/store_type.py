@@ -18,6 +18,8 @@ from rmqtool.store.release import written_by
 from rmqtool.store.rocksdb import is_queue_database
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from rmqtool.broker.dispatch import DispatchRules
     from rmqtool.rebuild.options import RebuildOptions
     from rmqtool.store.rocksdb import RocksDb
@@ -97,7 +99,7 @@ def placement(store: Store) -> QueuePlacement:
     return placement_of(store, release, _topics_in_files(store), partial(_names_in_rocksdb, store))
 
 
-def _names_in_rocksdb(store: Store) -> list[tuple[bytes, int]]:
+def _names_in_rocksdb(store: Store) -> Iterable[tuple[bytes, int]]:
     try:
         with Queues(store) as queues:
             source = queues.database.source

@@ -76,7 +76,7 @@ def test_is_used(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
         source = RocksQueues(database)
         whole = 0
         assert source.ends
-        short = short_rocks(database)
+        short = short_rocks(source)
         assert short is not None
         for queue in source.queues():
             units = [*queue.stored()]

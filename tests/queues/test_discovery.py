@@ -86,5 +86,5 @@ def test_names_in_rocksdb(tmp_path: Path, units: list[int]) -> None:
     database.close()
     with Database(Place.of(tmp_path / "consumequeue"), "consumequeue") as opened:
         queues = RocksQueues(opened)
-        assert queues.names == [(b"topic%04d" % one, one % 3) for one in range(len(units))]
+        assert [*queues.names] == [(b"topic%04d" % one, one % 3) for one in range(len(units))]
         assert sorted(queues.odd_rows) == odd

@@ -408,7 +408,7 @@ class QueueComparer:
             return mask
 
         remains = self._sound.rest(self._facts.start, is_other)
-        self._queue_facts.whole.update(remains.whole)
+        self._queue_facts.whole.append(remains.whole)
         self._seen.update(remains.whole)
         judge.expired += remains.expired
         judge.expired_queues |= remains.expired_paths

@@ -2,18 +2,56 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
+from itertools import compress
 from typing import TYPE_CHECKING, Final
 
-from rmqtool.check.inspection import UNIT_FAMILIES
+from rmqtool.broker.names import topic_text
+from rmqtool.check.inspection import UNIT_FAMILIES, QueueName
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from rmqtool.check.inspection import Inspection, QueueName
+    import numpy as np
+    import numpy.typing as npt
+
+    from rmqtool.check.inspection import Inspection
     from rmqtool.check.log.facts import LogFacts
+    from rmqtool.queues.rocks import RocksQueues
+
+    Int64s = npt.NDArray[np.int64]
+    Mask = npt.NDArray[np.bool_]
 
 QUEUES: Final = ("consumequeue", "batchconsumequeue")
+
+
+class WholeQueues(Mapping[QueueName, tuple[int, int]]):
+    """First and next queue offset of queues in RocksDB that hold what the log wants alone.
+
+    Args:
+        source: of the queues.
+        is_whole: which of its names are those: bool, shape (names,).
+        first: int64, shape (names,).
+        next_: int64, shape (names,).
+    """
+
+    def __init__(self, source: RocksQueues, is_whole: Mask, first: Int64s, next_: Int64s) -> None:
+        self._source, self._is_whole = source, is_whole
+        self._first, self._next = first, next_
+
+    def __getitem__(self, name: QueueName) -> tuple[int, int]:
+        row = self._source.row(*name)
+        if row < 0 or not self._is_whole[row]:
+            raise KeyError(name)
+        return int(self._first[row]), int(self._next[row])
+
+    def __iter__(self) -> Iterator[QueueName]:
+        names = compress(self._source.names, self._is_whole)
+        return ((topic_text(topic), queue_id) for topic, queue_id in names)
+
+    def __len__(self) -> int:
+        return int(self._is_whole.sum())
 
 
 @dataclass(slots=True)
@@ -25,12 +63,13 @@ class QueueFacts:
     # queue to the queue offset after the last record that the log has for it, if it is not whole
     wanted: dict[QueueName, int] = field(default_factory=dict)
     # first and next queue offset of queues that hold what the log wants, and nothing else
-    whole: dict[QueueName, tuple[int, int]] = field(default_factory=dict)
+    whole: list[Mapping[QueueName, tuple[int, int]]] = field(default_factory=list)
 
     def ends(self) -> Iterator[tuple[QueueName, int]]:
         """Yield queues, and the queue offset after the last record that the log has for each."""
         yield from self.wanted.items()
-        yield from ((name, end) for name, (_, end) in self.whole.items())
+        for queues in self.whole:
+            yield from ((name, end) for name, (_, end) in queues.items())
 
     def note_newest(self, physical_offset: int) -> None:
         """Take note of a unit that is as its record wants it."""
@@ -50,15 +89,13 @@ class QueueRanges:
         self._inspection, self._facts, self._queues = inspection, facts, queues
         self._known: dict[QueueName, tuple[int, int] | None] = {}
 
-    def names(self) -> list[QueueName]:
-        """Give the queues that are there, or that the log has records for."""
-        there = (self._inspection.units(family) for family in UNIT_FAMILIES)
-        return sorted(
-            {
-                *(name for name, _ in self._queues.ends()),
-                *(name for names in there for name in names),
-            }
-        )
+    def names(self) -> Iterator[QueueName]:
+        """Give the queues that are there, or that the log has records for, each once."""
+        known = [*map(self._inspection.units, UNIT_FAMILIES)]
+        for number, names in enumerate([*known, (name for name, _ in self._queues.ends())]):
+            for name in names:
+                if not any(name in earlier for earlier in known[:number]):
+                    yield name
 
     def of(self, topic: str, queue_id: int) -> tuple[int, int] | None:
         """Give a queue's first and next queue offset; None when nothing can be said.
@@ -70,8 +107,9 @@ class QueueRanges:
             UnreadablePath: a file cannot be read.
         """
         name = (topic, queue_id)
-        if name in self._queues.whole:
-            return self._queues.whole[name]
+        for queues in self._queues.whole:
+            if (whole := queues.get(name)) is not None:
+                return whole
         if name not in self._known:
             span = self._on_disk(name)
             if span is not None and name in self._queues.wanted:

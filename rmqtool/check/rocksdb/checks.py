@@ -6,7 +6,7 @@ Loaded only where a store has databases: what it needs takes a tenth of a second
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from itertools import pairwise
+from itertools import compress, pairwise
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -245,9 +245,9 @@ class EndJudge:
         comparer, topic = self._comparer, self._inspection.options.topic
         try:
             whole = comparer.whole(self._facts.oldest)
-            names = {name for name in comparer.source.names if name not in whole}
-            for name in sorted(names | comparer.seen.keys()):
-                if name in whole or not comparer.keeps(name[0]):
+            names = [*compress(comparer.source.names, ~whole)]
+            for name in sorted({*names, *comparer.seen}):
+                if not comparer.keeps(name[0]):
                     continue
                 seen = comparer.queue_of(*name)
                 if topic in {None, seen.queue.topic}:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from rmqtool.broker.names import is_deleted, topic_text
+from rmqtool.check.queues.ranges import WholeQueues
 from rmqtool.check.rocksdb.unit_tables import UnitTables
 from rmqtool.derive.run_pool import RunPool
 from rmqtool.errors import DamagedDatabase, DecodeError
@@ -28,9 +29,10 @@ from rmqtool.formats.rocksdb_queue import (
     unit_row,
 )
 from rmqtool.ledger.differences import difference_of, point_alike, tags_right
-from rmqtool.ledger.sound import SoundQueues
+from rmqtool.ledger.sound import SoundRocksQueues
 from rmqtool.queues.kinds import as_units
-from rmqtool.queues.rocks import NO_ENDS, RocksQueue
+from rmqtool.queues.rocks import MANY_QUEUES, RocksQueue
+from rmqtool.queues.short_rocks import short_rocks
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -43,6 +45,7 @@ if TYPE_CHECKING:
     from rmqtool.derive.queue_runs import QueueRun, QueueRuns
     from rmqtool.findings.finding import Finding
     from rmqtool.queues.rocks import RocksQueues
+    from rmqtool.queues.short_rocks import RocksShortQueues
     from rmqtool.store.rocksdb_frames import RowBatch
 
     Int64s = npt.NDArray[np.int64]
@@ -116,7 +119,8 @@ class RocksComparer:
         self.dispatch = Dispatch(source.dispatched or 0)
         self._pool = RunPool(0, SHORT_RUN)
         self._kept_topics: dict[bytes, bool] = {}
-        self._sound, self._sound_units = self._sound_queues(), 0
+        self._short, self._sound_units = self._short_queues(), 0
+        self._sound = SoundRocksQueues(self._short, self.keeps) if self._short else None
         self._tables = UnitTables.of(source.database)
         self._odd: list[tuple[bytes, bytes]] = []
         self.nowhere: dict[str, int] = {}
@@ -147,7 +151,7 @@ class RocksComparer:
         """Give what is known of a queue."""
         name = (topic, queue_id)
         if name not in self.seen:
-            ends = self.source.ends.get(name, NO_ENDS)
+            ends = self.source.ends.of(name)
             seen = self.seen[name] = QueueSeen(RocksQueue(self.source.database, *name, ends))
             if self._sound and (sound := self._sound.seen_of(topic, queue_id)) is not None:
                 seen.cover(sound.first, sound.next)
@@ -155,38 +159,36 @@ class RocksComparer:
                 seen.last = (sound.last_physical_offset, sound.next - 1)
         return self.seen[name]
 
-    def whole(self, oldest: int) -> set[tuple[bytes, int]]:
-        """Give the queues of which nothing is to be said: units and ends are as the log wants.
+    def whole(self, oldest: int) -> Mask:
+        """Tell of which queues nothing is to be said: units and ends are as the log wants.
 
         Args:
             oldest: first physical offset that the log has.
+
+        Returns:
+            bool, shape (names,): by the rows of the source's names.
         """
-        if self._sound is None:
-            return set()
-        names = set()
-        for name, first, after, last in zip(*self._sound.exact(), strict=True):
-            ends = self.source.ends.get(name, NO_ENDS)
-            minimum = ends.minimum
-            if ends.maximum != (last, after - 1):
-                continue
-            if minimum is None or minimum[0] < oldest or minimum[1] == first:
-                names.add(name)
-                self._queue_facts.whole[topic_text(name[0]), name[1]] = first, after
-        return names
+        names = self.source.names
+        if self._short is None or self._sound is None:
+            return np.zeros(len(names), np.bool_)
+        exact = self._sound.exact()
+        spans = np.full((3, len(names)), -1, np.int64)
+        rows = self._short.rows.of_names[exact.rows]
+        spans[:, rows] = exact.first, exact.next, exact.last_physical_offset
+        first, after, last_place = spans
+        is_whole = self.source.ends.columns(names).whole(first, after - 1, last_place, oldest)
+        is_whole &= after > 0
+        self._queue_facts.whole.append(WholeQueues(self.source, is_whole, first, after))
+        return is_whole
 
-    def _sound_queues(self) -> SoundQueues[tuple[bytes, int]] | None:
-        """Begin to compare short queues by columns; None where one topic is looked at alone."""
-        database = self.source.database
-        if self._inspection.options.topic is not None or database.kept(DEFAULT) is None:
+    def _short_queues(self) -> RocksShortQueues | None:
+        """Give what is compared by columns; None where one topic is looked at alone."""
+        if self._inspection.options.topic is not None or len(self.source.ends) < MANY_QUEUES:
             return None
-        from rmqtool.queues.short_rocks import short_rocks
-
-        short = short_rocks(database)
-        if short is None:
+        try:
+            return short_rocks(self.source)
+        except DamagedDatabase:  # who looks at each queue says so
             return None
-        return SoundQueues(
-            short, lambda topic, queue_id: (topic, queue_id) if self.keeps(topic) else None
-        )
 
     def _note(self, runs: QueueRuns) -> None:
         """Take note of how far the log is dispatched."""
@@ -232,7 +234,7 @@ class RocksComparer:
         """Count the units of a light queue that is to be in neither store."""
         topic = topic_text(run.topic)
         if self._inspection.scope.placement.nowhere(topic):
-            ends = self.source.ends.get((run.topic, run.queue_id), NO_ENDS)
+            ends = self.source.ends.of((run.topic, run.queue_id))
             lacking = run.queue_offset + run.count - max(ends.next_offset, run.queue_offset)
             if lacking > 0:
                 self.nowhere[topic] = self.nowhere.get(topic, 0) + lacking

@@ -125,6 +125,8 @@ def _not_reached(
     store = inspection.store
     topics = config_shapes.topics(inspection.document(TOPICS_JSON) or {})
     names = {topic.topic for topic in topics if topic.is_compaction}
+    if not names:
+        return
     late = {
         name: newest.get(name, -1)
         for name, end in queue_facts.ends()

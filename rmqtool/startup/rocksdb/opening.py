@@ -32,6 +32,8 @@ from rmqtool.store.rocksdb_manifest import read_manifest
 from rmqtool.store.rocksdb_table import FOOTER, NEWEST_VERSION
 
 if TYPE_CHECKING:
+    from collections.abc import Collection
+
     from rmqtool.queues.rocks import RocksQueue
     from rmqtool.queues.short_rocks import RocksShortQueues
     from rmqtool.startup.model import Model
@@ -84,7 +86,7 @@ def with_database(store: Store, plain: Model, rocksdb_settings: RocksSettings) -
             )
         try:
             model.dispatched_end = source.dispatched or 0
-            names = list(source.ends)
+            names: Collection[tuple[bytes, int]] = source.ends
         except DamagedDatabase as error:
             loader.refuse(rocksdb_settings.path, f"its rows cannot be read: {error.reason}")
             return model
@@ -93,7 +95,7 @@ def with_database(store: Store, plain: Model, rocksdb_settings: RocksSettings) -
             names = source.names
         except DamagedDatabase:  # of units: the broker starts on it
             model.keyed_rules = rocksdb_rules(store, rules, None, has_files=False)
-        short = short_rocks(source.database)
+        short = short_rocks(source)
         for name in names:
             queue = source.named(name)
             keyed = _of_columns(queue, short, name) if short else None

@@ -1,0 +1,248 @@
+"""Names of a million queues in a few bytes each, and where the queues end.
+
+A name is a topic, as it is stored, and a number. As Python objects, names take more memory than all
+that is known of queues of two units.
+"""
+
+from __future__ import annotations
+
+from array import array
+from bisect import bisect_left, bisect_right
+from collections.abc import Mapping, Sequence
+from itertools import pairwise
+from typing import TYPE_CHECKING, Final, NamedTuple, Self, overload
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    import numpy.typing as npt
+
+    Int64s = npt.NDArray[np.int64]
+    Mask = npt.NDArray[np.bool_]
+
+NUMBER_BITS: Final = 32  # of a queue
+LOWEST: Final = -(1 << 31)  # number of a queue
+NONE: Final = -(1 << 63)  # no offset
+LONG: Final = "q"  # items of 8 bytes
+
+QueueName = tuple[bytes, int]
+
+
+class NameList:
+    """Names in the order in which they come, some of them more than once."""
+
+    def __init__(self) -> None:
+        self.topics: dict[bytes, int] = {}  # number of each
+        self.numbers, self.queue_ids = array(LONG), array(LONG)
+
+    def __len__(self) -> int:
+        return len(self.numbers)
+
+    def add(self, topic: bytes, queue_id: int) -> None:
+        """Add a name."""
+        self.numbers.append(self.topics.setdefault(topic, len(self.topics)))
+        self.queue_ids.append(queue_id)
+
+
+class QueueNames(Sequence[QueueName]):
+    """Names of queues, each once, by topic and number."""
+
+    def __init__(self, topics: list[bytes], starts: array[int], queue_ids: array[int]) -> None:
+        """Take them.
+
+        Args:
+            topics: sorted.
+            starts: where the names of each topic begin, and the last ones end.
+            queue_ids: by topic, sorted.
+        """
+        self.topics = topics
+        self._starts, self._queue_ids = starts, queue_ids
+        self._numbers = {topic: number for number, topic in enumerate(topics)}
+
+    @classmethod
+    def of(cls, names: NameList) -> tuple[Self, Int64s]:
+        """Sort names.
+
+        Returns:
+            The names, and which of them each one of the list is: int64, shape (n,).
+        """
+        topics = sorted(names.topics)
+        place = np.empty(len(topics), np.int64)
+        place[[names.topics[topic] for topic in topics]] = np.arange(len(topics))
+        keys = place[np.array(names.numbers, np.int64)] << NUMBER_BITS
+        keys += np.array(names.queue_ids, np.int64) - LOWEST
+        unique, rows = np.unique(keys, return_inverse=True)
+        starts = np.searchsorted(unique >> NUMBER_BITS, np.arange(len(topics) + 1))
+        queue_ids = (unique & ((1 << NUMBER_BITS) - 1)) + LOWEST
+        made = cls(topics, _packed(starts.astype(np.int64)), _packed(queue_ids))
+        return made, rows.astype(np.int64)
+
+    def __len__(self) -> int:
+        return len(self._queue_ids)
+
+    @overload
+    def __getitem__(self, row: int) -> QueueName: ...
+
+    @overload
+    def __getitem__(self, row: slice) -> list[QueueName]: ...
+
+    def __getitem__(self, row: int | slice) -> QueueName | list[QueueName]:
+        if isinstance(row, slice):
+            return [self[number] for number in range(*row.indices(len(self)))]
+        queue_id = self._queue_ids[row]
+        number = bisect_right(self._starts, row % len(self)) - 1
+        return self.topics[number], queue_id
+
+    def __iter__(self) -> Iterator[QueueName]:
+        for topic, (start, end) in zip(self.topics, pairwise(self._starts), strict=True):
+            for queue_id in self._queue_ids[start:end]:
+                yield topic, queue_id
+
+    def __contains__(self, name: object) -> bool:
+        return isinstance(name, tuple) and self.row(*name) >= 0
+
+    def row(self, topic: bytes, queue_id: int) -> int:
+        """Give which name it is; -1 for none."""
+        if (number := self._numbers.get(topic)) is None:
+            return -1
+        end = self._starts[number + 1]
+        row = bisect_left(self._queue_ids, queue_id, self._starts[number], end)
+        return row if row < end and self._queue_ids[row] == queue_id else -1
+
+    def of_topic(self, topic: bytes) -> Iterator[QueueName]:
+        """Give the names of one topic, by number."""
+        if (number := self._numbers.get(topic)) is None:
+            return iter(())
+        rows = self._queue_ids[self._starts[number] : self._starts[number + 1]]
+        return ((topic, queue_id) for queue_id in rows)
+
+
+class QueueEnds(NamedTuple):
+    """What the rows of a queue in the family `offset` say."""
+
+    # physical offset and number of the last unit; None without a row
+    maximum: tuple[int, int] | None = None
+    minimum: tuple[int, int] | None = None  # the same of the first one: a cache that may be old
+
+    @property
+    def next_offset(self) -> int:
+        """Queue offset of the next message."""
+        return self.maximum[1] + 1 if self.maximum else 0
+
+
+NO_ENDS: Final = QueueEnds()
+
+
+class EndList(NamedTuple):
+    """Rows of one kind, `max` or `min`, in the order in which they come."""
+
+    names: NameList
+    physical_offsets: array[int]
+    queue_offsets: array[int]
+
+    @classmethod
+    def new(cls) -> Self:
+        """Begin with none."""
+        return cls(NameList(), array(LONG), array(LONG))
+
+    def add(self, name: QueueName, end: tuple[int, int]) -> None:
+        """Add a row."""
+        self.names.add(*name)
+        self.physical_offsets.append(end[0])
+        self.queue_offsets.append(end[1])
+
+
+class _SortedEnds(NamedTuple):
+    """The same by name."""
+
+    names: QueueNames
+    physical_offsets: array[int]
+    queue_offsets: array[int]
+
+    @classmethod
+    def of(cls, ends: EndList) -> Self:
+        names, rows = QueueNames.of(ends.names)
+        columns = []
+        for offsets in (ends.physical_offsets, ends.queue_offsets):
+            column = np.empty(len(names), np.int64)
+            column[rows] = np.array(offsets, np.int64)  # of two rows the later one counts
+            columns.append(_packed(column))
+        return cls(names, *columns)
+
+    def end(self, name: QueueName) -> tuple[int, int] | None:
+        row = self.names.row(*name)
+        return (self.physical_offsets[row], self.queue_offsets[row]) if row >= 0 else None
+
+
+class EndColumns(NamedTuple):
+    """Where queues end; NONE without a row."""
+
+    # int64, shape (2, 2, n): of `max` and of `min`, physical offset and queue offset
+    ends: Int64s
+
+    def whole(self, first: Int64s, last: Int64s, last_place: Int64s, oldest: int) -> Mask:
+        """Tell of which queues nothing is to be said: bool, shape (n,).
+
+        The row of `max` is that of the last unit. That of `min`, a cache, is of the first one, old,
+        or missing.
+
+        Args:
+            first: number of the first unit that the log wants.
+            last: of the last one.
+            last_place: where its record lies.
+            oldest: first physical offset that the log has.
+        """
+        (max_place, max_number), (min_place, min_number) = self.ends
+        is_first = (min_place == NONE) | (min_place < oldest) | (min_number == first)
+        whole: Mask = is_first & (max_place == last_place) & (max_number == last)
+        return whole
+
+
+class EndsOfQueues(Mapping[QueueName, QueueEnds]):
+    """Where queues end, by name; those without a row are not there."""
+
+    def __init__(self, maxima: EndList, minima: EndList) -> None:
+        self._maxima, self._minima = _SortedEnds.of(maxima), _SortedEnds.of(minima)
+        self._others = [name for name in self._minima.names if name not in self._maxima.names]
+
+    @property
+    def with_maximum(self) -> QueueNames:
+        """The queues that have a row of `max`."""
+        return self._maxima.names
+
+    def of(self, name: QueueName) -> QueueEnds:
+        """Give what the rows of a queue say; of one without rows, nothing."""
+        return QueueEnds(self._maxima.end(name), self._minima.end(name))
+
+    def columns(self, names: QueueNames) -> EndColumns:
+        """Give the same by the rows of some names."""
+        made = EndColumns(np.full((2, 2, len(names)), NONE, np.int64))
+        for number, ends in enumerate((self._maxima, self._minima)):
+            rows = np.arange(len(names))
+            if ends.names is not names:
+                of_ends = (names.row(*name) for name in ends.names)
+                rows = np.fromiter(of_ends, np.int64, len(ends.names))
+            is_there = rows >= 0
+            for column, offsets in enumerate((ends.physical_offsets, ends.queue_offsets)):
+                made.ends[number, column, rows[is_there]] = np.array(offsets, np.int64)[is_there]
+        return made
+
+    def __getitem__(self, name: QueueName) -> QueueEnds:
+        if (ends := self.of(name)) == NO_ENDS:
+            raise KeyError(name)
+        return ends
+
+    def __iter__(self) -> Iterator[QueueName]:
+        yield from self._maxima.names
+        yield from self._others
+
+    def __len__(self) -> int:
+        return len(self._maxima.names) + len(self._others)
+
+
+def _packed(column: Int64s) -> array[int]:
+    packed = array(LONG)
+    packed.frombytes(column.tobytes())
+    return packed
