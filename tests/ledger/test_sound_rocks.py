@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
 import numpy as np
 import pytest
 
+from rmqtool.cli.main import main
 from rmqtool.formats.rocksdb_databases import DEFAULT
 from rmqtool.queues import rocks
 from rmqtool.queues.rocks import OFFSETS, RocksQueues
@@ -16,10 +19,12 @@ from rmqtool.queues.short_rocks import short_rocks
 from rmqtool.store.place import Place
 from rmqtool.store.rocksdb_database import Database
 from rmqtool.store.rocksdb_frames import RowBatch
+from tests.bench.store_builder import Builder
 from tests.damage import DAMAGES, NotApplicable
 from tests.damage_commitlog import COMMITLOG
 from tests.damage_rocksdb import CLEAN
 from tests.damage_rocksdb import DAMAGES as OF_ROCKSDB
+from tests.ledger.test_sound import SMALL
 from tests.spark import results
 from tests.stores import fixture_names, fixture_store
 
@@ -27,6 +32,13 @@ PART_BYTES: Final = 16_384  # of the log that are read at once: many parts, so t
 STORES: Final = [name for name in fixture_names() if "rocksdb" in name]
 OF_LOG: Final = [damage.name for damage in COMMITLOG if damage.fixture in {"", "traffic"}][::5]
 QUEUES: Final = "consumequeue"
+
+
+class LogBuilder(Builder):
+    """Builds stores without queues."""
+
+    def write_queues(self) -> None:
+        """Write none."""
 
 
 def same(store: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -128,3 +140,28 @@ def test_too_many(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         database.keep(DEFAULT)
         assert database.kept(DEFAULT) is None
         assert before == rows([*database.rows(DEFAULT)])
+
+
+@pytest.mark.parametrize("command", ["info", "validate", "startup", "repair", "rebuild-cq"])
+def test_questions(command: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """RocksDB's process is not asked more often where there are more queues."""
+    monkeypatch.setattr(rocks, "MANY_QUEUES", 10)
+    scan, asked = Database._scan, []  # noqa: SLF001 - what is counted
+
+    def counted(self: Database, *words: object, **options: object) -> Iterator[RowBatch]:
+        asked.append(words)
+        return scan(self, *words, **options)  # type: ignore[arg-type] # as they came
+
+    monkeypatch.setattr(Database, "_scan", counted)
+    counts = []
+    for queues in (5, 40):
+        store, made = tmp_path / f"of {queues}", tmp_path / f"queues of {queues}"
+        LogBuilder(store, replace(SMALL, queues=queues)).build()
+        words = ["--as", "rocksdb", "--output", str(made), "--quiet"]
+        assert main(["rebuild-cq", str(store), *words]) == 0
+        (made / QUEUES).rename(store / QUEUES)
+        asked.clear()
+        options = ["--check"] if command == "rebuild-cq" else []
+        assert main([command, str(store), *options, "--quiet"]) == 0
+        counts.append(len(asked))
+    assert counts[0] == counts[1] > 0
