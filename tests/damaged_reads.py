@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from functools import cache
 from pathlib import Path
 from typing import Final
 
@@ -24,16 +23,18 @@ TABLES: Final = {
 OF_POP: Final = "add pop"  # the one damage of messages that were popped
 
 Damaged = Mapping[Path, tuple[str, list[Seen]]]  # store: its damage, and what `validate` finds
+_MADE: Final[dict[bool, Damaged]] = {}
 
 
-@cache
 def damaged_stores(factory: pytest.TempPathFactory, *, is_whole: bool) -> Damaged:
     """Make damaged stores, a sample, or all, once for all files that read them."""
-    stores = {}
-    for name in NAMES if is_whole else [*SAMPLE, OF_POP]:
-        store, _ = damaged_store(name, factory.mktemp("damaged"))
-        stores[store] = name, validated(store, None)
-    return stores
+    if is_whole not in _MADE:
+        stores = {}
+        for name in NAMES if is_whole else [*SAMPLE, OF_POP]:
+            store, _ = damaged_store(name, factory.mktemp("damaged"))
+            stores[store] = name, validated(store, None)
+        _MADE[is_whole] = stores
+    return _MADE[is_whole]
 
 
 def judge(stores: Damaged, table: TableName, codes_of: Callable[[Path], set[str]]) -> None:

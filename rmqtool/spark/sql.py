@@ -92,6 +92,8 @@ class SparkQuestions:
             raise refused(change)
         tables, views = mentioned(text)
         if self._source.is_fleet:  # views join by physical offset and queue: of one store
+            for name in (*views, OPERATIONS):  # one of the same session's question of one store
+                self._spark.catalog.dropTempView(name)
             tables, views = tuple(table for table in tables if table != OPERATIONS), ()
         self._put(tables, views, None)
         rows = self._understood(text)

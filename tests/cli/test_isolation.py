@@ -80,7 +80,7 @@ def test_hostile_modules_are_imported(store: Path) -> None:
     # Debian has fcntl inside of the interpreter.
     for module in {"numpy", "typing", "fcntl"}.difference(sys.builtin_module_names):
         code, said = run([sys.executable, "-c", f"import {module}"], store, {})
-        assert (1, True) == (code, f"this was imported: {module}" in said)
+        assert (1, True) == (code, "this was imported: " in said)  # 3.13: linecache, for `-c`
 
 
 COMPILES = """

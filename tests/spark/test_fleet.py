@@ -268,5 +268,8 @@ def test_sql(fleet: Path, spark: SparkSession, tmp_path: Path) -> None:
     ]
     (unread,) = questions.files.unread(answer.tables)
     assert str(fleet / "junk/store") in str(unread)
-    with pytest.raises(UsageError):
-        questions.ask("SELECT * FROM hot_keys")
+    one = SparkQuestions(spark, SourceOptions(str(next(fleet.glob("0-*/store")))))
+    assert one.ask("SELECT * FROM hot_keys LIMIT 0").columns
+    for view in ("hot_keys", "transaction_operations"):
+        with pytest.raises(UsageError):
+            questions.ask(f"SELECT * FROM {view}")  # noqa: S608
