@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 from dataclasses import dataclass, replace
 from itertools import pairwise
-from time import sleep
 from typing import TYPE_CHECKING, Final, Protocol
 
 from rmqtool.broker.names import SCHEDULE_TOPIC
@@ -46,14 +45,14 @@ from rmqtool.scan.batch import Extent
 from rmqtool.scan.join import run_joined
 from rmqtool.store.geometry import LengthSource
 from rmqtool.store.index_files import names_by_begin
-from rmqtool.store.moment import GONE, looked_again
+from rmqtool.store.moment import GONE
 from rmqtool.store.parts import parts
 from rmqtool.store.tree import open_store
 from rmqtool.writing.output import OutputDirectory, refuse_within
 from rmqtool.writing.remote_output import output_directory
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Container, Iterator
 
     from rmqtool.store.segment import SegmentPart
     from rmqtool.store.tree import Store
@@ -129,7 +128,9 @@ def rebuild(options: RebuildOptions, *, advance: Advance = lambda _: None) -> Re
                 result = _run_shuffled(store, options, (cluster, tree), advance)
         result.fsync_seconds += tree.fsync_seconds
     elif options.mode is Mode.CHECK:
-        result = settled(lambda: _check(options, advance), is_live=bool(_open(options).lock_held()))
+        result = _open(options).moment.settled(
+            lambda: _check(options, advance), wrong_files, kept_files
+        )
     else:
         store = _open(options)
         result = run(store, options, CountingSink(), advance)
@@ -266,7 +267,7 @@ def run(
             index=has_index_files,
             run_units=run_units(store),
         ),
-        is_live=bool(store.lock_held()),
+        is_live=store.moment.is_live,
     )
     result.lost += missing(store)
     last = (-1, 0)
@@ -400,15 +401,6 @@ def _assumed(store: Store, result: RebuildResult, target: Target) -> Iterator[st
 
 
 # `rebuild --check` beside a running broker: how far it compares, and what it believes.
-#
-# The broker goes on to write, and deletes files that have expired between the moment they are
-# listed
-# and that they are read. What differs for such a reason does not differ each time.
-
-
-# Seconds before each further look; what differs in each of them does. A broker may wait for the
-# disk between two files that it writes.
-_PAUSES: Final = (0.0, 0.1, 0.4, 1.0, 3.0)
 
 
 def reached(store: Store) -> int | None:
@@ -424,31 +416,20 @@ def reached(store: Store) -> int | None:
     return newest.physical_offset if newest else 0
 
 
-def settled(check: Callable[[], RebuildResult], *, is_live: bool) -> RebuildResult:
-    """Compare again where a running broker's files differ, or vanish, and believe what stays.
+def wrong_files(result: RebuildResult) -> set[str]:
+    """Name the files that differ, or are lost: where entries expire, damage in one moves."""
+    return {
+        *(difference.path for difference in result.differences),
+        *(gap.path for gap in result.lost),
+    }
 
-    Args:
-        check: compares once.
-        is_live: whether a broker runs on the store; else what is seen once is so.
 
-    Raises:
-        UnreadablePath: a file may not be read, or one is gone each time.
-    """
-    if not is_live:
-        return check()
-    result = looked_again(check)
-    for pause in _PAUSES:
-        if not (result.differences or result.lost):
-            break
-        sleep(pause)
-        known = {difference.path for difference in result.differences}
-        lost = {lost.path for lost in result.lost}
-        result = looked_again(check)
-        # By file alone: where entries expire meanwhile, the same damage has another position.
-        result.differences = [
-            difference for difference in result.differences if difference.path in known
-        ]
-        result.lost = [gap for gap in result.lost if gap.path in lost]
+def kept_files(result: RebuildResult, paths: Container[object]) -> RebuildResult:
+    """Leave of what differs or is lost the files that did before, too."""
+    result.differences = [
+        difference for difference in result.differences if difference.path in paths
+    ]
+    result.lost = [gap for gap in result.lost if gap.path in paths]
     return result
 
 

@@ -10,7 +10,7 @@ counts as zeros.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -18,7 +18,6 @@ from rmqtool.queues.discovery import Queues
 from rmqtool.queues.kinds import are_real
 from rmqtool.startup.units import chunks
 from rmqtool.startup.walk import segment_of
-from rmqtool.store.moment import looked_again
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -29,27 +28,20 @@ if TYPE_CHECKING:
     from rmqtool.startup.prediction import Prediction
     from rmqtool.store.tree import Store
 
-_ATTEMPTS: Final = 4  # files that roll or expire meanwhile are few a minute
 
-
-def settled(predict: Callable[[], Prediction]) -> Prediction:
+def settled(store: Store, predict: Callable[[], Prediction]) -> Prediction:
     """Look again where something is wrong, and believe what stays; files roll, and expire.
 
     Args:
+        store: beside its broker.
         predict: looks at the store.
 
     Raises:
         UnreadablePath: a file may not be read.
     """
-    prediction = looked_again(predict)
-    for _ in range(_ATTEMPTS - 1):
-        before = prediction
-        if before.is_whole:
-            break
-        prediction = looked_again(predict)
-        if _harm(prediction) == _harm(before):
-            break
-    return prediction
+    return store.moment.settled(
+        predict, lambda seen: () if seen.is_whole else _harm(seen), lambda seen, _: seen
+    )
 
 
 def _harm(prediction: Prediction) -> tuple[object, ...]:

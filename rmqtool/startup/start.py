@@ -70,7 +70,7 @@ from rmqtool.store.read_by import as_read_by
 from rmqtool.store.release import written_by
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
     from rmqtool.queues.short import ShortQueues
     from rmqtool.startup.commitlog import Recovered
@@ -118,7 +118,7 @@ def predict(
     now = clock.start_ms() if now_ms is None else now_ms
     how = _How(as_user, reads_all, now)
     if store.moment.is_live:
-        return settled(lambda: _predict(store, rules, settings, how))
+        return settled(store, lambda: _predict(store, rules, settings, how))
     return _predict(store, rules, settings, how)
 
 
@@ -133,7 +133,10 @@ class _How(NamedTuple):
 def _predict(store: Store, rules: Rules, settings: Settings, how: _How) -> Prediction:
     loader = Loader(rules)
     is_live = store.moment.is_live
-    end = reached(store) if is_live else None
+    if is_live:  # each time it is listed anew, and after it is known how far the queues are
+        end, store = reached(replace(store)), replace(store)
+    else:
+        end = None
     whole, store = store, as_read_by(store, rules.version)
     model = _load(store, rules, settings, loader)
     model.is_live, model.judged_up_to = is_live, end
@@ -142,7 +145,7 @@ def _predict(store: Store, rules: Rules, settings: Settings, how: _How) -> Predi
         model.take_out(model.plain.left)
         freeze(model)
     model = stages.model if stages else model
-    before = stages.before if stages else Before.of(model)
+    before, topics = stages.before if stages else Before.of(model), model.topics
     refuse_configuration(store, rules, loader)
     refuse_combination(store.broker_conf, rules, loader)
     _refuse_databases(store, rules, loader)
@@ -156,7 +159,8 @@ def _predict(store: Store, rules: Rules, settings: Settings, how: _How) -> Predi
     else:
         run.start(store)
     unread = tuple(unread_parts(whole, store, model, run.recovered))
-    return replace(_prediction(whole, store, model, before, run), unread=unread)
+    known = partial(is_known, _configured(store), topics)  # of a deleted one a start makes queues
+    return replace(_prediction((whole, store), model, before, run, known), unread=unread)
 
 
 def _settings(store: Store, rules: Rules) -> Settings:
@@ -302,15 +306,20 @@ def _load_queues(store: Store, model: Model, *, is_batch: bool) -> None:
             model.queues[topic, queue_id] = ConsumeQueue(topic, queue_id, files)
 
 
-def _prediction(whole: Store, store: Store, model: Model, before: Before, run: _Run) -> Prediction:
+def _prediction(
+    stores: tuple[Store, Store],
+    model: Model,
+    before: Before,
+    run: _Run,
+    known: Callable[[str], bool],
+) -> Prediction:
     """Join what the stages left into one answer."""
-    log = model.commitlog
+    (whole, store), log = stores, model.commitlog
     outcomes = tuple(run.stages.outcomes() if run.stages else queue_outcomes(model, before))
     if model.compacted is not None and run.recovered is not None:
         outcomes = tuple(
             compaction_losses.outcome(outcome, model.compacted) for outcome in outcomes
         )
-    known = partial(is_known, _configured(store), model.topics)
     counter = LossCount(model, before, run.recovered, known, reads_all=run.how.reads_all)
     losses = counter.count()
     timer = timers(store if model.rules.has_timer else whole, model, run.how.now_ms)

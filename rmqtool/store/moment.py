@@ -34,7 +34,7 @@ QUEUES: Final = frozenset(
 )
 # Seconds before each further look; what is wrong in each of them is. A broker may wait for the disk
 # between two files that it writes.
-PAUSES: Final = (0.0, 0.1, 0.4, 1.0, 3.0)
+PAUSES: Final = (0.5, 4.0)
 _LAST: Final = "~"  # sorts after the name of any file
 
 

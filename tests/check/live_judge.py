@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 # Of the flipped byte they may tell; what else they say is wrong then, too.
 MAY_TELL: Final = (
     *("info", "dump", "report", "export", "extract", "doctor", "startup", "rebuild-log"),
-    *("repair", "sql"),
+    *("repair", "sql", "hash"),
 )
 DIAGNOSIS: Final = (
     *("verdict", "starts", "start", "denied", "is_read_only", "free"),

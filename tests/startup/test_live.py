@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from rmqtool.errors import Trouble, UnreadablePath
-from rmqtool.startup import live, predict, start
+from rmqtool.startup import predict, start
 from rmqtool.startup.load import read_checkpoint
 from rmqtool.startup.model import Model
 from rmqtool.startup.outcomes import Before
@@ -83,7 +83,7 @@ def test_written_meanwhile(comes: str, quick_path: Path, monkeypatch: pytest.Mon
             return found
 
     monkeypatch.setattr(start, "Before", Taken)
-    monkeypatch.setattr(live, "_ATTEMPTS", 1)
+    monkeypatch.setattr("rmqtool.store.moment.PAUSES", ())
     with held_by_another(root):
         prediction = predict(open_store(root, str(broker_conf(NAME))))
     assert prediction.is_whole

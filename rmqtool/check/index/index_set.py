@@ -7,6 +7,8 @@ Source: IndexService#buildIndex, IndexFile#putKey, 4.9.3 to 5.5.0.
 
 from __future__ import annotations
 
+from dataclasses import replace
+from functools import cached_property
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
@@ -330,15 +332,25 @@ class IndexComparer:
         while (have := reader.ahead(1 << 14)).size:
             lost = self._facts.lost.mask(have[1])
             self._facts.lost.count_entries(have[1][lost])
-            beyond = ~lost & (have[1] >= self._facts.end)
+            later = have[1] >= self._facts.end
+            beyond = ~lost & later
+            if beyond.any():
+                later &= have[1] < self._end_now
+                beyond &= ~later
             again = ~lost & self._are_again(have)
             if beyond.any():
                 yield self._beyond(reader, np.flatnonzero(beyond), have)
-            other = np.flatnonzero(~(lost | beyond | again))
+            other = np.flatnonzero(~(lost | later | beyond | again))
             self._duplicates += int(again.sum())
             for row in other.tolist():
                 yield from reader.unwanted(1, row, passes=False)
             reader.pass_over(have.shape[1])
+
+    @cached_property
+    def _end_now(self) -> int:
+        """Where the files of the log end by now: a running broker has made some since."""
+        store = self._inspection.store
+        return replace(store).commitlog.end if store.moment.is_live else 0
 
     def _goes(self, reader: FileReader) -> bool:
         """Tell whether the next start deletes a file, as it ends past the checkpoint."""
