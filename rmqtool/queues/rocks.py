@@ -10,6 +10,7 @@ to 5.5.0.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from functools import cached_property
 from itertools import groupby
 from operator import itemgetter
@@ -26,10 +27,12 @@ from rmqtool.formats.rocksdb_queue import (
     CQ_KEY_TAIL,
     DISPATCHED,
     MAX,
+    MIN,
     QUEUE_END,
     RANGE_BEGIN,
     RANGE_END,
     ROCKSDB_CQ_UNIT,
+    offset_key,
     queue_end_of,
     queue_of_unit,
     queue_offset_of,
@@ -38,7 +41,14 @@ from rmqtool.formats.rocksdb_queue import (
     unit_row,
 )
 from rmqtool.queues.kinds import UnitKind, kind_of
-from rmqtool.queues.queue_names import EndList, EndsOfQueues, NameList, QueueEnds, QueueNames
+from rmqtool.queues.queue_names import (
+    LOWEST,
+    EndList,
+    EndsOfQueues,
+    NameList,
+    QueueEnds,
+    QueueNames,
+)
 from rmqtool.queues.units import LookedUp, QueueSource, QueueSpan, QueueUnits, Unit, UnitPlace
 from rmqtool.store.artefact import ArtefactKind
 
@@ -53,6 +63,7 @@ OFFSETS: Final = "offset"  # the family of max, min and the end of dispatch
 MANY_QUEUES: Final = 2000  # each of which is asked about some times
 LAST_UNITS: Final = 128  # whose sizes are averaged
 UNITS_A_BATCH: Final = 4096
+NAMES: Final = "names"  # a question, see `Database.once`
 NAME_ROWS: Final = 4096  # read at a time, at most, where queues are short
 NAME_STEPS: Final = 20  # see `budget`: of a queue
 BYTES_A_STEP: Final = 2  # of its name, of which commands keep some ten copies
@@ -298,12 +309,12 @@ class RocksQueues(QueueSource):
         Raises:
             DamagedDatabase: not all of them can be read.
         """
-        return self.database.once("names", self._read_names)[0]
+        return self.database.once(NAMES, self._read_names)[0]
 
     @property
     def odd_rows(self) -> list[tuple[bytes, bytes]]:
         """Rows between the queues that are no units. Raises DamagedDatabase: see `names`."""
-        return self.database.once("names", self._read_names)[1]
+        return self.database.once(NAMES, self._read_names)[1]
 
     def _read_names(self) -> tuple[QueueNames, list[tuple[bytes, bytes]]]:
         """Read names of queues, and odd rows between them.
@@ -366,11 +377,31 @@ class RocksQueues(QueueSource):
             yield from map(self.named, self.names.of_topic(raw))
 
     def queue(self, topic: str, queue_id: int) -> RocksQueue | None:
-        """Give one queue; None without one."""
+        """Give one queue; None without one.
+
+        Raises:
+            DamagedDatabase: what there is cannot be read.
+        """
+        if not self.database.knows(NAMES) and (queue := self._asked_for(topic, queue_id)):
+            return queue
         for raw in self._topics.get(topic, ()):
             if self.names.row(raw, queue_id) >= 0:
                 return self.named((raw, queue_id))
         return None
+
+    def _asked_for(self, topic: str, queue_id: int) -> RocksQueue | None:
+        """Ask for the ends of one queue, before a million are listed; None without a `max`."""
+        if not LOWEST <= queue_id < -LOWEST:
+            return None
+        name, ends = (topic.encode(errors="replace"), queue_id), []
+        for which in (MAX, MIN):
+            key = offset_key(*name, which)
+            row = None
+            if (value := self.database.get(OFFSETS, key)) is not None:
+                with suppress(DecodeError):
+                    row = queue_end_of(key, value)
+            ends.append(row and row[3])
+        return RocksQueue(self.database, *name, QueueEnds(*ends)) if ends[0] else None
 
     def row(self, topic: str, queue_id: int) -> int:
         """Give which of `names` is that of a queue; -1 for none."""

@@ -177,6 +177,10 @@ class Database:
             answers[question] = ask()
         return cast("Answer", answers[question])
 
+    def knows(self, question: str) -> bool:
+        """Tell whether `once` has found an answer already."""
+        return question in self._served.answers
+
     def kept(self, family: str) -> KeptRows | None:
         """Give the rows of a family that are in memory; None where they are not."""
         return self._served.kept.get(family)

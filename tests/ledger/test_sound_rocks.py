@@ -14,9 +14,10 @@ import pytest
 from rmqtool.cli.main import main
 from rmqtool.formats.rocksdb_databases import DEFAULT
 from rmqtool.queues import rocks
-from rmqtool.queues.rocks import OFFSETS, RocksQueues
+from rmqtool.queues.rocks import OFFSETS, RocksQueue, RocksQueues
 from rmqtool.queues.short_rocks import short_rocks
 from rmqtool.store.place import Place
+from rmqtool.store.rocksdb import is_queue_database
 from rmqtool.store.rocksdb_database import Database
 from rmqtool.store.rocksdb_frames import RowBatch
 from tests.bench.store_builder import Builder
@@ -25,13 +26,21 @@ from tests.damage_commitlog import COMMITLOG
 from tests.damage_rocksdb import CLEAN
 from tests.damage_rocksdb import DAMAGES as OF_ROCKSDB
 from tests.ledger.test_sound import SMALL
+from tests.rocksdb import databases
 from tests.spark import results
-from tests.stores import fixture_names, fixture_store
+from tests.stores import FIXTURES, fixture_store
 
 PART_BYTES: Final = 16_384  # of the log that are read at once: many parts, so that queues go on
-STORES: Final = [name for name in fixture_names() if "rocksdb" in name]
+STORES: Final = sorted(path.name for path in FIXTURES.glob("rocketmq-*rocksdb*"))
 OF_LOG: Final = [damage.name for damage in COMMITLOG if damage.fixture in {"", "traffic"}][::5]
+WITH_QUEUES: Final = [name for name in STORES if not name.endswith(("-pop", "-store"))]
 QUEUES: Final = "consumequeue"
+
+
+def queues_of(store: Path) -> tuple[Place, str]:
+    """Give the database of queues of a store, and its path."""
+    (path,) = filter(is_queue_database, databases(store))
+    return Place.of(databases(store)[path]), path
 
 
 class LogBuilder(Builder):
@@ -77,14 +86,12 @@ def test_damaged_log(damage: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     same(store, monkeypatch)
 
 
-@pytest.mark.parametrize("name", STORES)
+@pytest.mark.parametrize("name", WITH_QUEUES)
 def test_is_used(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The units of all queues without a gap are there, each with its time."""
     monkeypatch.setattr(rocks, "MANY_QUEUES", 0)
-    place = Place.of(fixture_store(name, tmp_path) / QUEUES)
-    if place.child("CURRENT").stat() is None:
-        pytest.skip("no queues in RocksDB")
-    with Database(place, QUEUES) as database:
+    place, path = queues_of(fixture_store(name, tmp_path))
+    with Database(place, path) as database:
         source = RocksQueues(database)
         whole = 0
         assert source.ends
@@ -103,6 +110,27 @@ def test_is_used(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
             assert numbers == [*range(short.first[row], short.end[row])]
             assert short.units[at : at + count].tobytes() == b"".join(unit for _, unit in units)
         assert len(short) == whole > 0
+
+
+@pytest.mark.parametrize("name", WITH_QUEUES)
+def test_asked_for(name: str, tmp_path: Path) -> None:
+    """A queue that is asked for before all are listed is the one that is listed."""
+    place, path = queues_of(fixture_store(name, tmp_path))
+    with Database(place, path) as database:
+        listed = [(queue.topic, queue.queue_id, queue.ends) for queue in source_of(database)]
+    for topic, queue_id, ends in listed:
+        with Database(place, path) as database:
+            asked = RocksQueues(database).queue(topic, queue_id)
+            assert asked is not None
+            assert asked.ends == ends
+    with Database(place, path) as database:
+        for topic, queue_id in ((listed[0][0], 1 << 40), (listed[0][0], -7), ("none", 0)):
+            assert RocksQueues(database).queue(topic, queue_id) is None
+
+
+def source_of(database: Database) -> list[RocksQueue]:
+    """List the queues of a database."""
+    return [*RocksQueues(database).queues()]
 
 
 def rows(batches: list[RowBatch]) -> list[tuple[bytes, bytes]]:
