@@ -136,6 +136,9 @@ def test_changed_byte(store: Path, book: Path) -> None:
     assert [("FS-CHANGED", 0, used)] == [
         (finding.code, finding.position, finding.length) for finding in findings
     ]
+    (finding,) = findings
+    assert f"the first {used:,} bytes of the file changed" in finding.message
+    assert finding.expected != finding.actual
     assert not manifest_of(run).is_proven
     assert "taken over" not in changes(run)  # it is the first one: all behind it is read, too
 
