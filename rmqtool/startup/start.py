@@ -132,17 +132,12 @@ class _How(NamedTuple):
 
 def _predict(store: Store, rules: Rules, settings: Settings, how: _How) -> Prediction:
     loader = Loader(rules)
-    is_live = store.moment.is_live
-    if is_live:  # each time it is listed anew, and after it is known how far the queues are
-        end, store = reached(replace(store)), replace(store)
-    else:
-        end = None
-    whole, store = store, as_read_by(store, rules.version)
-    model = _load(store, rules, settings, loader)
-    model.is_live, model.judged_up_to = is_live, end
+    end = reached(replace(store)) if store.moment.is_live else None
+    whole = replace(store)  # listed anew each time, and after it is known how far the queues are
+    store = as_read_by(whole, rules.version)
+    model = _load(store, rules, settings, loader, end)
     stages = _rocks_stages(store, model)
     if stages is None and model.is_live:
-        model.take_out(model.plain.left)
         freeze(model)
     model = stages.model if stages else model
     before, topics = stages.before if stages else Before.of(model), model.topics
@@ -231,8 +226,11 @@ def _refuse_what_cannot_be(store: Store) -> None:
         raise UnsupportedStore(path=str(store.root), reason=reason)
 
 
-def _load(store: Store, rules: Rules, settings: Settings, loader: Loader) -> Model:
-    """Stage 1: list all mapped files, read the checkpoint."""
+def _load(store: Store, rules: Rules, settings: Settings, loader: Loader, end: int | None) -> Model:
+    """Stage 1: list all mapped files, read the checkpoint.
+
+    Beside a broker, which has dispatched up to an end, each queue is looked at unit by unit.
+    """
     geometry = lengths_of(store, rules.version)
     logs = [
         (artefact.place, artefact.path) for artefact in store.branches_of(ArtefactKind.COMMITLOG)
@@ -257,6 +255,8 @@ def _load(store: Store, rules: Rules, settings: Settings, loader: Loader) -> Mod
             delay_levels_ms=parse_delay_levels(DELAY_LEVELS.of(store.broker_conf)),
         ),
         compacted=compacted_topics(store, rules.version),
+        is_live=end is not None,
+        judged_up_to=end,
     )
     _load_queues(store, model, is_batch=False)
     if rules.has_batch_queues:
@@ -291,7 +291,7 @@ def _load_queues(store: Store, model: Model, *, is_batch: bool) -> None:
     rules = model.rules
     name = "batchconsumequeue" if is_batch else "consumequeue"
     length = model.batch_length if is_batch else model.queue_length
-    if not is_batch:
+    if not (is_batch or model.is_live):
         model.plain = plain_queues(store, model.loader, length, model.batch_topics)
     known = PlainQueues.none() if is_batch else model.plain
     for topic, queue_id, place, below in queue_directories(store.root.child(name), known):

@@ -29,7 +29,7 @@ DIAGNOSIS: Final = (
     *("messages_missing", "lock_held", "stopped"),
 )
 OF_FLIPPED: Final = {"CL-CRC", "CL-PROPCRC"}
-SHOWN: Final = 3000  # bytes of what it wrote
+SHOWN: Final = 20  # rows of what it wrote
 NOT_FLUSHED: Final = "not flushed"
 
 
@@ -122,7 +122,8 @@ class Judge:
     def _plain(self, done: Done) -> Iterator[str]:
         """The exit code is 0, and a query finds something."""
         if done.run.code and not self._may_differ(done):
-            yield f"exit {done.run.code}: {done.last_words} {done.run.out[:SHOWN].decode()}"
+            rows = [line for line in done.run.lines if "deleted-topic" not in line]
+            yield f"exit {done.run.code}: {done.last_words} {rows[:SHOWN]}"
         elif done.name.startswith("query") and not done.run.out:
             yield f"nothing found: {done.last_words}"
 

@@ -91,6 +91,19 @@ def test_written_meanwhile(comes: str, quick_path: Path, monkeypatch: pytest.Mon
     assert expected.log_maximum == prediction.judged_up_to
 
 
+def test_earlier_moment(quick_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Queues that were listed long after the newest unit was looked up have none past it."""
+    root = fixture_store(NAME, quick_path)
+    (root / "abort").touch()
+    record = plain_store.records(root)[-400]
+    end = int(record.path.name) + record.position + record.size
+    monkeypatch.setattr(start, "reached", lambda _: end)
+    with held_by_another(root):
+        prediction = predict(open_store(root, str(broker_conf(NAME))))
+    assert prediction.is_whole
+    assert (end, end) == (prediction.log_maximum, prediction.judged_up_to)
+
+
 @pytest.mark.parametrize("gone", ["00000000000000000000", "00000000000000131072"])
 def test_expired_meanwhile(gone: str, quick_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A file that vanishes is looked for again; a hole in the log is still one."""
