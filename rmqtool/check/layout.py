@@ -134,7 +134,7 @@ def mapped_files(
 def _judge(inspection: Inspection) -> FileJudge:
     scope = inspection.scope
     return FileJudge(
-        inspection.store.lock_held,
+        inspection.store.moment,
         inspection.unread,
         skips_directories=lambda: scope.release.skips_directories,
     )

@@ -158,7 +158,7 @@ class Findings:
 
     def _since(self, facts: LogFacts) -> int | None:
         """Count the records that a running broker has stored after the last one that was read."""
-        if not self._store.lock_held() or facts.last_record < 0:
+        if not self._store.moment.is_live or facts.last_record < 0:
             return None
         with suppress(UnreadablePath):  # a file that expired meanwhile
             now = open_store(self._options.store, self._options.broker_conf)  # with its new files

@@ -77,7 +77,7 @@ def difference(a: Store, b: Store, *, jobs: int | None = None) -> StoreDifferenc
     with Side("A", a) as first, Side("B", b) as second:
         sides = (first, second)
         for side in sides:
-            if side.store.lock_held():
+            if side.store.moment.is_live:
                 side.note(SideProblem("lock", LIVE, is_unread=False))
         log = log_difference.compare(first, second, jobs, has_log=Part.LOG in parts)
         for side, own in zip(sides, log.own, strict=True):

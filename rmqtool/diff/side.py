@@ -118,7 +118,7 @@ class Side:
         Raises:
             UnreadablePath: the file may not be read.
         """
-        if physical_offset >= self.end and self.store.lock_held():
+        if physical_offset >= self.end and self.store.moment.is_live:
             return NoRecord(physical_offset, WRITTEN_LATER)
         with Log(self.store) as log:
             return log.record_at(physical_offset)

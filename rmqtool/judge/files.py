@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from rmqtool.findings.finding import Finding
+    from rmqtool.store.moment import Moment
     from rmqtool.store.segment import MappedFiles, Oddity
     from rmqtool.store.tree import Store
 
@@ -48,7 +49,7 @@ def unread_finding(path: str, error: UnreadablePath) -> Finding:
 class FileJudge:
     """Judges directories of files of one store."""
 
-    is_live: Callable[[], bool | None]  # tells whether a broker runs on it
+    moment: Moment  # whether a broker runs on it
     # gives the finding of something that cannot be read
     unread: Callable[[str, UnreadablePath], Finding] = unread_finding
     # tells whether the release skips directories, or refuses to start
@@ -113,7 +114,7 @@ class FileJudge:
         """
         is_last = oddity.path == files.segments[-1].path
         at = At(oddity.path)
-        if is_last and not oddity.length and self.is_live():
+        if is_last and not oddity.length and self.moment.is_live:
             short = finding(
                 FS_LEN,
                 at,

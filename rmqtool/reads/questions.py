@@ -141,7 +141,7 @@ class StoreFiles:
         if source.is_fleet or not place_of(source.path).is_local:
             return None
         store = open_store(source.path, source.broker_conf)
-        return store if store.lock_held() else None
+        return store if store.moment.is_live else None
 
 
 def table_source(source: SourceOptions, name: str) -> SourceOptions:

@@ -113,7 +113,7 @@ def source_of(path: str, broker_conf: str | None) -> LogSource:
     if not old and not log:
         raise NotAStore(path=path, reason="has no commitlog to take records from")
     refuse_foreign(log)
-    if store.lock_held():  # a file may be read before its end is written, and the next one later
+    if store.moment.is_live:  # a file may be read before its end is written, and the next one later
         last = last_used_start(log)
         log = tuple(segment for segment in log if segment.start <= last)
     return LogSource(path, store, (*marked_followed(old), *marked_followed(log)))

@@ -27,12 +27,13 @@ from rmqtool.store.geometry import LengthSource
 from rmqtool.store.place import note_no_file
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Iterable, Iterator
 
     import numpy as np
     import numpy.typing as npt
 
     from rmqtool.store.entry import Entry
+    from rmqtool.store.moment import Moment
     from rmqtool.store.place import OpenFile, Place
 
 NAME_DIGITS = 17  # yyyyMMddHHmmssSSS in the broker's own time zone
@@ -80,14 +81,14 @@ def list_index_files(
     ]
 
 
-def without_next(files: list[IndexFile], is_live: Callable[[], bool | None]) -> list[IndexFile]:
+def without_next(files: list[IndexFile], moment: Moment) -> list[IndexFile]:
     """Leave out the file that a running broker is making: it is empty until it has its length.
 
     Args:
         files: in the order the broker loads them.
-        is_live: tells whether a broker runs on the store.
+        moment: of the store.
     """
-    return files[:-1] if files and not files[-1].size and is_live() else files
+    return files[:-1] if files and not files[-1].size and moment.is_live else files
 
 
 def index_file(place: Place, path: str, slots: int | None, entries: int | None) -> IndexFile:

@@ -108,7 +108,7 @@ class Store:
             UnreadablePath: a directory may not be listed.
         """
         kind = ArtefactKind.DLEDGER if self.is_dledger else ArtefactKind.COMMITLOG
-        length, is_live = self._configured.get("commitlog"), self.lock_held()
+        length, is_live = self._configured.get("commitlog"), self.moment.is_live
         files = self._mapped(kind, length).beside(is_live=is_live)
         return files.in_entries() if self.is_dledger else files
 
@@ -174,7 +174,7 @@ class Store:
                 files.append(index_file(artefact.place, artefact.path, slots, entries))
             else:
                 files += list_index_files(artefact.place, artefact.path, slots, entries)
-        return tuple(without_next(files, self.lock_held))
+        return tuple(without_next(files, self.moment))
 
     @cached_property
     def _configured(self) -> dict[str, int]:
@@ -313,7 +313,7 @@ class Store:
     @cached_property
     def waits(self) -> list[float]:
         """Seconds to wait for JSON that a running broker may be writing; who waits takes them."""
-        return [*PAUSES] if self.lock_held() else []
+        return [*PAUSES] if self.moment.is_live else []
 
     @cached_property
     def config_in_rocksdb(self) -> dict[str, ConfigDocument]:

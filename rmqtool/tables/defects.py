@@ -57,7 +57,7 @@ def log_defects(store: Store, view: View, selection: Selection) -> Iterator[Find
     """
     if (selection.offsets, selection.store_time) != (EVERYTHING, EVERYTHING):
         return
-    judge = FileJudge(store.lock_held, skips_directories=partial(_skips_directories, store))
+    judge = FileJudge(store.moment, skips_directories=partial(_skips_directories, store))
     for files in logs_of(store, view):
         yield from map(of_foreign, foreign_segments(files.segments))
         for file in judge.files(files):

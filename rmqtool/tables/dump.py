@@ -338,7 +338,7 @@ def _listed(
         rows = sum(map(count_of, _joined(store, bare, some, options, DumpOutcome())))
         if len(some) == len(parts) or rows >= options.tail:
             chunks = _joined(store, read, some, options, outcome)
-            if store.lock_held():  # what has expired since is not counted any more
+            if store.moment.is_live:  # what has expired since is not counted any more
                 yield from last_of(chunks, options.tail)
             else:
                 yield from rows_after(rows - options.tail, chunks)

@@ -90,9 +90,14 @@ def _at(look: int, deletion: str, store: Path) -> Iterator[list[str]]:
 @pytest.mark.parametrize("command", COMMANDS)
 @pytest.mark.parametrize("deletion", DELETIONS)
 def test_deleted_meanwhile(
-    deletion: str, command: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+    deletion: str,
+    command: str,
+    tmp_path: Path,
+    capfd: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Whenever it is deleted, nothing is unreadable, and no finding is about it."""
+    monkeypatch.setattr("rmqtool.store.moment.PAUSES", (0.0, 0.0))
     whole = fixture_store(NAME, tmp_path)
 
     def run(look: int) -> int:

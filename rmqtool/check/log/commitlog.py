@@ -107,7 +107,7 @@ class LogPass:
             judge = SegmentJudge(inspection, facts.lost, last_used)
             options = self._options(last_used, log)
             cut = parts(segments, inspection.options.part_bytes)
-            is_live = store.lock_held()
+            is_live = store.moment.is_live
             function = partial(inspect_part, options=options)
             for part, report in run_joined(function, cut, jobs=inspection.options.jobs):
                 if is_live and part.segment.start > last_used and not report.is_unused:
@@ -166,7 +166,7 @@ class LogPass:
         store, scope = inspection.store, inspection.scope
         if looking_on.observer is not None or looking_on.ledger is not None:
             return None
-        if not results_travel() or store.lock_held() or not store.asked.place.is_local:
+        if not results_travel() or store.moment.is_live or not store.asked.place.is_local:
             return None
         queues = scope.compares_queues and not scope.compares_rocksdb
         return Prover(replace(store), queues, scope.compares_index)

@@ -411,7 +411,7 @@ class EndJudge:
         ]
         message = f"{dispatch.late:,} units are not dispatched yet, from {dispatch.checkpoint} on"
         severity = None
-        if inspection.store.lock_held():
+        if inspection.store.moment.is_live:
             severity = Severity.NOTE
             message += "; the running broker has not flushed them"
         elif not inspection.scope.has_crashed:

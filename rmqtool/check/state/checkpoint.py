@@ -88,7 +88,7 @@ def read_early(store: Store) -> Early:
         Length and first bytes by path; nothing of a store that no broker runs on.
     """
     early: Early = {}
-    for artefact in store.branches_of(ArtefactKind.CHECKPOINT) if store.lock_held() else ():
+    for artefact in store.branches_of(ArtefactKind.CHECKPOINT) if store.moment.is_live else ():
         with suppress(UnreadablePath):  # said when it is judged
             early[artefact.path] = _read(artefact)
     return early
@@ -153,7 +153,7 @@ def _times(
     """
     store = inspection.store
     length = store.commitlog.file_length
-    waits = bool(length and log.end % length == 0 and store.lock_held())
+    waits = bool(length and log.end % length == 0 and store.moment.is_live)
     words = {
         "physic_msg_timestamp": "physicMsgTimestamp is later than the newest record",
         "logics_msg_timestamp": "logicsMsgTimestamp is later than the newest record",

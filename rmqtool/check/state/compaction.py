@@ -132,7 +132,9 @@ def _not_reached(
         for name, end in queue_facts.ends()
         if name[0] in names and end - 1 > newest.get(name, -1)
     }
-    is_taken = COMPACTION.of(store.broker_conf, inspection.scope.version) and not store.lock_held()
+    is_taken = (
+        COMPACTION.of(store.broker_conf, inspection.scope.version) and not store.moment.is_live
+    )
     if not late or not is_taken or not inspection.scope.release.has_compaction:
         return
     missing: dict[Queue, list[tuple[int, int]]] = {}

@@ -266,7 +266,7 @@ class Repair(Command):
             plan.broker_conf = self.broker_conf
             return plan
         opened = open_store(self.store, self.broker_conf)
-        if not self.in_place and opened.lock_held():
+        if not self.in_place and opened.moment.is_live:
             note = "a broker runs on this store: the plan covers what it has written so far"
             self.delivery.note(note)
         with progress("plan", opened.commitlog.size, quiet=self.delivery.quiet) as advance:
