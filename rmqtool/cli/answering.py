@@ -158,9 +158,7 @@ def answer_many(lookup: Lookup, requests: list[Request], show: Show, delivery: D
     def answers() -> Iterator[Answer]:
         nonlocal missing
         answers: Iterable[Answer] = find_all(lookup, requests)
-        if (
-            lookup.store.moment.is_live
-        ):  # what expires meanwhile is looked for again, before any row
+        if lookup.store.moment.is_live:  # what expires is looked for again, before any row
             answers = list(answers)
         for answer in answers:
             if show.trace and answer.hits:
