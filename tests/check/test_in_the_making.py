@@ -18,7 +18,9 @@ from rmqtool.check.state.config import BEING_WRITTEN
 from rmqtool.cli.main import main
 from rmqtool.errors import StoreLocked, Trouble, UnreadablePath
 from rmqtool.findings.catalogue import Severity
+from rmqtool.findings.registry_index import IX_CRASH
 from rmqtool.findings.registry_state import CF_JSON, CO_RANGE, CP_AHEAD
+from rmqtool.formats.checkpoint import CHECKPOINT
 from rmqtool.judge.files import IN_THE_MAKING
 from rmqtool.store.config_files import LARGEST_CONFIG
 from rmqtool.store.place import Place
@@ -198,6 +200,25 @@ def test_waits_for_its_file(tmp_path: Path) -> None:
         assert {Severity.NOTE} == _ahead(store, "physic")
         assert {Severity.DAMAGE} == _ahead(store, "logics"), "queues know no message before the log"
     assert {Severity.DAMAGE} == _ahead(store, "physic")
+
+
+def test_flushed_after_its_next(tmp_path: Path) -> None:
+    """The index file before the newest one is about to be flushed: it is a note beside a broker."""
+    store = fixture_store(NAME, tmp_path)
+    assert 1 < len(open_store(store).index_files())
+    (store / "abort").touch()
+    position = CHECKPOINT.positions["index_msg_timestamp"]
+    with (store / "checkpoint").open("r+b") as file:
+        file.seek(position)
+        file.write(struct.pack(">q", 1))
+
+    def severities() -> set[Severity]:
+        findings, *_ = run(store)
+        return {finding.severity for finding in findings if finding.code == IX_CRASH}
+
+    with held_by_another(store):
+        assert {Severity.NOTE} == severities()
+    assert Severity.WARNING in severities()
 
 
 def _ahead(store: Path, time: str) -> set[Severity]:
