@@ -143,7 +143,7 @@ IX_CRASH: Final = Code(
     Owner.CHECKPOINT,
     also=(NOTE,),
     when="a note for the newest file, which no checkpoint covers while a broker runs, and for "
-    "files whose every record recovery dispatches again",
+    "files whose every record recovery dispatches again; beside a broker for the file before, too",
     meaning="abort is present and this file ends past checkpoint.indexMsgTimestamp",
     consequence="the next start destroys this file and indexes only what recovery dispatches: "
     "older keys in it are lost",

@@ -147,6 +147,7 @@ def test_sql(tmp_path: Path) -> None:
     assert ['{"a":1}', "[2]"] == [row["body"] for row in rows(run)]
 
 
+@pytest.mark.spark
 def test_here_only(tmp_path: Path) -> None:
     """A decoder runs on this machine: no executor of Spark has it."""
     store = log(tmp_path, b"[1]")
