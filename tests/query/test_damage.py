@@ -309,3 +309,21 @@ def test_says_what_was_not_searched(tmp_path: Path) -> None:
             assert "bytes of the log hold no record" in answer.summary
         single = lookup.find(keys[0])
         assert any("rmqtool validate" in step for step in next_steps(lookup, single))
+
+
+def test_a_unit_of_zeros(tmp_path: Path) -> None:
+    """The trail says what is wrong with the unit, and the message is found all the same."""
+    name = "rocketmq-5.3.3-traffic"
+    store = fixture_store(name, tmp_path)
+    queue = store / "consumequeue/traffic-orders/1"
+    path, position = inflict.unit_place(queue, 3)
+    request = ByQueueOffset("traffic-orders", 1, 3)
+    with Lookup(open_store(store, broker_conf(name))) as lookup:
+        before = offsets(lookup.find(request))
+    inflict.write_at(path, position, bytes(20))
+    with Lookup(open_store(store, broker_conf(name))) as lookup:
+        answer = lookup.find(request)
+    assert before == offsets(answer) != []
+    (step,) = (step for step in answer.trail.steps if step.action == "queue unit")
+    assert (str(path.relative_to(store)), position) == (step.path, step.position)
+    assert step.result

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import errno
+import os
 import re
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -18,7 +21,7 @@ from rmqtool.query.lookup import Lookup
 from rmqtool.query.requests import ByText, parse_line
 from rmqtool.store.tree import open_store
 from tests.cli.run import rmqtool
-from tests.plain_store import Record, records
+from tests.plain_store import Record, records, segments
 from tests.stores import fixture_store
 
 TEXTS = [
@@ -147,3 +150,31 @@ def test_requests(tmp_path: Path) -> None:
         found(store, ByText("(", is_regex=True))
     run = rmqtool("query", store, "--grep", "x", "--no-scan")
     assert (2, True) == (run.code, "--no-scan: cannot be combined with --grep" in run.err)
+
+
+def refuse(monkeypatch: pytest.MonkeyPatch, end: str) -> None:
+    """Let the disk refuse to read a file."""
+
+    def refusing(plain_read: Callable[..., object]) -> Callable[..., object]:
+        def read(handle: int, *words: object) -> object:
+            if str(Path(f"/proc/self/fd/{handle}").readlink()).endswith(end):
+                raise OSError(errno.EIO, os.strerror(errno.EIO))
+            return plain_read(handle, *words)
+
+        return read
+
+    for name in ("pread", "preadv"):
+        monkeypatch.setattr(os, name, refusing(getattr(os, name)))
+
+
+def test_a_segment_that_the_disk_refuses(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is named, whether the others hold the text or not."""
+    store = fixture_store("rocketmq-5.3.3-traffic", tmp_path)
+    refused = f"commitlog/{segments(store)[1].name}"
+    refuse(monkeypatch, refused)
+    for text in ("order 77", "no such text"):
+        answer = found(store, ByText(text))
+        (step,) = (step for step in answer.trail.steps if step.path == refused)
+        assert step.action == "search of the log"
+        assert os.strerror(errno.EIO).lower() in step.result
+        assert f"{refused} could not be read: {step.result}" in answer.trail.searched
