@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from functools import cached_property
+from contextlib import suppress
+from functools import cached_property, partial
 from queue import Empty, SimpleQueue
 from threading import Thread
 from typing import TYPE_CHECKING, Final, TypeAlias, TypeVar
@@ -55,8 +56,9 @@ class Lane:
 
     def tell(self, result: Callable[[], None]) -> None:
         """Hand an answer over, unless nobody waits for it any more."""
-        if not self.is_left:
-            self._post(result)
+        with suppress(RuntimeError):  # the screens have ended in this moment
+            if not self.is_left:
+                self._post(result)
 
     def _work(self) -> None:
         while not self.is_left and (question := self.questions.get()) is not None:
@@ -92,13 +94,11 @@ class StoreReader:
             try:
                 answer = read(lane.lookup)
             except RmqtoolError as error:
-                reason = str(error)
-                lane.tell(lambda: failed(reason))
+                lane.tell(partial(failed, str(error)))
             except Exception as error:  # noqa: BLE001 - a bug is reported where all are: in main
-                bug = error
-                lane.tell(lambda: _raise(bug))
+                lane.tell(partial(_raise, error))
             else:
-                lane.tell(lambda: done(answer))
+                lane.tell(partial(done, answer))
 
         self._lane.questions.put(work)
 

@@ -13,6 +13,7 @@ import numpy as np
 
 from rmqtool.broker.names import topic_text
 from rmqtool.formats.consume_queue import CQ_UNIT, CQ_UNIT_SIZE
+from rmqtool.formats.rocksdb_queue import ROCKSDB_CQ_UNIT
 from rmqtool.queues.kinds import UnitKind, kinds_of
 from rmqtool.queues.queue_names import QueueName
 from rmqtool.queues.short import Key
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
     Mask = npt.NDArray[np.bool_]
 
 UNKNOWN: Final = -1
+STORE_TIME: Final = ROCKSDB_CQ_UNIT.dtype["store_timestamp"]
 
 
 def pass_over(units: Units, log_start: int, segment_length: int) -> Mask:
@@ -178,7 +180,7 @@ class SoundQueues(Generic[Key]):
         if on_disk.shape[1] > words:  # of RocksDB: the store time of the record follows
             if len(runs.times) != len(runs.units):
                 return np.zeros(len(chosen), np.bool_)
-            times = runs.times[wanted].astype(">i8").view(np.uint32).reshape(-1, 2)
+            times = runs.times[wanted].astype(STORE_TIME).view(np.uint32).reshape(-1, 2)
             same &= (times == on_disk[:, words:]).all(axis=1)
         return np.logical_and.reduceat(same, begins)
 

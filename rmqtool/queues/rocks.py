@@ -63,6 +63,7 @@ OFFSETS: Final = "offset"  # the family of max, min and the end of dispatch
 MANY_QUEUES: Final = 2000  # each of which is asked about some times
 LAST_UNITS: Final = 128  # whose sizes are averaged
 UNITS_A_BATCH: Final = 4096
+MOST_ASKED: Final = 4  # queues alone, before all are listed
 NAMES: Final = "names"  # a question, see `Database.once`
 NAME_ROWS: Final = 4096  # read at a time, at most, where queues are short
 NAME_STEPS: Final = 20  # see `budget`: of a queue
@@ -260,6 +261,7 @@ class RocksQueues(QueueSource):
 
     def __init__(self, database: Database) -> None:
         self.database, self.path = database, database.path
+        self._asked = 0  # how many queues were asked for alone
 
     @property
     def ends(self) -> EndsOfQueues:
@@ -382,8 +384,10 @@ class RocksQueues(QueueSource):
         Raises:
             DamagedDatabase: what there is cannot be read.
         """
-        if not self.database.knows(NAMES) and (queue := self._asked_for(topic, queue_id)):
-            return queue
+        if self._asked < MOST_ASKED and not self.database.knows(NAMES):
+            self._asked += 1
+            if (queue := self._asked_for(topic, queue_id)) is not None:
+                return queue
         for raw in self._topics.get(topic, ()):
             if self.names.row(raw, queue_id) >= 0:
                 return self.named((raw, queue_id))
