@@ -64,7 +64,6 @@ MANY_QUEUES: Final = 2000  # each of which is asked about some times
 LAST_UNITS: Final = 128  # whose sizes are averaged
 UNITS_A_BATCH: Final = 4096
 MOST_ASKED: Final = 4  # queues alone, before all are listed
-NAMES: Final = "names"  # a question, see `Database.once`
 NAME_ROWS: Final = 4096  # read at a time, at most, where queues are short
 NAME_STEPS: Final = 20  # see `budget`: of a queue
 BYTES_A_STEP: Final = 2  # of its name, of which commands keep some ten copies
@@ -263,7 +262,7 @@ class RocksQueues(QueueSource):
         self.database, self.path = database, database.path
         self._asked = 0  # how many queues were asked for alone
 
-    @property
+    @cached_property
     def ends(self) -> EndsOfQueues:
         """The rows of family `offset`, by queue; rows of no known shape are left out.
 
@@ -304,19 +303,19 @@ class RocksQueues(QueueSource):
             return None
         return int(DISPATCHED.parse(value)["dispatched"])
 
-    @property
+    @cached_property
     def names(self) -> QueueNames:
         """Topic and number of each queue that has a unit or a `max`, sorted.
 
         Raises:
             DamagedDatabase: not all of them can be read.
         """
-        return self.database.once(NAMES, self._read_names)[0]
+        return self.database.once("names", self._read_names)[0]
 
-    @property
+    @cached_property
     def odd_rows(self) -> list[tuple[bytes, bytes]]:
         """Rows between the queues that are no units. Raises DamagedDatabase: see `names`."""
-        return self.database.once(NAMES, self._read_names)[1]
+        return self.database.once("names", self._read_names)[1]
 
     def _read_names(self) -> tuple[QueueNames, list[tuple[bytes, bytes]]]:
         """Read names of queues, and odd rows between them.
@@ -384,7 +383,7 @@ class RocksQueues(QueueSource):
         Raises:
             DamagedDatabase: what there is cannot be read.
         """
-        if self._asked < MOST_ASKED and not self.database.knows(NAMES):
+        if self._asked < MOST_ASKED and "names" not in vars(self):
             self._asked += 1
             if (queue := self._asked_for(topic, queue_id)) is not None:
                 return queue
@@ -416,7 +415,7 @@ class RocksQueues(QueueSource):
         """Give the queue of a name, whether it has rows or not."""
         return RocksQueue(self.database, *name, self.ends.of(name))
 
-    @property
+    @cached_property
     def _topics(self) -> dict[str, list[bytes]]:
         """As they are stored, by what Java reads: there may be several of one text."""
         return self.database.once("topics", self._read_topics)

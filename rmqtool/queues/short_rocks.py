@@ -119,6 +119,8 @@ def _read(source: RocksQueues) -> RocksShortQueues | None:
     for short, at in enumerate(firsts.tolist()):
         topic, queue_id = queue_of_unit(bytes(keys[ends[at] : ends[at + 1]]), NO_VALUE)
         of_names[short] = names.row(topic, queue_id)
+    if (of_names < 0).any():  # a queue that is not listed
+        return None
     rows = np.full(len(names), -1, np.int64)
     rows[of_names] = np.arange(len(firsts))
     units = np.frombuffer(kept.values, np.uint8).reshape(-1, VALUE)

@@ -30,7 +30,7 @@ from rmqtool.store.rocksdb import CURRENT, FILE_NAME
 from rmqtool.store.rocksdb_cell import LARGEST_REASON, WHY, Cell, CellFailed, limits
 from rmqtool.store.rocksdb_frames import LONG, RowBatch
 from rmqtool.store.rocksdb_idle import free_seconds, leave, refuse, refused, spend, take
-from rmqtool.store.rocksdb_kept import KeptRows
+from rmqtool.store.rocksdb_kept import MOST_ROWS, KeptRows
 from rmqtool.store.rocksdb_server import SKIP_CORRUPTED
 
 if TYPE_CHECKING:
@@ -81,6 +81,10 @@ class Served:
     def can_answer(self) -> bool:
         """Whether it has opened the database, owes nobody an answer, and lives."""
         return self.is_answered and bool(self.families) and self.cell.is_alive
+
+    def forget(self) -> None:
+        """Keep nothing of what was read."""
+        self.kept, self.answers = {}, {}
 
     def close(self) -> None:
         """Leave it to the next reader, where it can answer."""
@@ -163,7 +167,8 @@ class Database:
             return
         kept[family] = None
         with suppress(DamagedDatabase):
-            kept[family] = KeptRows.of(self._scan(family, b"", b"", sys.maxsize, is_last=False))
+            rows = self._scan(family, b"", b"", MOST_ROWS + 1, is_last=False)
+            kept[family] = KeptRows.of(rows)
 
     def once(self, question: str, ask: Callable[[], Answer]) -> Answer:
         """Give an answer about these very files, found out once for all who read them.
@@ -176,10 +181,6 @@ class Database:
         if question not in answers:
             answers[question] = ask()
         return cast("Answer", answers[question])
-
-    def knows(self, question: str) -> bool:
-        """Tell whether `once` has found an answer already."""
-        return question in self._served.answers
 
     def kept(self, family: str) -> KeptRows | None:
         """Give the rows of a family that are in memory; None where they are not."""

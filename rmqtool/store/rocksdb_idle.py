@@ -32,6 +32,9 @@ if TYPE_CHECKING:
         def can_answer(self) -> bool:
             """Whether its process lives."""
 
+        def forget(self) -> None:
+            """Keep nothing of what was read."""
+
         def end(self) -> None:
             """End the process."""
 
@@ -79,11 +82,16 @@ def take(opening: Opening) -> Idle | None:
 
 
 def leave(served: Idle) -> None:
-    """Let a database wait; where none may, end it. The one that waited longest makes room."""
+    """Let a database wait; where none may, end it. The one that waited longest makes room.
+
+    What was read of it stays in memory, and nothing of the others.
+    """
     run = _here()
     if run is None or not served.opening:
         served.end()
         return
+    for idle in run.waiting:
+        idle.forget()
     run.waiting.append(served)
     with suppress(IndexError):  # another thread made room
         while len(run.waiting) > MOST:

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
 MOST_BYTES: Final = 256 << 20  # of keys, values and where they end
+MOST_ROWS: Final = 1 << 23
 BYTES_A_ROW: Final = 8
 POSITION: Final = "I"  # 4 bytes: far more than are kept
 
@@ -39,7 +40,7 @@ class KeptRows:
         for batch in batches:
             kept._add(batch)
             size = len(kept.keys) + len(kept.values) + BYTES_A_ROW * len(kept)
-            if size > MOST_BYTES or batch.long_values:
+            if size > MOST_BYTES or len(kept) > MOST_ROWS or batch.long_values:
                 return None
         return kept
 

@@ -20,6 +20,7 @@ from rmqtool.store.place import Place
 from rmqtool.store.rocksdb import is_queue_database
 from rmqtool.store.rocksdb_database import Database
 from rmqtool.store.rocksdb_frames import RowBatch
+from rmqtool.store.rocksdb_idle import databases_wait
 from tests.bench.store_builder import Builder
 from tests.damage import DAMAGES, NotApplicable
 from tests.damage_commitlog import COMMITLOG
@@ -168,6 +169,23 @@ def test_too_many(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         database.keep(DEFAULT)
         assert database.kept(DEFAULT) is None
         assert before == rows([*database.rows(DEFAULT)])
+
+
+def test_kept_of_one(tmp_path: Path) -> None:
+    """Of databases that wait for their next reader, one keeps its rows."""
+    stores = [fixture_store(name, tmp_path / name) for name in WITH_QUEUES[:2]]
+    with databases_wait():
+        for store in stores:
+            place, path = queues_of(store)
+            with Database(place, path) as database:
+                database.keep(DEFAULT)
+                assert database.once("question", "answer".upper) == "ANSWER"
+        kept = []
+        for store in stores:
+            place, path = queues_of(store)
+            database = Database(place, path)
+            kept.append((database.kept(DEFAULT) is not None, database.once("question", str)))
+    assert kept == [(False, ""), (True, "ANSWER")]
 
 
 @pytest.mark.parametrize("command", ["info", "validate", "startup", "repair", "rebuild-cq"])
