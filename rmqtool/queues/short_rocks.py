@@ -97,7 +97,7 @@ def short_rocks(source: RocksQueues) -> RocksShortQueues | None:
 
 
 def _read(source: RocksQueues) -> RocksShortQueues | None:
-    kept = source.database.kept(DEFAULT)
+    kept = source.database.kept(DEFAULT) if len(source.ends) else None  # they are, of many queues
     if kept is None or not len(kept) or len(kept.values) != VALUE * len(kept):
         return None
     if (np.diff(_ends(kept)[1]) != VALUE).any():

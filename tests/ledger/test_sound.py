@@ -48,13 +48,20 @@ def none_short(_: Inspection) -> ShortQueues[str]:
 
 def same(store: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Demand the same of a validation by columns and of one that looks at each queue."""
-    by_columns = results.validated(store, PART_BYTES)
+    same_with(store, monkeypatch, Inspection, "short_queues", none_short)
+
+
+def same_with(
+    store: Path, monkeypatch: pytest.MonkeyPatch, place: object, name: str, other: object
+) -> None:
+    """Demand the same of two validations, in the second of which something is put in place."""
+    first = results.validated(store, PART_BYTES)
     with monkeypatch.context() as patch:
-        patch.setattr(Inspection, "short_queues", none_short)
-        one_by_one = results.validated(store, PART_BYTES)
-    for found in (by_columns, one_by_one):
+        patch.setattr(place, name, other)
+        second = results.validated(store, PART_BYTES)
+    for found in (first, second):
         found.findings.sort(key=repr)  # tags codes are judged when their run is compared
-    assert one_by_one == by_columns
+    assert first == second
 
 
 @pytest.mark.parametrize("name", fixture_names())

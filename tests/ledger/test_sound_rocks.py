@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from collections.abc import Iterator
 from dataclasses import replace
@@ -11,10 +12,12 @@ from typing import Final
 import numpy as np
 import pytest
 
+from rmqtool.check.rocksdb.queues import RocksComparer
 from rmqtool.cli.main import main
 from rmqtool.formats.rocksdb_databases import DEFAULT
+from rmqtool.formats.rocksdb_queue import MAX, offset_key
 from rmqtool.queues import rocks
-from rmqtool.queues.rocks import OFFSETS, RocksQueue, RocksQueues
+from rmqtool.queues.rocks import OFFSETS, RocksQueue, RocksQueues, end_values
 from rmqtool.queues.short_rocks import short_rocks
 from rmqtool.store.place import Place
 from rmqtool.store.rocksdb import is_queue_database
@@ -26,12 +29,11 @@ from tests.damage import DAMAGES, NotApplicable
 from tests.damage_commitlog import COMMITLOG
 from tests.damage_rocksdb import CLEAN
 from tests.damage_rocksdb import DAMAGES as OF_ROCKSDB
-from tests.ledger.test_sound import SMALL
-from tests.rocksdb import databases
+from tests.ledger.test_sound import PART_BYTES, SMALL, same_with
+from tests.rocksdb import databases, edit
 from tests.spark import results
 from tests.stores import FIXTURES, fixture_store
 
-PART_BYTES: Final = 16_384  # of the log that are read at once: many parts, so that queues go on
 STORES: Final = sorted(path.name for path in FIXTURES.glob("rocketmq-*rocksdb*"))
 OF_LOG: Final = [damage.name for damage in COMMITLOG if damage.fixture in {"", "traffic"}][::5]
 WITH_QUEUES: Final = [name for name in STORES if not name.endswith(("-pop", "-store"))]
@@ -52,14 +54,8 @@ class LogBuilder(Builder):
 
 
 def same(store: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Demand the same of a validation by columns and of one that looks at each queue."""
-    one_by_one = results.validated(store, PART_BYTES)
-    with monkeypatch.context() as patch:
-        patch.setattr(rocks, "MANY_QUEUES", 0)
-        by_columns = results.validated(store, PART_BYTES)
-    for found in (by_columns, one_by_one):
-        found.findings.sort(key=repr)
-    assert one_by_one == by_columns
+    """Demand the same of a validation that looks at each queue and of one by columns."""
+    same_with(store, monkeypatch, rocks, "MANY_QUEUES", 0)
 
 
 @pytest.mark.parametrize("name", STORES)
@@ -68,12 +64,51 @@ def test_fixtures(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     same(fixture_store(name, tmp_path), monkeypatch)
 
 
+def test_columns_judge(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """By columns no unit of a sound store is looked at one by one."""
+    store = fixture_store(CLEAN, tmp_path)
+    monkeypatch.setattr(rocks, "MANY_QUEUES", 0)
+    monkeypatch.setattr(RocksComparer, "_run", lambda *_: pytest.fail("one by one"))
+    assert results.validated(store, PART_BYTES).units > 0
+
+
 @pytest.mark.parametrize("damage", OF_ROCKSDB)
 def test_damaged(damage: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Damage of databases."""
     store = fixture_store(OF_ROCKSDB[damage].fixture, tmp_path)
     OF_ROCKSDB[damage].inflict(store)
     same(store, monkeypatch)
+
+
+@pytest.mark.parametrize("end", [None, (0, 0)])
+def test_offsets(
+    end: tuple[int, int] | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The log says how far a queue goes whose `max` is wrong: no offset of it is ahead."""
+    store = of_queues(tmp_path, 5)
+    place, path = queues_of(store)
+    with Database(place, path) as database:
+        (name, *_), ends = RocksQueues(database).names, RocksQueues(database).ends
+        offsets = {f"{name[0].decode()}@group": {str(name[1]): ends.of(name).next_offset}}
+    (store / "config/consumerOffset.json").write_text(json.dumps({"offsetTable": offsets}))
+    key = offset_key(*name, MAX)
+    rows = {"delete": (key,)} if end is None else {"put": {key: end_values(end)}}
+    edit(store / path, OFFSETS, **rows)
+    monkeypatch.setattr(rocks, "MANY_QUEUES", 1000)
+    same(store, monkeypatch)
+    assert "CO-RANGE" not in {
+        str(row.code) for row in results.validated(store, PART_BYTES).findings
+    }
+
+
+def of_queues(room: Path, queues: int) -> Path:
+    """Build a store with its queues in RocksDB."""
+    store, made = room / f"of {queues}", room / f"queues of {queues}"
+    LogBuilder(store, replace(SMALL, queues=queues)).build()
+    words = ["--as", "rocksdb", "--output", str(made), "--quiet"]
+    assert main(["rebuild-cq", str(store), *words]) == 0
+    (made / QUEUES).rename(store / QUEUES)
+    return store
 
 
 @pytest.mark.parametrize("damage", OF_LOG)
@@ -201,11 +236,7 @@ def test_questions(command: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(Database, "_scan", counted)
     counts = []
     for queues in (5, 40):
-        store, made = tmp_path / f"of {queues}", tmp_path / f"queues of {queues}"
-        LogBuilder(store, replace(SMALL, queues=queues)).build()
-        words = ["--as", "rocksdb", "--output", str(made), "--quiet"]
-        assert main(["rebuild-cq", str(store), *words]) == 0
-        (made / QUEUES).rename(store / QUEUES)
+        store = of_queues(tmp_path, queues)
         asked.clear()
         options = ["--check"] if command == "rebuild-cq" else []
         assert main([command, str(store), *options, "--quiet"]) == 0

@@ -31,7 +31,7 @@ from rmqtool.formats.rocksdb_queue import (
 from rmqtool.ledger.differences import difference_of, point_alike, tags_right
 from rmqtool.ledger.sound import SoundRocksQueues
 from rmqtool.queues.kinds import as_units
-from rmqtool.queues.rocks import MANY_QUEUES, RocksQueue
+from rmqtool.queues.rocks import RocksQueue
 from rmqtool.queues.short_rocks import short_rocks
 
 if TYPE_CHECKING:
@@ -157,6 +157,7 @@ class RocksComparer:
                 seen.cover(sound.first, sound.next)
                 seen.first_alive = sound.first
                 seen.last = (sound.last_physical_offset, sound.next - 1)
+                self._want(seen, sound.next)
         return self.seen[name]
 
     def whole(self, oldest: int) -> Mask:
@@ -183,10 +184,8 @@ class RocksComparer:
 
     def _short_queues(self) -> RocksShortQueues | None:
         """Give what is compared by columns; None where one topic is looked at alone."""
-        if self._inspection.options.topic is not None or len(self.source.ends) < MANY_QUEUES:
-            return None
         try:
-            return short_rocks(self.source)
+            return short_rocks(self.source) if self._inspection.options.topic is None else None
         except DamagedDatabase:  # who looks at each queue says so
             return None
 
@@ -242,10 +241,7 @@ class RocksComparer:
     def _run(self, seen: QueueSeen, run: QueueRun, offsets: Int64s) -> Iterator[Finding]:
         due = len(offsets)  # they ascend: those are the first ones
         self.dispatch.late += run.count - due
-        name = (seen.queue.topic, run.queue_id)
-        after = run.queue_offset + run.count
-        wanted = self._queue_facts.wanted
-        wanted[name] = max(after, wanted.get(name, 0))
+        self._want(seen, run.queue_offset + run.count)
         if not due:
             return
         if self._is_absent(seen):
@@ -260,6 +256,11 @@ class RocksComparer:
         self._inspection.account.units += due
         if self._tables is None or not self._tables.confirm(run, due):
             yield from self._judge(seen, run, due)
+
+    def _want(self, seen: QueueSeen, after: int) -> None:
+        """Note how far the log wants a queue."""
+        name, wanted = (seen.queue.topic, seen.queue.queue_id), self._queue_facts.wanted
+        wanted[name] = max(after, wanted.get(name, 0))
 
     def _is_absent(self, seen: QueueSeen) -> bool:
         """Tell whether a topic has no queue in the database, and need not have one.
