@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
 from collections.abc import Iterator
 from dataclasses import replace
@@ -167,6 +168,37 @@ def test_asked_for(name: str, tmp_path: Path) -> None:
 def source_of(database: Database) -> list[RocksQueue]:
     """List the queues of a database."""
     return [*RocksQueues(database).queues()]
+
+
+COMMANDS: Final = (
+    ("info",),
+    ("startup",),
+    ("doctor",),
+    ("repair",),
+    ("rebuild-cq", "--check"),
+)
+SOME: Final = ["lower max", "delete units", "delete max", "move unit", *WITH_QUEUES]
+
+
+@pytest.mark.parametrize("name", SOME)
+def test_answers(
+    name: str,
+    tmp_path: Path,
+    capfd: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Each command says the same of a store whose rows are kept and of one that is asked."""
+    store = fixture_store(CLEAN if name in OF_ROCKSDB else name, tmp_path)
+    if name in OF_ROCKSDB:
+        OF_ROCKSDB[name].inflict(store)
+    for command, *options in COMMANDS:
+        answers = []
+        for many in (1000, 0):
+            monkeypatch.setattr(rocks, "MANY_QUEUES", many)
+            code = main([command, str(store), *options, "--format", "jsonl", "--quiet"])
+            answers.append((code, re.sub('"free":[0-9]+', "", capfd.readouterr().out)))
+        assert answers[0] == answers[1], command
+        assert answers[0][1] or command in {"repair", "rebuild-cq"}  # nothing is to be done
 
 
 def rows(batches: list[RowBatch]) -> list[tuple[bytes, bytes]]:
