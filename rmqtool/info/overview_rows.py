@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from functools import cache
 from typing import Annotated, Final, NamedTuple, TypeAlias
 
-from rmqtool.rows import Rows
+from rmqtool.rows import Rows, in_chunks
 from rmqtool.table import Says, Table, Type, columns_of
 
 Path: TypeAlias = Annotated[str, Says("file or directory, relative to the store root")]
@@ -336,4 +336,4 @@ def section_rows(name: str, sections: Iterable[NamedTuple]) -> Rows:
         sections: what `overview.SECTIONS` gives for it.
     """
     own = table(name)
-    return own.rows([list(map(own.row, sections))], label="section")
+    return own.rows(in_chunks(map(own.row, sections)), label="section")

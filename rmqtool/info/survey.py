@@ -8,12 +8,13 @@ from __future__ import annotations
 
 from contextlib import ExitStack
 from functools import cached_property
+from itertools import chain
 from typing import TYPE_CHECKING, Final, Self
 
 from rmqtool.errors import RmqtoolError, UnreadablePath
 from rmqtool.info.overview_rows import ProblemRow, QueueRow
 from rmqtool.queues.discovery import Queues
-from rmqtool.queues.span import short_spans
+from rmqtool.queues.span import ShortSpans
 from rmqtool.store.record_heads import LogReader, RecordHead
 from rmqtool.store.refused import refused_reads
 from rmqtool.store.release import written_by
@@ -21,7 +22,7 @@ from rmqtool.store.segment import MappedFiles
 from rmqtool.store.tail import FoundBy, Stop, Tail, find_tail
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
     from rmqtool.broker.release import WrittenBy
     from rmqtool.queues.units import QueueSource, QueueSpan
@@ -98,7 +99,12 @@ class Survey:
     @cached_property
     def dispatched(self) -> QueueSpan | None:
         """The queue whose last unit lies highest in the log; None when no queue has a unit."""
-        filled = [range_ for range_ in self.ranges if range_.last]
+        if "ranges" in vars(self):
+            spans: Iterable[QueueSpan] = self.ranges
+        else:
+            listed = (self._spans_of(each, leaves_out_short=True) for each in self.queues.sources)
+            spans = chain.from_iterable(listed)
+        filled = (span for span in spans if span.last)
         return max(filled, key=lambda span: span.last.end if span.last else 0, default=None)
 
     @cached_property
@@ -175,34 +181,41 @@ class Survey:
         if row not in self.problems:
             self.problems.append(row)
 
-    def _spans_of(self, source: QueueSource, wanted: str | None = None) -> Iterator[QueueSpan]:
+    def _spans_of(
+        self, source: QueueSource, wanted: str | None = None, *, leaves_out_short: bool = False
+    ) -> Iterator[QueueSpan]:
         try:
             topics = [topic for topic in source.topics() if wanted in {None, topic}]
         except UnreadablePath as error:
             self.problem(error)
             return
-        known: dict[str, QueueSpan] | None = None
+        short: ShortSpans | None = None
         count = 0
         for topic in topics:
             try:
                 queues = list(source.queues_of(topic))
                 count += len(queues)
-                if known is None and count > _FEW_QUEUES and source is self.queues.files:
-                    known = self._short_spans(wanted)
+                if short is None and count > _FEW_QUEUES and source is self.queues.files:
+                    short = self._short_spans(wanted)
                 for queue in queues:
-                    yield (known and known.get(queue.path)) or queue.span(self.log_start)
+                    if short is None or queue.path not in short:
+                        yield queue.span(self.log_start)
+                    elif not leaves_out_short:
+                        yield short[queue.path]
             except UnreadablePath as error:
                 self.problem(error)
+        if leaves_out_short and short is not None and (newest := short.newest()):
+            yield newest
 
-    def _short_spans(self, wanted: str | None) -> dict[str, QueueSpan]:
-        """Give how far the short queues in files reach, by path, read at once."""
-        from rmqtool.queues.short import short_queues  # numpy, which a few queues do not need
+    def _short_spans(self, wanted: str | None) -> ShortSpans:
+        """Give how far the short queues in files reach, read at once."""
+        from rmqtool.queues.short import NO_QUEUES, short_queues  # numpy: not for a few queues
 
         try:
             short = short_queues(self.queues.files.family, wanted)
         except UnreadablePath:  # the listing of the queues says so
-            return {}
-        return short_spans(short, self.log_start)
+            short = NO_QUEUES
+        return ShortSpans(short, self.log_start)
 
 
 def _queue_row(survey: Survey, queue: QueueSpan) -> QueueRow:

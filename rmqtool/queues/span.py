@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from functools import cache
+from itertools import islice
 from struct import Struct
 from typing import TYPE_CHECKING, Final, NamedTuple
 
@@ -71,43 +72,60 @@ def span_of(queue: QueueUnits, log_start: int) -> QueueSpan:
     )
 
 
-def short_spans(short: ShortQueues[str], log_start: int) -> dict[str, QueueSpan]:
-    """Find out how far short queues reach that are plain, by path; those with other units are not.
+class ShortSpans:
+    """How far short queues reach that are plain, by path; those with other units are not in it.
 
     Args:
         short: read before.
         log_start: see `span_of`.
     """
-    import numpy as np
 
-    units = short.units.view(CQ_UNIT.dtype)[:, 0]
-    offsets, sizes = units["physical_offset"].astype(np.int64), units["size"].astype(np.int64)
-    counts, begins = short.end - short.first, short.position
-    chosen = short.are_plain & (counts <= BLOCK // CQ_UNIT.size)
-    chosen[chosen] &= offsets[begins[chosen]] >= log_start
-    sums = np.zeros(len(units) + 1, np.int64)
-    np.cumsum(sizes, out=sums[1:])
-    spans: dict[str, QueueSpan] = {}
-    for path, row in short.rows.items():
-        if not chosen[row]:
-            continue
+    def __init__(self, short: ShortQueues[str], log_start: int) -> None:
+        import numpy as np
+
+        units = short.units.view(CQ_UNIT.dtype)[:, 0]
+        self._short = short
+        self._offsets, self._sizes = units["physical_offset"].astype(np.int64), units["size"]
+        counts, self._begins = short.end - short.first, short.position
+        chosen = short.are_plain & (counts <= BLOCK // CQ_UNIT.size)
+        chosen[chosen] &= self._offsets[self._begins[chosen]] >= log_start
+        self._chosen, self._ends = chosen, self._begins + counts
+        self._sums = np.zeros(len(units) + 1, np.int64)
+        np.cumsum(self._sizes, out=self._sums[1:])
+
+    def __contains__(self, path: str) -> bool:
+        row = self._short.rows.get(path)
+        return row is not None and bool(self._chosen[row])
+
+    def newest(self) -> QueueSpan | None:
+        """Give the queue whose last unit lies highest in the log; None without any."""
+        rows = self._chosen.nonzero()[0]
+        if not len(rows):
+            return None
+        last = self._ends[rows] - 1
+        row = int(rows[(self._offsets[last] + self._sizes[last]).argmax()])
+        return self[next(islice(self._short.rows, row, None))]
+
+    def __getitem__(self, path: str) -> QueueSpan:
+        short, row = self._short, self._short.rows[path]
+        begin, end = int(self._begins[row]), int(self._ends[row])
         _, topic, number = path.rsplit("/", 2)
-        begin, end, count = int(begins[row]), int(begins[row] + counts[row]), int(counts[row])
-        first, last = int(short.first[row]), int(short.end[row]) - 1
-        spans[path] = QueueSpan(
+        return QueueSpan(
             topic=topic,
             queue_id=int(number),
             kind=ArtefactKind.CONSUME_QUEUE,
-            first=Unit(first, first, 1, int(offsets[begin]), int(sizes[begin])),
-            last=Unit(last, last, 1, int(offsets[end - 1]), int(sizes[end - 1])),
+            first=self._unit(int(short.first[row]), begin),
+            last=self._unit(int(short.end[row]) - 1, end - 1),
             expired=0,
-            mean_size=int(sums[end] - sums[begin]) / count,
+            mean_size=int(self._sums[end] - self._sums[begin]) / (end - begin),
             is_exact=True,
             files=1,
             size=short.file_length,
             allocated=short.stored[row],
         )
-    return spans
+
+    def _unit(self, number: int, row: int) -> Unit:
+        return Unit(number, number, 1, int(self._offsets[row]), int(self._sizes[row]))
 
 
 class _Tail(NamedTuple):

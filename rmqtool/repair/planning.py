@@ -50,6 +50,7 @@ from rmqtool.repair.remedies import (
     named_as_found,
     odd_names,
     remedy,
+    with_filled_orphans,
 )
 from rmqtool.repair.replica.merge_edits import NOTHING_LENT, folded, settle
 from rmqtool.repair.state import (
@@ -103,9 +104,24 @@ class Examined(NamedTuple):
     account: LossAccount | None  # what is lost already; None where that cannot be counted
 
 
-def make_plan(options: RepairOptions, watch: Callable[[int], None] = lambda _: None) -> Plan:
-    """Decide what a repair would do; nothing is written. See `examine`."""
-    return examine(options, watch).plan
+def make_plan(
+    options: RepairOptions, watch: Callable[[int], None] = lambda _: None, *, is_kept: bool = True
+) -> Plan:
+    """Decide what a repair would do; nothing is written. See `examine`.
+
+    Args:
+        options: what is asked.
+        watch: takes the bytes of the log done since it was last called.
+        is_kept: whether it may be applied; if not, the files of the store are not listed for it.
+    """
+
+    def made() -> Plan:
+        plan = _examined(options, watch, None).plan
+        if is_kept:
+            plan.fingerprint = fingerprint(place_of_store(options.store))
+        return plan
+
+    return looked_again(made)
 
 
 def examine(
@@ -114,6 +130,8 @@ def examine(
     prediction: Prediction | None = None,
 ) -> Examined:
     """Validate a store and decide what a repair would do, the log read once; nothing is written.
+
+    The plan has no fingerprint, and cannot be applied.
 
     Beside a running broker all is done again where a file is deleted meanwhile.
 
@@ -306,11 +324,10 @@ def _decide(
     return Plan(
         store.root.location,
         str(inspection.scope.version),
-        fingerprint(store.root),
-        writer.edits,
-        writer.left,
-        [] if obstacle else list(_notes(survey)),
-        places_elsewhere(store.root, store.broker_conf),
+        edits=writer.edits,
+        left=writer.left,
+        notes=[] if obstacle else list(_notes(survey)),
+        elsewhere=places_elsewhere(store.root, store.broker_conf),
         broker_conf=options.broker_conf,
     )
 
@@ -326,7 +343,7 @@ def _leave(writer: EditWriter, survey: LogSurvey, findings: list[Finding], obsta
     away = writer.take_along()
     rebuilds = any(edit.action is Action.REBUILD for edit in writer.edits)
     unread = survey.inspection.account.unread
-    for finding in findings:
+    for finding in with_filled_orphans(findings, writer.edits):
         is_away = any(above in away for above in directories_above(finding.path))
         if is_away or _is_answered(finding, survey, writer, rebuilds=rebuilds):
             continue
@@ -372,7 +389,7 @@ def _is_answered(
     """Tell whether an edit answers a finding that knows nothing of it."""
     if survey.queues.light_numbers.is_answered(finding) or survey.queues.torn.is_reported(finding):
         return True
-    if redispatch.is_answered(finding, survey, writer):
+    if redispatch.is_answered(finding, survey, writer) or survey.closes_gap(finding):
         return True
     if rebuilds:
         from rmqtool.repair import rocksdb  # few stores have it

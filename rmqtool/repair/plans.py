@@ -117,7 +117,7 @@ class Plan:
 
     store: str  # absolute path of the store root
     broker_version: str  # by whose rules
-    fingerprint: str  # of the store that it was made for
+    fingerprint: str = ""  # of the store that it was made for; empty where it is only looked at
     edits: list[Edit] = field(default_factory=list)  # what will be done
     left: list[Left] = field(default_factory=list)  # what is wrong and stays
     notes: list[str] = field(default_factory=list)  # what the person should know

@@ -9,18 +9,18 @@ from dataclasses import replace
 from itertools import accumulate
 from typing import TYPE_CHECKING, Final
 
+from rmqtool.check.queues.orphans import HOLDING, HOLDING_NONE
 from rmqtool.errors import Trouble
 from rmqtool.findings.catalogue import Owner, Severity
 from rmqtool.findings.registry_commitlog import (
     CL_BLANKSIZE,
     CL_FOREIGN,
-    CL_PHYOFF,
     CL_QOFF_BACK,
     CL_QOFF_GAP,
     CL_TOPIC,
 )
 from rmqtool.findings.registry_consume_queue import CQ_LMQ
-from rmqtool.findings.registry_layout import FS_GAP, FS_READ
+from rmqtool.findings.registry_layout import FS_GAP, FS_ORPHAN, FS_READ
 from rmqtool.findings.registry_state import DO_RANGE
 from rmqtool.formats.message import MESSAGE_MAGIC_BYTES, MESSAGE_PREFIX
 from rmqtool.repair.plans import Action, place_of
@@ -211,13 +211,25 @@ def _stated_start(segment: Segment, length: int) -> int | None:
     return None
 
 
+def with_filled_orphans(findings: Iterable[Finding], edits: list[Edit]) -> Iterator[Finding]:
+    """Yield findings; an orphan has messages of its topic once a plan writes units of them."""
+    written = [edit.path for edit in edits if edit.action in {Action.WRITE, Action.CREATE}]
+    for finding in findings:
+        is_empty = finding.code == FS_ORPHAN and finding.message.endswith(HOLDING_NONE)
+        if is_empty and any(path.startswith(f"{finding.path}/") for path in written):
+            message = finding.message.replace(HOLDING_NONE, HOLDING)
+            yield finding._replace(message=message, severity=Severity.DAMAGE)
+        else:
+            yield finding
+
+
 def is_repaired(finding: Finding, writer: EditWriter, obstacle: str) -> bool:
     """Tell whether the edits of a plan answer a finding."""
     code = finding.code
-    is_gap = code == CL_QOFF_GAP and all(edit.code != CL_PHYOFF for edit in writer.edits)
-    is_other = is_gap or code.prefix == ROCKSDB_QUEUES  # one edit answers all of those, or none
+    # No edit brings a record back; of RocksDB's queues one edit answers all, or none does.
+    is_other = code == CL_QOFF_GAP or code.prefix == ROCKSDB_QUEUES
     if is_other or (obstacle and code.family.of_log):
-        return False  # no edit brings a record back, but where it lies in another's place
+        return False
     if code.owner is Owner.LOG and code not in SOMETIMES:
         return True
     if code.owner in {Owner.QUEUES, Owner.BATCH_QUEUES}:

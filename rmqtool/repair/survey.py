@@ -12,6 +12,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Final
 
 from rmqtool.broker.dispatch import light_queue_texts
+from rmqtool.broker.names import topic_text
 from rmqtool.check.log.facts import LogFacts
 from rmqtool.check.observer import NONE_PROVEN
 from rmqtool.check.queues.ranges import QueueRanges
@@ -22,6 +23,7 @@ from rmqtool.findings.registry_commitlog import (
     CL_CRC,
     CL_PHYOFF,
     CL_PROPCRC,
+    CL_QOFF_GAP,
     CL_STALE,
     CL_TAIL,
     CL_TOPIC,
@@ -253,6 +255,18 @@ class LogSurvey:
         length = self.inspection.store.commitlog.file_length
         places = {start: facts.true_start(length) for start, facts in self.segments.items()}
         return {start: place for start, place in places.items() if place is not None}
+
+    def closes_gap(self, finding: Finding) -> bool:
+        """Tell whether a record that is made true, or put back, has the queue offset of a gap."""
+        if finding.code != CL_QOFF_GAP:
+            return False
+        of_queue = (finding.topic, finding.queue_id)
+        gap = range(int(finding.expected), int(finding.actual))
+        units = (record.unit for record in (*self.moved, *self.swapped))
+        return any(
+            (topic_text(topic), queue_id) == of_queue and number in gap
+            for topic, queue_id, number in units
+        )
 
     def forget_unused(self) -> None:
         """Drop what was noted of files after the last one in use: the log ends before them."""

@@ -337,6 +337,20 @@ def _faults() -> list[Fault]:
             release="4.9.3",
             is_proven=True,
         ),
+        Fault(
+            "topics gone, and with them the units of one",
+            "rocketmq-4.9.3-crash",
+            (
+                exchanged(TOPICS, "config/delayOffset.json"),
+                zeroed(f"consumequeue/主题-тема/0/{0:020}", 0),
+            ),
+        ),
+        Fault(
+            "record that names another place, between records that a release numbers otherwise",
+            "rocketmq-5.3.3-batch-queue",
+            (flipped(1604, "physical_offset"),),
+            release="4.9.3",
+        ),
     ]
 
 

@@ -42,6 +42,9 @@ BATCHES: Final = "batch_queues"
 REFUSE: Final = "brokers refuse to start on its batch queues"
 REFUSE_PLAIN: Final = "has batch queues; brokers refuse to start on its consume queues"
 FEWER: Final = "has fewer queues in topics.json"
+UNCONFIGURED: Final = "is not in topics.json"
+HOLDING: Final = "its queues hold messages of it"
+HOLDING_NONE: Final = "its queues hold no message of its own"
 
 
 def queue_counts(document: config_shapes.Document) -> dict[str, int]:
@@ -81,15 +84,15 @@ def check(inspection: Inspection) -> Iterator[Finding]:
         if topic in counts:
             yield _finding(topic, queues, FEWER, Severity.WARNING)
         elif not inspection.scope.has_metadata_2:  # else a finding of its own
-            missing = "is not in topics.json"
+            missing = UNCONFIGURED
             try:
                 has_messages = have_messages(inspection.store, queues)
             except UnreadablePath:  # said elsewhere
                 yield _finding(topic, queues, missing, Severity.WARNING)
                 continue
-            what = "messages of it" if has_messages else "no message of its own"
+            holding = HOLDING if has_messages else HOLDING_NONE
             severity = Severity.DAMAGE if has_messages else Severity.NOTE
-            yield _finding(topic, queues, f"{missing}; its queues hold {what}", severity)
+            yield _finding(topic, queues, f"{missing}; {holding}", severity)
 
 
 def _unread(document: config_shapes.Document) -> Iterator[Finding]:

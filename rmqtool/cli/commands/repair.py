@@ -270,7 +270,8 @@ class Repair(Command):
             note = "a broker runs on this store: the plan covers what it has written so far"
             self.delivery.note(note)
         with progress("plan", opened.commitlog.size, quiet=self.delivery.quiet) as advance:
-            plan = make_plan(options, advance)
+            is_kept = self.in_place or self.output is not None or self.plan is not None
+            plan = make_plan(options, advance, is_kept=is_kept)
         if self.plan is not None:
             with OutputFile(self.plan) as file:
                 file.text.write(plan.text())

@@ -10,7 +10,6 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from rmqtool.repair.plans import Action, digest_of, place_of
-from rmqtool.repair.verifying import fingerprint
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -35,13 +34,12 @@ def settle(plan: Plan, lent: Lent, root: Place) -> None:
     """Make the plan of a store that reads as if it had what is lent one of the store as it is.
 
     Args:
-        plan: its edits, notes and fingerprint change.
+        plan: its edits and notes change.
         lent: what a replica lends.
         root: of the store as it is.
     """
     plan.edits = folded(lent.edits, plan.edits, root)
     plan.notes += lent.notes
-    plan.fingerprint = fingerprint(root)
 
 
 def folded(lent: Iterable[Edit], later: Iterable[Edit], root: Place) -> list[Edit]:
