@@ -29,7 +29,7 @@ AtLeast: TypeAlias = Annotated[str, Says("oldest release that can have written i
 Below: TypeAlias = Annotated[str, Says("first release that cannot have written it")]
 QueueKind: TypeAlias = Annotated[str, Says("plain or batch queues")]
 Messages: TypeAlias = Annotated[
-    int, Says("messages that queues and commitlog still have", "messages")
+    int, Says("from minOffset to maxOffset of queues; lost messages count, too", "messages")
 ]
 MessageBytes: TypeAlias = Annotated[int, Says("bytes of these in the commitlog", "bytes")]
 IsEstimate: TypeAlias = Annotated[

@@ -17,6 +17,7 @@ NOTHING: Final = {  # "none" alone would read as if all had been looked at
     PROBLEMS: "problems: none; everything needed could be read, and nothing was checked",
     "oddities": "oddities: none among names and lengths of files; nothing else was checked",
 }
+COUNT_MESSAGES: Final = frozenset({"topics", "queues"})  # lost ones among them: nothing is scanned
 SINGLE: Final = frozenset({"store", "end", "dispatch"})  # a row each: a person reads it as a list
 
 
@@ -25,6 +26,8 @@ class Info(Command):
     """Nothing is scanned, so it takes the same time for a small and for a large commitlog.
     Sections: store, release, geometry, segments, oddities, end, dispatch, topics, queues, index,
     checkpoint, groups, databases, disk, problems.
+    Lost messages are not counted, and queues count them as messages: 'rmqtool doctor' counts
+    what a store has lost.
     """
 
     store: StorePath
@@ -49,6 +52,7 @@ class Info(Command):
         from rmqtool.info.survey import Survey
         from rmqtool.plural import counted
         from rmqtool.rows import turned
+        from rmqtool.store.artefact import ArtefactKind
         from rmqtool.store.tree import open_store
 
         self.delivery.keep_out_of(self.store)
@@ -67,6 +71,10 @@ class Info(Command):
             else:
                 self.delivery.emit_all(tables, empty="none")
             count = len(survey.problems)
+            is_whole = survey.store.asked.kind is ArtefactKind.STORE
+        if COUNT_MESSAGES & {*names}:
+            command = f": rmqtool doctor {shlex.quote(self.store)} counts them" if is_whole else ""
+            self.delivery.note(f"lost messages are not counted{command}")
         if count:
             command = f"rmqtool info {shlex.quote(self.store)} --section problems"
             self.delivery.note(f"{counted(count, 'thing')} could not be read: {command}")
