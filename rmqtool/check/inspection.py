@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from rmqtool.check.options import ValidateOptions
     from rmqtool.check.report import Account
     from rmqtool.findings.finding import Finding
-    from rmqtool.queues.discovery import Queues
+    from rmqtool.queues.discovery import FileSource, Queues
     from rmqtool.queues.short import ShortQueues
     from rmqtool.queues.units import QueueUnits
     from rmqtool.store.place import Place
@@ -192,11 +192,9 @@ class Inspection:
         """Give the consume queues in files, the batch queues, or those in RocksDB, listed once."""
         if name not in self._units:
             kind = FAMILIES[name]
-            (source,) = (source for source in self.queues.sources if source.kind is kind)
-            if source is self.queues.database:
-                self._units[name] = self._in_database()
-            else:
-                self._units[name] = self._listed(source.queues())
+            in_files = {source.kind: source for source in (self.queues.files, self.queues.batches)}
+            source = in_files.get(kind)
+            self._units[name] = self._in_files(source) if source else self._in_database()
             self._name_links(kind)
         return self._units[name]
 
@@ -220,6 +218,19 @@ class Inspection:
         except UnreadablePath as error:
             self._note_unlisted(error)
             return {}
+
+    def _in_files(self, source: FileSource) -> Mapping[QueueName, QueueUnits]:
+        """Give queues in files; some are missing, with a note, where not all can be listed."""
+        try:
+            queues = source.by_name(self.options.topic)
+        except UnreadablePath as error:
+            self._note_unlisted(error)
+            return {}
+        if queues is None:
+            return self._listed(source.queues())
+        if queues.problem is not None:
+            self._note_unlisted(queues.problem)
+        return queues
 
     def _listed(self, queues: Iterator[Queue]) -> dict[QueueName, Queue]:
         by_name: dict[QueueName, Queue] = {}

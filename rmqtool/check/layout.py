@@ -21,12 +21,13 @@ from rmqtool.store.segment import OddityKind
 from rmqtool.store.unread import UnreadStretches, error_of, no_file, unread_stretches
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
     from rmqtool.check.inspection import Inspection
     from rmqtool.check.log.lost import LostRanges
     from rmqtool.findings.finding import Finding
-    from rmqtool.store.queues import MisnamedQueue
+    from rmqtool.queues.units import QueueUnits
+    from rmqtool.store.queues import MisnamedQueue, QueueFiles
     from rmqtool.store.segment import MappedFiles, Oddity
 
 LOGS: Final = ("commitlog", "old_commitlog")
@@ -53,23 +54,33 @@ def check(inspection: Inspection) -> Iterator[Finding]:
             yield from mapped_files(inspection, getattr(store, name), is_log=name in LOGS)
         except UnreadablePath as error:
             yield inspection.unread(inspection.path_of(error.path), error)
-    short = inspection.short_queues().rows
-    for queues in (
-        inspection.units("queues"),
-        inspection.units("batch_queues"),
-        inspection.family("ext_queues"),
-    ):
-        for queue in queues.values():
-            if queue.path in short:  # nothing is odd there
-                continue
-            files = inspection.files_of(queue)
-            if files is not None and (files.oddities or _is_misnamed(files)):
-                yield from of_queue(mapped_files(inspection, files), queue.topic, queue.queue_id)
-        yield from inspection.pending()
+    yield from _odd_files(inspection, _long_queues(inspection))
+    yield from _odd_files(inspection, inspection.units("batch_queues").values())
+    yield from _odd_files(inspection, inspection.family("ext_queues").values())
     yield from _misnamed_queues(inspection)
     yield from _no_log(inspection)
     yield from _lock(inspection)
     yield from orphans.check(inspection)
+
+
+def _long_queues(inspection: Inspection) -> Iterator[QueueUnits]:
+    """Yield the consume queues in files but for the short ones, in which nothing is odd."""
+    short, family = inspection.short_queues().rows, inspection.queues.files.family
+    units = inspection.units("queues")
+    for topic, queue_id in units:
+        if not short or family is None or f"{family.path}/{topic}/{queue_id}" not in short:
+            yield units[topic, queue_id]
+
+
+def _odd_files(
+    inspection: Inspection, queues: Iterable[QueueUnits | QueueFiles]
+) -> Iterator[Finding]:
+    """Judge names and lengths of the files of queues."""
+    for queue in queues:
+        files = inspection.files_of(queue)
+        if files is not None and (files.oddities or _is_misnamed(files)):
+            yield from of_queue(mapped_files(inspection, files), queue.topic, queue.queue_id)
+    yield from inspection.pending()
 
 
 def register_lost(inspection: Inspection, lost: LostRanges) -> None:

@@ -2,23 +2,28 @@
 
 from __future__ import annotations
 
+from array import array
+from bisect import bisect_left
+from collections.abc import Mapping
 from functools import cached_property
 from typing import TYPE_CHECKING, Final, Self
 
+from rmqtool.errors import Trouble, UnreadablePath
 from rmqtool.formats.batch_queue import BATCH_CQ_UNIT
 from rmqtool.queues.files import MappedUnits, PlainUnits
 from rmqtool.queues.span import real_units
 from rmqtool.queues.units import LookedUp, QueueSource
 from rmqtool.store.artefact import ArtefactKind
+from rmqtool.store.entry import printable
 from rmqtool.store.record_heads import OPEN_FILES, OpenFiles
 from rmqtool.store.used import used_bytes
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Callable, Iterable, Iterator
 
     from rmqtool.queues.rocks import RocksQueue, RocksQueues
     from rmqtool.queues.units import QueueUnits, Unit, UnitPlace
-    from rmqtool.store.queues import QueueFamily
+    from rmqtool.store.queues import QueueFamily, QueueFiles
     from rmqtool.store.rocksdb_database import Database
     from rmqtool.store.tree import Store
 
@@ -94,6 +99,7 @@ UNITS: Final[dict[ArtefactKind, type[MappedUnits]]] = {
     ArtefactKind.CONSUME_QUEUE: PlainUnits,
     ArtefactKind.BATCH_QUEUE: BatchUnits,
 }
+NUMBER: Final = "i"  # of a queue: Java's int
 DIRECTORIES: Final = {
     ArtefactKind.CONSUME_QUEUE: "consumequeue",
     ArtefactKind.BATCH_QUEUE: "batchconsumequeue",
@@ -122,6 +128,19 @@ class FileSource(QueueSource):
         length = geometry.consume_queue if is_plain else geometry.batch_queue
         return self._store.family(self.kind, length.value)
 
+    def by_name(self, topic: str | None) -> QueuesInFiles | None:
+        """Give the queues, or those of one topic, by name; None where one was asked for alone.
+
+        Raises:
+            UnreadablePath: the family's directory may not be listed.
+        """
+        if self.family is None or self.family.single is not None:
+            return None
+        return QueuesInFiles(self.family, self._of, topic)
+
+    def _of(self, queue: QueueFiles) -> MappedUnits:
+        return UNITS[self.kind].of(queue, self._opened)
+
     def topics(self) -> list[str]:
         """See `QueueSource`."""
         family = self._store.family(self.kind)  # the length of files costs, and is not needed
@@ -130,17 +149,82 @@ class FileSource(QueueSource):
     def queues(self) -> Iterator[MappedUnits]:
         """See `QueueSource`."""
         for queue in self.family.queues() if self.family else ():
-            yield UNITS[self.kind].of(queue, self._opened)
+            yield self._of(queue)
 
     def queues_of(self, topic: str) -> Iterator[MappedUnits]:
         """See `QueueSource`."""
         for queue in self.family.queues_of(topic) if self.family else ():
-            yield UNITS[self.kind].of(queue, self._opened)
+            yield self._of(queue)
 
     def queue(self, topic: str, queue_id: int) -> MappedUnits | None:
         """See `QueueSource`."""
         files = self.family.queue(topic, queue_id) if self.family else None
-        return UNITS[self.kind].of(files, self._opened) if files else None
+        return self._of(files) if files else None
+
+
+class QueuesInFiles(Mapping[tuple[str, int], MappedUnits]):
+    """The queues of a family by topic, printable, and number: listed at once, made when asked for.
+
+    There may be 100,000, and nothing but the name is asked of most. One that is asked for is kept,
+    as are the names of its files.
+
+    Attributes:
+        problem: why a directory could not be listed; the queues of all others are there.
+
+    Args:
+        family: that has them, none of which was asked for alone.
+        made: makes the units of a queue of its files.
+        topic: the only one, printable; None for all.
+    """
+
+    def __init__(
+        self, family: QueueFamily, made: Callable[[QueueFiles], MappedUnits], topic: str | None
+    ) -> None:
+        """List them. Raises UnreadablePath: the family's directory may not be listed."""
+        self._family, self._make = family, made
+        self._made: dict[tuple[str, int], MappedUnits] = {}
+        self._numbers: dict[str, array[int]] = {}  # sorted
+        self._names: dict[str, str] = {}  # of directories, as the operating system spells them
+        self.problem: UnreadablePath | None = None
+        for name in family.topics():
+            if topic in {None, shown := printable(name)}:
+                self._list(name, shown)
+
+    def _list(self, name: str, shown: str) -> None:
+        try:
+            numbers = self._family.numbers_of(name)
+        except UnreadablePath as error:  # one that was deleted since it was listed has none
+            if self._family.topic is not None or error.trouble is not Trouble.MISSING:
+                self.problem = self.problem or error
+            return
+        self._numbers[shown], self._names[shown] = array(NUMBER, numbers), name
+
+    def __getitem__(self, name: tuple[str, int]) -> MappedUnits:
+        if name not in self:
+            raise KeyError(name)
+        if (queue := self._made.get(name)) is None:
+            topic, queue_id = name
+            files = self._family.numbered(self._names[topic], queue_id)
+            queue = self._made[name] = self._make(files)
+        return queue
+
+    def __contains__(self, name: object) -> bool:
+        if not isinstance(name, tuple):
+            return False
+        topic, queue_id = name
+        numbers = self._numbers.get(topic)
+        if not numbers:
+            return False
+        row = bisect_left(numbers, queue_id)
+        return row < len(numbers) and numbers[row] == queue_id
+
+    def __iter__(self) -> Iterator[tuple[str, int]]:
+        for topic, numbers in self._numbers.items():
+            for queue_id in numbers:
+                yield topic, queue_id
+
+    def __len__(self) -> int:
+        return sum(map(len, self._numbers.values()))
 
 
 class DatabaseSource(QueueSource):

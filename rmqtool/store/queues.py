@@ -115,15 +115,24 @@ class QueueFamily:
         Raises:
             UnreadablePath: the topic's directory may not be listed.
         """
-        numbers = [
-            (queue_id, name)
-            for name, kind in self.place.child(topic).names()
-            if kind is EntryKind.DIRECTORY and (queue_id := queue_id_of(name)) is not None
-        ]
-        place, shown = self.place.child(topic), printable(topic)
-        for queue_id, name in sorted(numbers):
-            path = f"{self.path}/{shown}/{name}"
-            yield QueueFiles(shown, queue_id, place.child(name), path, self.file_length)
+        for queue_id in self.numbers_of(topic):
+            yield self.numbered(topic, queue_id)
+
+    def numbers_of(self, topic: str) -> list[int]:
+        """Give the numbers of the queues of one topic, sorted.
+
+        Raises:
+            UnreadablePath: the topic's directory may not be listed.
+        """
+        names = self.place.child(topic).names()
+        numbers = (queue_id_of(name) for name, kind in names if kind is EntryKind.DIRECTORY)
+        return sorted(number for number in numbers if number is not None)
+
+    def numbered(self, topic: str, queue_id: int) -> QueueFiles:
+        """Give a queue that was listed."""
+        place = self.place.child(topic).child(str(queue_id))
+        path = f"{self.path}/{printable(topic)}/{queue_id}"
+        return QueueFiles(printable(topic), queue_id, place, path, self.file_length)
 
     def queue(self, topic: str, queue_id: int) -> QueueFiles | None:
         """Give one queue; None when it has no directory."""
@@ -134,7 +143,7 @@ class QueueFamily:
             return self.single if is_it else None
         if self.topic not in {None, topic}:
             return None
-        files = self._files(topic, str(queue_id))
+        files = self.numbered(topic, queue_id)
         entry = files.place.stat()
         return files if entry and entry.kind is EntryKind.DIRECTORY else None
 
@@ -174,12 +183,6 @@ class QueueFamily:
                 is_queue = number is not None and 0 <= number <= LARGEST_INTEGER
                 path = f"{self.path}/{shown}/{printable(name)}"
                 yield MisnamedQueue(shown, path, number if is_queue else None, str(number) in names)
-
-    def _files(self, topic: str, name: str) -> QueueFiles:
-        place = self.place.child(topic).child(name)
-        path = f"{self.path}/{printable(topic)}/{name}"
-        queue_id = queue_id_of(name) or 0
-        return QueueFiles(printable(topic), queue_id, place, path, self.file_length)
 
 
 def queue_id_of(name: str) -> int | None:

@@ -338,6 +338,17 @@ def _faults() -> list[Fault]:
             is_proven=True,
         ),
         Fault(
+            "first file of a queue gone, and the log ends before its second one",
+            "rocketmq-5.3.3-lmq",
+            (gone(f"{_first('%LMQ%home-1')}"), zeroed(f"{LOG}000000", 48593)),
+        ),
+        Fault(
+            "checkpoint empty, and the log ends before the index",
+            "rocketmq-4.9.3-lmq",
+            (resized("checkpoint", 0), zeroed(f"{LOG}000000", 48838)),
+            is_killed=True,
+        ),
+        Fault(
             "topics gone, and with them the units of one",
             "rocketmq-4.9.3-crash",
             (

@@ -66,11 +66,11 @@ def sound_queues(inspection: Inspection) -> SoundQueues[str]:
     """Begin to compare the short queues of a store with its log, by columns."""
 
     def path_of(topic: bytes, queue_id: int) -> str | None:
-        text = topic_text(topic)
-        if not inspection.scope.placement.in_files(text):
-            return None
-        queue = inspection.units("queues").get((text, queue_id))
-        return queue.path if queue is not None else None
+        text, family = topic_text(topic), inspection.queues.files.family
+        is_there = inspection.scope.placement.in_files(text) and (
+            (text, queue_id) in inspection.units("queues")
+        )
+        return f"{family.path}/{text}/{queue_id}" if family and is_there else None
 
     return SoundQueues(inspection.short_queues(), path_of)
 

@@ -76,10 +76,11 @@ def check(inspection: Inspection) -> Iterator[Finding]:
     yield from _of_batches(inspection, counts)
     orphans: dict[str, list[QueueUnits]] = {}
     for name in UNIT_FAMILIES:
-        for (topic, queue_id), units in inspection.units(name).items():
+        units = inspection.units(name)
+        for topic, queue_id in units:
             is_refused = name == BATCHES and _are_refused(inspection, counts, topic)
             if is_past(counts, topic, queue_id) and not is_refused:
-                orphans.setdefault(topic, []).append(units)
+                orphans.setdefault(topic, []).append(units[topic, queue_id])
     for topic, queues in orphans.items():
         if topic in counts:
             yield _finding(topic, queues, FEWER, Severity.WARNING)
@@ -126,9 +127,10 @@ def _of_batches(inspection: Inspection, counts: dict[str, int]) -> Iterator[Find
     Source: ConsumeQueueStore#queueTypeShouldBe, 5.0.0 to 5.5.0.
     """
     orphans: dict[str, list[QueueUnits]] = {}
-    for (topic, _), units in inspection.units(BATCHES).items():
+    batches, queues_of = inspection.units(BATCHES), inspection.units("queues")
+    for topic, queue_id in batches:
         if _are_refused(inspection, counts, topic):
-            orphans.setdefault(topic, []).append(units)
+            orphans.setdefault(topic, []).append(batches[topic, queue_id])
     for topic, queues in orphans.items():
         what = f"is not in topics.json; {REFUSE}"
         yield _finding(topic, queues, what, Severity.DAMAGE)
@@ -136,9 +138,9 @@ def _of_batches(inspection: Inspection, counts: dict[str, int]) -> Iterator[Find
     if not (batch_topics and Rules(inspection.scope.version).has_batch_queues):
         return
     plain: dict[str, list[QueueUnits]] = {}
-    for (topic, _), units in inspection.units("queues").items():
+    for topic, queue_id in queues_of:
         if topic in batch_topics:
-            plain.setdefault(topic, []).append(units)
+            plain.setdefault(topic, []).append(queues_of[topic, queue_id])
     for topic, queues in plain.items():
         yield _finding(topic, queues, REFUSE_PLAIN, Severity.DAMAGE)
 

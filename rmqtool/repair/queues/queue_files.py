@@ -51,7 +51,7 @@ def edit_queues(
             writer.leave(CQ_GAP, queue.path, "the queue has no directory", problem)
             continue
         _drop_torn_unit(queue, repair.file_length)
-        gone = _without_units(writer, queue, is_crashed=repair.is_crashed)
+        gone = _without_units(writer, queue, repair.file_length, is_crashed=repair.is_crashed)
         _lengths(writer, queue.files, repair.file_length, gone)
         files: dict[int, list[tuple[int, Patch]]] = defaultdict(list)
         for start, position, patch in by_file(queue.patches, repair.file_length):
@@ -113,7 +113,9 @@ def _drop_torn_unit(queue: RepairedQueue, length: int) -> None:
             queue.patches.append(Patch(number, bytes(UNIT), FS_LEN, TORN_REASON))
 
 
-def _without_units(writer: EditWriter, queue: RepairedQueue, *, is_crashed: bool) -> set[int]:
+def _without_units(
+    writer: EditWriter, queue: RepairedQueue, length: int, *, is_crashed: bool
+) -> set[int]:
     """Take out files that a cut leaves without a unit; give their starts.
 
     A broker takes a file of zeros for one with a unit: the next message gets the wrong offset, and
@@ -124,13 +126,15 @@ def _without_units(writer: EditWriter, queue: RepairedQueue, *, is_crashed: bool
     if not cuts:
         return set()
     later = [segment for segment in queue.files.segments if segment.start >= min(cuts)]
-    if len(later) == len(queue.files.segments) and queue.files.places:
+    gone = {segment.start for segment in later}
+    is_empty = all(start in gone for start, *_ in by_file(queue.patches, length))
+    if len(later) == len(queue.files.segments) and queue.files.places and is_empty:
         writer.remove(queue.files.places[0].location, CQ_RANGE, f"{NO_UNIT}: the whole queue")
     else:
         for segment in later:
             code = CQ_RANGE if segment.size else FS_LEN
             writer.remove(segment.place.location, code, NO_UNIT)
-    return {segment.start for segment in later}
+    return gone
 
 
 def _lengths(

@@ -34,7 +34,6 @@ CODES: Final = (CP_AHEAD, CP_LOGICOFF, CP_CONFIRM, CP_LEN)
 def edit(writer: EditWriter, survey: LogSurvey, findings: list[Finding], log: LogReader) -> None:
     """Lower what is later than the data; give the file its length."""
     store = survey.inspection.store
-    codes = {finding.code for finding in findings if finding.severity is not Severity.NOTE}
     for artefact in store.branches_of(ArtefactKind.CHECKPOINT):
         entry = artefact.place.stat()
         if entry is None:
@@ -42,13 +41,8 @@ def edit(writer: EditWriter, survey: LogSurvey, findings: list[Finding], log: Lo
         raw = artefact.place.read(FILE_LENGTH).ljust(FILE_LENGTH, b"\0")
         wanted = _true(CHECKPOINT.parse(raw), survey, log)
         is_rebuilt = survey.index_end is not None and survey.inspection.scope.has_crashed
-        is_sound = not any(code.owner is Owner.INDEX for code in codes)
-        is_whole = IX_CRASH in codes and is_sound
-        # Of a checkpoint that ends before this time no finding tells what a start would destroy.
-        is_unknown = (
-            entry.size < INDEX_TIME_END and survey.inspection.scope.has_crashed and is_sound
-        )
-        if is_rebuilt or is_whole or is_unknown:
+        is_whole = _is_whole(findings)
+        if is_rebuilt or keeps_index(survey, findings):
             wanted[INDEX_TIME] = _index_end(survey)
         if entry.size != FILE_LENGTH:
             content = Content.of(CHECKPOINT.build(wanted) + raw[CHECKPOINT.size :])
@@ -65,6 +59,31 @@ def edit(writer: EditWriter, survey: LogSurvey, findings: list[Finding], log: Lo
                 else code.get(name, CP_AHEAD if value or name == INDEX_TIME else CP_LOGICOFF),
                 KEEPS_INDEX if is_raised else f"{name}: not later than the data",
             )  # fmt: skip
+
+
+def keeps_index(survey: LogSurvey, findings: list[Finding]) -> bool:
+    """Tell whether a start keeps an index because the repair sets its time in the checkpoint.
+
+    Of a checkpoint that ends before this time no finding tells what a start would destroy.
+    """
+    if _is_whole(findings):
+        return True
+    if not survey.inspection.scope.has_crashed or not _is_sound(findings):
+        return False
+    places = survey.inspection.store.branches_of(ArtefactKind.CHECKPOINT)
+    entries = (artefact.place.stat() for artefact in places)
+    return any(entry is not None and entry.size < INDEX_TIME_END for entry in entries)
+
+
+def _is_whole(findings: list[Finding]) -> bool:
+    """Tell whether a start would destroy an index that nothing is wrong with."""
+    codes = {finding.code for finding in findings if finding.severity is not Severity.NOTE}
+    return IX_CRASH in codes and _is_sound(findings)
+
+
+def _is_sound(findings: list[Finding]) -> bool:
+    codes = {finding.code for finding in findings if finding.severity is not Severity.NOTE}
+    return not any(code.owner is Owner.INDEX for code in codes)
 
 
 def _true(fields: dict[str, int], survey: LogSurvey, log: LogReader) -> dict[str, int]:

@@ -28,6 +28,7 @@ from rmqtool.formats.index import FIRST_ENTRY, INDEX_ENTRY, INDEX_HEADER, entry_
 from rmqtool.formats.message import decode
 from rmqtool.rebuild.index_file import IndexBuilder, stretches, unwritten
 from rmqtool.repair.log.content import Content
+from rmqtool.repair.state.checkpoint import keeps_index
 from rmqtool.scan.join import run_joined
 from rmqtool.store.artefact import ArtefactKind
 from rmqtool.store.index_files import names_by_begin, readable_headers
@@ -71,7 +72,7 @@ def edit(writer: EditWriter, survey: LogSurvey, findings: list[Finding], jobs: i
     is_gone = _is_gone(store, findings)
     if not survey.facts.is_known or not (places or is_gone):
         return
-    is_ahead = _is_ahead(survey)
+    is_ahead = _is_ahead(survey, findings)
     if not (defects or survey.moved or is_ahead or is_gone):
         return
     code = defects[0].code if defects else IX_KEY if is_ahead else CL_PHYOFF
@@ -106,9 +107,12 @@ def _is_gone(store: Store, findings: list[Finding]) -> bool:
     )
 
 
-def _is_ahead(survey: LogSurvey) -> bool:
-    """Tell whether entries point past the end that the log will have; a crash leaves such."""
-    if survey.inspection.scope.has_crashed:
+def _is_ahead(survey: LogSurvey, findings: list[Finding]) -> bool:
+    """Tell whether entries point past the end that the log will have.
+
+    A crash leaves such, and a start destroys their file, unless it is to be kept.
+    """
+    if survey.inspection.scope.has_crashed and not keeps_index(survey, findings):
         return False
     headers = readable_headers(survey.inspection.store.index_files())
     return any(header["end_physical_offset"] >= survey.end for _, header in headers)
