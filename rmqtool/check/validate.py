@@ -44,6 +44,7 @@ from rmqtool.findings.finding import At, finding
 from rmqtool.findings.registry_layout import FS_OWNER
 from rmqtool.formats.config_names import DELAYS_JSON, OFFSETS_JSON
 from rmqtool.machine import announce
+from rmqtool.queues.as_of import as_of
 from rmqtool.queues.discovery import Queues
 from rmqtool.store.access import Holdings, owner_name, user_named
 from rmqtool.store.artefact import ArtefactKind
@@ -267,6 +268,7 @@ class Checks:
     def __init__(
         self, store: Store, options: ValidateOptions, account: Account, observers: Observers
     ) -> None:
+        store = as_of(store) if store.moment.is_live else store
         self.inspection = Inspection(store, options, account, Queues(store))
         self.facts, self.queue_facts = LogFacts(), QueueFacts()
         self._observers = observers
@@ -283,7 +285,7 @@ class Checks:
         options = self.inspection.options
         for what, why in options.limits():
             self.inspection.leave_out(what, why)
-        early = self._read_early()
+        self._read_early()
         self._rocksdb = _rocksdb(self.inspection)
         if self._rocksdb is not None and options.wants(*ROCKSDB_AREAS):
             yield from self._rocksdb.open()
@@ -300,7 +302,7 @@ class Checks:
         yield from self._log()
         if options.wants("dledger", "commitlog"):
             yield from dledger.check(inspection)
-        yield from self._other_files(early)
+        yield from self._other_files()
         if options.level.reads_log:
             if self._rocksdb is not None:
                 yield from self._rocksdb.after_log(inspection, self.facts)
@@ -309,18 +311,17 @@ class Checks:
         for artefact in inspection.store.branches_of(ArtefactKind.TIERED_INDEX):
             inspection.leave_out(artefact.path, "tiered storage is not validated yet")
 
-    def _read_early(self) -> checkpoint.Early:
-        """Read before queues and log what goes on while these are read; give the checkpoint.
+    def _read_early(self) -> None:
+        """Read before queues and log what consumers go on with while these are read.
 
-        Consumers go on, and they tell how far queues are that are not flushed.
+        It tells how far queues are that are not flushed.
         """
         inspection = self.inspection
         if _has_rocksdb_queues(inspection.store) or inspection.options.wants("offsets"):
             for name in OFFSETS:
                 inspection.document_with_path(name)
-        return checkpoint.read_early(inspection.store)
 
-    def _other_files(self, early: checkpoint.Early) -> Iterator[Finding]:
+    def _other_files(self) -> Iterator[Finding]:
         """Judge what lies beside log, queues and index."""
         inspection, facts, queue_facts = self.inspection, self.facts, self.queue_facts
         ranges = QueueRanges(inspection, facts, queue_facts)
@@ -328,7 +329,7 @@ class Checks:
         for area, findings in (
             ("consumequeue_ext", consume_queue_ext.check(inspection)),
             ("compaction", compaction.check(inspection, queue_facts)),
-            ("checkpoint", checkpoint.check(inspection, facts, queue_facts, early)),
+            ("checkpoint", checkpoint.check(inspection, facts, queue_facts)),
             ("timer", timer.check(inspection, facts, ranges)),
             ("epoch", epoch.check(inspection, facts)),
             ("config", broker_conf.check(inspection)),

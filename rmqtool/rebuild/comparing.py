@@ -62,8 +62,8 @@ class ComparingSink:
     Attributes:
         differences: where they are not equal.
         unread: why a file could not be read, by its path; it is compared no further.
-        cut: physical offset up to which a running broker's log was read; what files hold of later
-            records is passed over. None when no broker runs.
+        cut: physical offset as of which the store is; index and RocksDB have entries and units of
+            later records, which are passed over. None when no broker runs.
     """
 
     def __init__(self, store: Store, log_start: int, cut: int | None = None) -> None:
@@ -207,7 +207,8 @@ class ComparingSink:
                     continue
                 with self._reading(segment.path) as is_read:
                     if is_read:
-                        self._end(queue, segment, covered[segment.start])
+                        end = covered[segment.start]
+                        self._zero_after(segment.path, queue.file(segment), end, segment.size)
 
     def _finish_index(self) -> None:
         """Look at index files that were not built; with expired segments, at all entries."""
@@ -288,25 +289,9 @@ class ComparingSink:
                 units = raw[: -(-len(used) // size) * size]
                 if self._log_start and self._is_expired(as_units(units, queue.layout)):
                     continue
-                if not self._is_later(units, queue):
+                if used or self.cut is None:  # beside a broker: it was made after the cut
                     actual = f"{len(used):,} bytes of units"
                     self._differ(segment.path, None, None, "no file", actual)
-
-    def _end(self, queue: MappedUnits, segment: Segment, end: int) -> None:
-        """Look for units past the last one that the log has."""
-        if self.cut is None:
-            self._zero_after(segment.path, queue.file(segment), end, segment.size)
-            return
-        raw = queue.file(segment).read_at(end, segment.size - end)
-        if not self._is_later(raw, queue):
-            there = np.frombuffer(raw, np.uint8)
-            self.differences.append(_difference(segment.path, end, np.zeros_like(there), there))
-
-    def _is_later(self, raw: bytes, queue: MappedUnits) -> bool:
-        """Whether all units are of records that a running broker wrote after the cut."""
-        units = as_units(raw, queue.layout)
-        used = units["size"] > 0
-        return self.cut is not None and bool((units["physical_offset"][used] >= self.cut).all())
 
     def _zero_after(self, path: str, file: OpenFile, end: int, size: int) -> None:
         """Look for bytes after the last unit or entry; holes are not read."""

@@ -17,6 +17,7 @@ from rmqtool.engine import chosen, results_travel
 from rmqtool.errors import NoSuchQueue, NotAStore, Trouble, UnreadablePath, UsageError
 from rmqtool.findings.registry_layout import FS_READ
 from rmqtool.judge.foreign import refuse_foreign
+from rmqtool.queues.as_of import as_of
 from rmqtool.queues.discovery import Queues
 from rmqtool.rebuild.comparing import ComparingSink
 from rmqtool.rebuild.consume_queue import QueueBuilder, QueueOptions, QueueSink
@@ -146,6 +147,8 @@ def _check(options: RebuildOptions, advance: Advance) -> RebuildResult:
     """Compare once."""
     cut = reached(_open(options))
     store = _open(options)  # anew: what the queues had reached then, all files have by now
+    if cut is not None:
+        store = as_of(store, cut)
     comparing = ComparingSink(store, store.commitlog.start, cut)
     result = _run_comparing(store, options, comparing, advance)
     result.cut = cut
@@ -216,7 +219,7 @@ def _run_comparing_queues(
 ) -> RebuildResult:
     types = store_types(store, options)
     if StoreType.ROCKSDB not in types:
-        return run(store, options, files, advance, files.cut)
+        return run(store, options, files, advance)
     from rmqtool.rebuild.rocksdb import RocksComparingSink
 
     with Queues(store) as queues:
@@ -231,7 +234,7 @@ def _run_comparing_queues(
             placement(store),
             has_files=StoreType.FILES in types,
         )
-        result = run(store, options, sink, advance, files.cut)
+        result = run(store, options, sink, advance)
         sink.finish()
     return result
 
@@ -241,9 +244,8 @@ def run(
     options: RebuildOptions,
     sink: RebuildSink,
     advance: Advance,
-    cut: int | None = None,
 ) -> RebuildResult:
-    """Pass over the log once, up to a cut, and give a sink all that follows from it."""
+    """Pass over the log once, and give a sink all that follows from it."""
     rules, why = rules_for(store, options)
     result = RebuildResult(options.mode, rules, why)
     queue_options = _queue_options(store, options)
@@ -271,7 +273,7 @@ def run(
     )
     result.lost += missing(store)
     last = (-1, 0)
-    log = list(_before(cut, parts(store.commitlog, PART_BYTES)))
+    log = list(parts(store.commitlog, PART_BYTES))
     for part, runs in run_joined(work, log, jobs=options.jobs):
         if target.has_queues:
             queues.add(runs.queues)
@@ -296,13 +298,6 @@ def run(
     result.assumed = list(_assumed(store, result, target))
     result.lost.sort(key=lambda lost: lost.physical_offset)
     return result
-
-
-def _before(cut: int | None, log: list[SegmentPart]) -> Iterator[SegmentPart]:
-    for part in log:
-        end = part.end if cut is None else min(part.end, cut - part.segment.start)
-        if part.begin < end:
-            yield part._replace(end=end)
 
 
 def _cluster(options: RebuildOptions, tree: OutputTree) -> Shuffler | None:

@@ -101,8 +101,6 @@ class ModelFile:
     is_first_created: bool = False  # created in an empty queue, by this start
     # (position, bytes) of what the broker would write, in order
     written: list[tuple[int, bytearray]] = field(default_factory=list)
-    # bytes from here on count as zeros: a running broker writes there. None without one.
-    limit: int | None = None
     shelf: Shelf | None = None  # where its bytes may be held, if they are few; None for nowhere
     _held: HeldFile | None = None
 
@@ -184,8 +182,6 @@ class ModelReader:
         if self._file is None or self._model.written:
             yield 0, end
             return
-        if self._model.limit is not None:
-            end = min(end, self._model.limit)
         position = 0
         while position < end:
             data = self._file.next_data(position)
@@ -203,17 +199,11 @@ class ModelReader:
         begin = position - self._window_begin
         if begin < 0 or begin + length > len(self._window):
             if length > self._window_bytes:
-                return self._read(self._file, position, length)
-            self._window = self._read(self._file, position, self._window_bytes)
+                return self._file.read_at(position, length)
+            self._window = self._file.read_at(position, self._window_bytes)
             self._window_begin, begin = position, 0
             self._window_bytes = min(2 * self._window_bytes, _LARGEST_WINDOW)
         return self._window[begin : begin + length]
-
-    def _read(self, file: OpenFile | HeldFile, position: int, length: int) -> bytes:
-        limit = self._model.limit
-        if limit is not None:
-            length = max(min(length, limit - position), 0)
-        return file.read_at(position, length)
 
 
 @dataclass(slots=True)

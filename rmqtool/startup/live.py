@@ -12,18 +12,18 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import numpy as np
-
+from rmqtool.queues.as_of import CutPlace, as_of
 from rmqtool.queues.discovery import Queues
-from rmqtool.queues.kinds import are_real
-from rmqtool.startup.units import chunks
+from rmqtool.scan import columns as row
+from rmqtool.scan.batch import Extent, ScanOptions
+from rmqtool.scan.message import scan
 from rmqtool.startup.walk import segment_of
+from rmqtool.store.artefact import ArtefactKind
+from rmqtool.store.segment import SegmentPart
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
 
-    from rmqtool.formats.layout import Layout
-    from rmqtool.startup.files import FileQueue, ModelFile
     from rmqtool.startup.model import Model
     from rmqtool.startup.prediction import Prediction
     from rmqtool.store.tree import Store
@@ -57,85 +57,57 @@ def _harm(prediction: Prediction) -> tuple[object, ...]:
     )
 
 
-def reached(store: Store) -> int:
-    """Give the end of the newest record that a queue file points to; 0 without one.
+def dispatched(store: Store) -> int:
+    """Give the physical offset up to which a running broker has dispatched; 0 where nothing tells.
+
+    Args:
+        store: before its directories were listed; its queues are in files.
 
     Raises:
-        UnreadablePath: a queue cannot be read.
+        UnreadablePath: a queue, or the log, cannot be read.
     """
     with Queues(store) as queues:
         newest = queues.newest((queues.files, queues.batches), store.commitlog.start)
-    return newest.end if newest else 0
+    if newest is not None:
+        return newest.end
+    return _log_end(
+        SegmentPart(segment, 0, segment.size) for segment in reversed([*store.commitlog])
+    )
 
 
-def freeze(model: Model) -> None:
-    """Have everything that the broker writes from a moment on read as zeros.
-
-    Args:
-        model: before anything was read of its files; judged up to what `reached` gave before they
-            were listed.
+def cut_log(store: Store, model: Model) -> None:
+    """Cut the log where it ends by now: queues in RocksDB were copied before.
 
     Raises:
-        UnreadablePath: a file may not be read.
+        UnreadablePath: the log cannot be read.
     """
-    queues = [*model.all_queues()]
-    end = (model.judged_up_to if queues else 0) or _log_end(model)
-    for queue in queues:
-        _freeze_queue(queue.files, queue.layout, end)
-    if not end:
+    if not (end := _log_end(map(segment_of, reversed(model.commitlog.files)))):
         return
     model.judged_up_to = end
+    (log, *_) = as_of(store, end).branches_of(ArtefactKind.COMMITLOG)
     for file in model.commitlog.files:
-        if file.end > end:
-            file.limit = max(end - file.start, 0)
+        if file.place is not None and isinstance(log.place, CutPlace):
+            file.place = log.place.at(file.place)
 
 
-def _log_end(model: Model) -> int:
-    """Give the end of the last sound record in the newest file of the log; 0 without a log.
+def _log_end(files: Iterable[SegmentPart]) -> int:
+    """Give the end of the last sound record in the newest file that has one; 0 without a record.
 
     What is damaged before it stays in sight, and a record that is being written does not.
+
+    Args:
+        files: of the log, the newest first.
     """
-    from rmqtool.scan import columns as row
-    from rmqtool.scan.batch import Extent, ScanOptions
-    from rmqtool.scan.message import scan
-
-    last = model.commitlog.last
-    if last is None:
-        return 0
-    end = 0
-    for batch in scan(segment_of(last), ScanOptions(body_crc=True)):
-        if batch.kind is not Extent.RECORD:
-            continue
-        columns = batch.columns[:, : batch.count]
-        has_body = columns[row.BODY_LENGTH] > 0
-        is_sound = ~has_body | (columns[row.BODY_CRC] == columns[row.BODY_CRC_FOUND])
-        ends = (columns[row.POSITION] + columns[row.SIZE])[is_sound]
-        end = max(end, int(ends.max(initial=0)))
-    return last.start + end
-
-
-def _freeze_queue(files: FileQueue, layout: Layout, end: int) -> None:
-    """Freeze one queue at the end of the log.
-
-    The files before the last one that has a unit are full, and no broker writes to them.
-    """
-    for file in reversed(files.files):
-        file.limit = _limit(file, layout, end)
-        if file.limit:
-            return
-
-
-def _limit(file: ModelFile, layout: Layout, end: int) -> int:
-    """Give the end of the last unit in a file that points to a record before the end of the log."""
-    last = 0
-    with file.open() as reader:
-        for begin, stop in reader.stretches(file.length, layout.size):
-            position = begin
-            for units in chunks(reader, layout, begin, stop):
-                real = np.flatnonzero(
-                    are_real(units) & (units["physical_offset"].astype(np.int64) < end)
-                )
-                if real.size:
-                    last = position + (int(real[-1]) + 1) * layout.size
-                position += units.nbytes
-    return last
+    for part in files:
+        end = 0
+        for batch in scan(part, ScanOptions(body_crc=True)):
+            if batch.kind is not Extent.RECORD:
+                continue
+            columns = batch.columns[:, : batch.count]
+            has_body = columns[row.BODY_LENGTH] > 0
+            is_sound = ~has_body | (columns[row.BODY_CRC] == columns[row.BODY_CRC_FOUND])
+            ends = (columns[row.POSITION] + columns[row.SIZE])[is_sound]
+            end = max(end, int(ends.max(initial=0)))
+        if end:
+            return part.segment.start + end
+    return 0

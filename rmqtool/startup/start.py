@@ -30,6 +30,7 @@ from rmqtool.formats.config_names import DELAYS_JSON, OFFSETS_JSON, TOPIC_TABLE,
 from rmqtool.formats.config_shapes import topics
 from rmqtool.plural import counted
 from rmqtool.query.delay_offsets import delay_offsets
+from rmqtool.queues.as_of import as_of
 from rmqtool.queues.discovery import Queues
 from rmqtool.startup import compaction_losses, known_bugs, light
 from rmqtool.startup.batch_queues import BatchQueue
@@ -40,7 +41,7 @@ from rmqtool.startup.delay_levels import undelivered
 from rmqtool.startup.dispatch import dispatch
 from rmqtool.startup.extension_files import load_extensions
 from rmqtool.startup.indexes import ModelIndex
-from rmqtool.startup.live import freeze, reached, settled
+from rmqtool.startup.live import dispatched, settled
 from rmqtool.startup.load import (
     Loader,
     StartFails,
@@ -76,6 +77,7 @@ if TYPE_CHECKING:
     from rmqtool.startup.commitlog import Recovered
     from rmqtool.startup.dispatch import Dispatched
     from rmqtool.startup.prediction import QueueOutcome
+    from rmqtool.startup.rocksdb.model import RocksSettings
     from rmqtool.startup.rocksdb.stages import RocksStages
     from rmqtool.store.access import Held, User
     from rmqtool.store.tree import Store
@@ -132,13 +134,15 @@ class _How(NamedTuple):
 
 def _predict(store: Store, rules: Rules, settings: Settings, how: _How) -> Prediction:
     loader = Loader(rules)
-    end = reached(replace(store)) if store.moment.is_live else None
+    end, in_rocksdb = None, _rocks_settings(as_read_by(store, rules.version), rules)
+    if store.moment.is_live:
+        has_files = in_rocksdb is None or in_rocksdb.has_files
+        end = dispatched(replace(store)) if has_files else 0
     whole = replace(store)  # listed anew each time, and after it is known how far the queues are
+    whole = as_of(whole, end) if end else whole
     store = as_read_by(whole, rules.version)
     model = _load(store, rules, settings, loader, end)
-    stages = _rocks_stages(store, model)
-    if stages is None and model.is_live:
-        freeze(model)
+    stages = _rocks_stages(store, model, in_rocksdb)
     model = stages.model if stages else model
     before, topics = stages.before if stages else Before.of(model), model.topics
     refuse_configuration(store, rules, loader)
@@ -264,18 +268,28 @@ def _load(store: Store, rules: Rules, settings: Settings, loader: Loader, end: i
     return model
 
 
-def _rocks_stages(store: Store, model: Model) -> RocksStages | None:
-    """Give the stages of a store with RocksDB; None for others, which pay nothing for it."""
-    broker_conf, version = store.broker_conf, model.rules.version
+def _rocks_settings(store: Store, rules: Rules) -> RocksSettings | None:
+    """Say what of a store is in RocksDB; None for others, which pay nothing for it."""
+    broker_conf, version = store.broker_conf, rules.version
     is_given = broker_conf is not None and (
         STORE_TYPE.of(broker_conf, version) == ROCKSDB_STORE
         or any(key.of(broker_conf, version) for key in ROCKSDB_KEYS)
     )
     if not is_given and not store.rocksdb():
         return None
+    from rmqtool.startup.rocksdb.model import rocks_settings
+
+    return rocks_settings(store, rules)
+
+
+def _rocks_stages(
+    store: Store, model: Model, in_rocksdb: RocksSettings | None
+) -> RocksStages | None:
+    if in_rocksdb is None:
+        return None
     from rmqtool.startup.rocksdb.stages import rocks_stages
 
-    return rocks_stages(store, model)
+    return rocks_stages(store, model, in_rocksdb)
 
 
 def _refuse_databases(store: Store, rules: Rules, loader: Loader) -> None:
@@ -291,7 +305,7 @@ def _load_queues(store: Store, model: Model, *, is_batch: bool) -> None:
     rules = model.rules
     name = "batchconsumequeue" if is_batch else "consumequeue"
     length = model.batch_length if is_batch else model.queue_length
-    if not (is_batch or model.is_live):
+    if not is_batch:
         model.plain = plain_queues(store, model.loader, length, model.batch_topics)
     known = PlainQueues.none() if is_batch else model.plain
     for topic, queue_id, place, below in queue_directories(store.root.child(name), known):

@@ -189,12 +189,12 @@ def in_doubt(
 
 
 def segment_of(file: ModelFile) -> SegmentPart:
-    """Give a file, up to its limit, as what a scan takes."""
+    """Give a file as what a scan takes."""
     from rmqtool.store.segment import Segment, SegmentPart
 
     assert file.place is not None  # noqa: S101 - one that would be created has no records
     segment = Segment(file.place, file.path, file.start, file.length)
-    return SegmentPart(segment, 0, file.length if file.limit is None else file.limit)
+    return SegmentPart(segment, 0, file.length)
 
 
 def _gathered(blocks: Iterator[Block]) -> Iterator[Block]:

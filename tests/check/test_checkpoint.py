@@ -11,7 +11,6 @@ from rmqtool.check.options import UNREAD
 from rmqtool.check.state import checkpoint
 from rmqtool.findings.catalogue import NOTE
 from rmqtool.formats.checkpoint import CHECKPOINT
-from rmqtool.store.tree import Store
 from tests.check.validation import preceded, run
 from tests.stores import fixture_store, held_by_another
 
@@ -21,17 +20,14 @@ def test_checkpoint_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     store = fixture_store("rocketmq-5.3.3-traffic", tmp_path)
     path = store / "checkpoint"
 
-    def flush(opened: Store) -> checkpoint.Early:
-        found = early(opened)
+    def flush() -> None:
         raw = bytearray(path.read_bytes())
         for name in ("physic_msg_timestamp", "logics_msg_timestamp"):
             at = CHECKPOINT.positions[name]
             raw[at : at + 8] = (int.from_bytes(raw[at : at + 8]) + 600_000).to_bytes(8)
         path.write_bytes(raw)
-        return found
 
-    early = checkpoint.read_early
-    monkeypatch.setattr(checkpoint, "read_early", flush)
+    monkeypatch.setattr(checkpoint, "check", preceded(flush, checkpoint.check))
     with held_by_another(store):
         findings, exit_code, _ = run(store)
     assert (0, set()) == (exit_code, {str(o.code) for o in findings if o.severity is not NOTE})

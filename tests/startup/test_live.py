@@ -97,7 +97,7 @@ def test_earlier_moment(quick_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
     (root / "abort").touch()
     record = plain_store.records(root)[-400]
     end = int(record.path.name) + record.position + record.size
-    monkeypatch.setattr(start, "reached", lambda _: end)
+    monkeypatch.setattr(start, "dispatched", lambda *_, **__: end)
     with held_by_another(root):
         prediction = predict(open_store(root, str(broker_conf(NAME))))
     assert prediction.is_whole

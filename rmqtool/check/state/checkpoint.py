@@ -7,7 +7,6 @@ Source: StoreCheckpoint, CommitLog#isMappedFileMatchedRecover, 4.9.3 to 5.5.0.
 
 from __future__ import annotations
 
-from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from rmqtool.broker.conf import CHECKPOINT_MARGIN_MS, RECOVERED_FILES
@@ -45,22 +44,15 @@ if TYPE_CHECKING:
     from rmqtool.check.queues.ranges import QueueFacts
     from rmqtool.findings.finding import Finding
     from rmqtool.store.artefact import Artefact
-    from rmqtool.store.tree import Store
 
 
-Early = dict[str, tuple[int, bytes]]
-
-
-def check(
-    inspection: Inspection, facts: LogFacts, queue_facts: QueueFacts, early: Early
-) -> Iterator[Finding]:
+def check(inspection: Inspection, facts: LogFacts, queue_facts: QueueFacts) -> Iterator[Finding]:
     """Judge abort and checkpoint against the data.
 
     Args:
         inspection: of the store.
         facts: of its log, which was read.
         queue_facts: of its queues.
-        early: what `read_early` gave.
     """
     store = inspection.store
     for artefact in store.branches_of(ArtefactKind.ABORT):
@@ -72,26 +64,13 @@ def check(
         return
     for artefact in branches:
         try:
-            size, raw = early.get(artefact.path) or _read(artefact)
+            size, raw = _read(artefact)
             inspection.account.files += 1
             inspection.account.bytes += size
             values = yield from _values(At(artefact.path), size, raw)
             yield from _judge(inspection, facts, queue_facts, artefact.path, values)
         except UnreadablePath as error:  # of this file, or of a segment that has expired
             yield inspection.unread(inspection.path_of(error.path), error)
-
-
-def read_early(store: Store) -> Early:
-    """Read the checkpoint of a running broker before its log: else it is newer than what was read.
-
-    Returns:
-        Length and first bytes by path; nothing of a store that no broker runs on.
-    """
-    early: Early = {}
-    for artefact in store.branches_of(ArtefactKind.CHECKPOINT) if store.moment.is_live else ():
-        with suppress(UnreadablePath):  # said when it is judged
-            early[artefact.path] = _read(artefact)
-    return early
 
 
 def _read(artefact: Artefact) -> tuple[int, bytes]:

@@ -26,13 +26,12 @@ from rmqtool.machine.arrays import is_in
 from rmqtool.queues.kinds import are_real
 from rmqtool.startup.census import whole_records
 from rmqtool.startup.coverage import join
-from rmqtool.startup.live import freeze
+from rmqtool.startup.live import cut_log
 from rmqtool.startup.load import StartFails
 from rmqtool.startup.outcomes import Before, queue_outcomes
 from rmqtool.startup.prediction import LaterStep, QueueOutcome
 from rmqtool.startup.pull import LogExtent, Pull
 from rmqtool.startup.records import RecordCheck
-from rmqtool.startup.rocksdb.model import rocks_settings
 from rmqtool.startup.rocksdb.opening import with_database
 from rmqtool.startup.start_file import StartFile
 from rmqtool.startup.timers import TimerCopies
@@ -52,7 +51,7 @@ if TYPE_CHECKING:
     from rmqtool.startup.queues import QueueKey
     from rmqtool.startup.records import DispatchRequest
     from rmqtool.startup.rocksdb.keyed_queue import KeyedQueue
-    from rmqtool.startup.rocksdb.model import RocksModel
+    from rmqtool.startup.rocksdb.model import RocksModel, RocksSettings
     from rmqtool.store.tree import Store
 
     Int64s = NDArray[np.int64]
@@ -109,23 +108,21 @@ class RocksStages:
         return steps
 
 
-def rocks_stages(store: Store, plain: Model) -> RocksStages | None:
-    """Open what a store has in RocksDB; None where it has nothing that a start goes by.
+def rocks_stages(store: Store, plain: Model, in_rocksdb: RocksSettings) -> RocksStages:
+    """Open what a store has in RocksDB.
 
     Args:
-        store: that may have it.
+        store: that has it.
         plain: its model without that.
+        in_rocksdb: what of it is in RocksDB.
 
     Raises:
         UnreadablePath: a directory may not be listed.
         EngineMissing: the library that reads RocksDB is not installed.
     """
-    rocksdb_settings = rocks_settings(store, plain.rules)
-    if rocksdb_settings is None:
-        return None
-    model = with_database(store, plain, rocksdb_settings)
-    if model.is_live:
-        freeze(model)
+    model = with_database(store, plain, in_rocksdb)
+    if model.is_live and not in_rocksdb.has_files:
+        cut_log(store, model)
     rows = read_others(store, model)
     return RocksStages(model, RocksBefore.with_keyed(model), rows)
 
