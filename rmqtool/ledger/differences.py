@@ -27,7 +27,7 @@ from rmqtool.formats.consume_queue_ext import LARGEST_ADDRESS
 from rmqtool.queues.kinds import RECOVERED, UnitKind, kinds_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
 
     import numpy.typing as npt
 
@@ -91,6 +91,33 @@ def difference_of(want: Units, have: Units) -> UnitDifference:
         if (kinds == kind).all():
             return difference
     return INVALID if (~np.isin(kinds, RECOVERED)).any() else OTHER
+
+
+def wrong_units(
+    topic: str, want: Units, have: Units, extension: Callable[[], ExtUnits | None] = lambda: None
+) -> Mask:
+    """Tell which units are not as the log wants them: bool, shape (n,).
+
+    Tags codes may be right though they differ: see `tags_right`.
+
+    Args:
+        topic: of the queue.
+        want: units as the log wants them, shape (n,).
+        have: as they are, shape (n,).
+        extension: gives the extension of the queue; asked where a unit leads to one.
+
+    Raises:
+        UnreadablePath: the extension cannot be read.
+    """
+    wrong: Mask = want != have
+    if want.dtype == BATCH_CQ_UNIT.dtype:
+        return wrong
+    alike = np.flatnonzero(wrong & point_alike(want, have))
+    if alike.size:
+        wanted, codes = (units["tags_code"][alike].astype(np.int64) for units in (want, have))
+        ext = extension() if (codes <= LARGEST_ADDRESS).any() else None
+        wrong[alike] = ~tags_right(topic, wanted, codes, ext)
+    return wrong
 
 
 def point_alike(want: Units, have: Units) -> Mask:

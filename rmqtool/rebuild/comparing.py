@@ -1,23 +1,25 @@
 """Compare what the log gives with what a store has, without writing anything.
 
-Three things differ by nature and are compared by what they mean: units of messages that have
+Four things differ by nature and are compared by what they mean: units of messages that have
 expired since, where a rebuild has pre-blank; ext addresses, after which the plain tags code lies;
-and, where segments have expired, index files, which then begin and end elsewhere.
+deliver times of levels that were configured otherwise; and, where segments have expired, index
+files, which then begin and end elsewhere. How units differ is judged by the ledger.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
 from contextlib import contextmanager
+from functools import partial
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
 from rmqtool.derive.queue_runs import QueueKind
 from rmqtool.errors import UnreadablePath
-from rmqtool.formats.consume_queue import CQ_UNIT_SIZE
-from rmqtool.formats.consume_queue_ext import EXT_UNIT, LARGEST_ADDRESS, real_offset
 from rmqtool.formats.index import FIRST_ENTRY, INDEX_ENTRY, INDEX_HEADER
+from rmqtool.ledger.differences import wrong_units
+from rmqtool.ledger.extensions import ExtUnits
 from rmqtool.queues.discovery import Queues
 from rmqtool.queues.kinds import as_units
 from rmqtool.rebuild.index_file import unwritten
@@ -78,6 +80,7 @@ class ComparingSink:
         self._entries: list[Bytes] = []  # of expired stores, to compare by what they mean
         self._unnamed: list[Difference] = []
         self._latest: tuple[object, MappedUnits | None] = (None, None)
+        self._extensions: dict[tuple[str, int], ExtUnits | None] = {}  # of the latest queue
 
     def put(self, pieces: list[QueueFileBytes]) -> None:
         """Compare pieces of a queue file."""
@@ -252,29 +255,25 @@ class ComparingSink:
                 continue
             if piece.is_filler and self._is_expired(as_units(actual)):
                 continue  # units of messages that have expired since
-            actual = self._plain(piece, actual)
-            if actual == piece.data:
-                continue
-            expected = np.frombuffer(piece.data, np.uint8)
-            there = np.frombuffer(actual, np.uint8)
+            expected, there = np.frombuffer(piece.data, np.uint8), np.frombuffer(actual, np.uint8)
+            if len(there) == len(expected):
+                want, have = (as_units(raw, queue.layout) for raw in (piece.data, actual))
+                wrong = wrong_units(piece.topic, want, have, partial(self._extension, piece))
+                if not wrong.any():
+                    continue
+                shown = want.copy()
+                shown[wrong] = have[wrong]
+                there = shown.view(np.uint8)
             self.differences.append(_difference(segment.path, piece.position, expected, there))
             return
 
-    def _plain(self, piece: QueueFileBytes, raw: bytes) -> bytes:
-        """Put plain tags codes in place of ext addresses, as far as their units can be read."""
-        if piece.kind is not QueueKind.CONSUME_QUEUE or len(raw) % CQ_UNIT_SIZE:
-            return raw
-        units = as_units(raw).copy()
-        addresses = np.flatnonzero(units["tags_code"] <= LARGEST_ADDRESS)
-        ext = self._store.ext_queue(piece.topic, piece.queue_id) if len(addresses) else None
-        if ext is None:
-            return raw
-        for number in addresses.tolist():
-            position = real_offset(int(units["tags_code"][number]))
-            head = ext.files.read_at(position, EXT_UNIT.size)
-            if len(head) == EXT_UNIT.size:
-                units["tags_code"][number] = EXT_UNIT.parse(head)["tags_code"]
-        return units.tobytes()
+    def _extension(self, piece: QueueFileBytes) -> ExtUnits | None:
+        """Read the extension of a queue; None without one."""
+        name = piece.topic, piece.queue_id
+        if name not in self._extensions:
+            queue = self._store.ext_queue(*name)
+            self._extensions = {name: ExtUnits.of(queue.files) if queue is not None else None}
+        return self._extensions[name]
 
     def _is_expired(self, units: Units) -> bool:
         """Whether all units are of messages before the first segment, or pre-blank."""

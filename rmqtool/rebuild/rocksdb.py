@@ -25,7 +25,9 @@ from rmqtool.formats.rocksdb_queue import (
     offset_key,
     queue_prefix,
 )
+from rmqtool.ledger.differences import wrong_units
 from rmqtool.queues.discovery import Queues
+from rmqtool.queues.kinds import as_units
 from rmqtool.queues.rocks import OFFSETS, end_values
 from rmqtool.rebuild.consume_queue import PENDING_UNIT_COST
 from rmqtool.store.record_heads import UNKNOWN, LogReader, record_times
@@ -257,10 +259,7 @@ class RocksComparingSink(_Beside["ComparingSink"]):
         wanted = bytes(piece.data)
         if on_disk == wanted:
             return
-        for at in range(0, len(wanted), CQ_UNIT_SIZE):
-            expected, actual = wanted[at : at + CQ_UNIT_SIZE], on_disk[at : at + CQ_UNIT_SIZE]
-            if expected != actual:
-                number = first + at // CQ_UNIT_SIZE
-                path = f"{self._queues.path}: topic {name[0]}, queue {name[1]}: {number}"
-                self._files.differ(path, expected.hex(), actual.hex())
-                return
+        want, have = as_units(wanted), as_units(on_disk)
+        for row in np.flatnonzero(wrong_units(piece.topic, want, have))[:1].tolist():
+            path = f"{self._queues.path}: topic {name[0]}, queue {name[1]}: {first + row}"
+            self._files.differ(path, want[row].tobytes().hex(), have[row].tobytes().hex())

@@ -19,7 +19,7 @@ from rmqtool.formats.rocksdb_queue import ROCKSDB_CQ_UNIT
 from rmqtool.ledger.differences import difference_of, differing_fields, point_alike, tags_right
 from rmqtool.queues.kinds import as_units
 from rmqtool.rebuild.options import StoreType
-from tests import rocksdb
+from tests import inflict, plain_store, rocksdb
 from tests.check.validation import run
 from tests.stores import fixture_store
 
@@ -83,6 +83,27 @@ def test_delays() -> None:
     assert [False, False] == tags_right("orders", want, have, None).tolist()
 
 
+def checked(store: Path) -> tuple[set[str], int]:
+    """Give the damages that `validate` finds, and how many differences `rebuild --check` does."""
+    findings, _, _ = run(store)
+    result = rebuild.consume_queues(store, check=True)
+    damages = {finding.code.name for finding in findings if finding.severity is Severity.DAMAGE}
+    return damages, len(result.differences)
+
+
+@pytest.mark.parametrize(("change", "codes"), [(MINUTE_MS, set()), (1, {"CQ-TAG"})])
+def test_delays_in_files(change: int, codes: set[str], tmp_path: Path) -> None:
+    """What `validate` calls sound, `rebuild --check` calls the same."""
+    store = fixture_store(TRAFFIC, tmp_path)
+    levels = (store / QUEUES / SCHEDULE_TOPIC).iterdir()
+    level = max(levels, key=lambda queue: len(plain_store.units(queue)))
+    (file,) = level.iterdir()  # of several units: the others tell the delay of the level
+    at = CQ_UNIT.positions["tags_code"]
+    code = int.from_bytes(file.read_bytes()[at : at + 8]) + change
+    inflict.write_at(file, at, code.to_bytes(8))
+    assert (codes, len(codes)) == checked(store)
+
+
 @pytest.mark.parametrize(("change", "codes"), [(MINUTE_MS, set()), (1, {"RQ-UNIT"})])
 def test_delays_in_rocksdb(change: int, codes: set[str], tmp_path: Path) -> None:
     """What holds for delay queues in files holds for those in RocksDB."""
@@ -95,6 +116,4 @@ def test_delays_in_rocksdb(change: int, codes: set[str], tmp_path: Path) -> None
     unit = ROCKSDB_CQ_UNIT.parse(rows[key])
     unit["tags_code"] += change
     rocksdb.edit(store / QUEUES, put={key: ROCKSDB_CQ_UNIT.build(unit)})
-    findings, _, _ = run(store)
-    damages = {finding.code.name for finding in findings if finding.severity is Severity.DAMAGE}
-    assert codes == damages
+    assert (codes, len(codes)) == checked(store)

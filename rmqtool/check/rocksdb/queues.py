@@ -28,7 +28,7 @@ from rmqtool.formats.rocksdb_queue import (
     queue_offset_of,
     unit_row,
 )
-from rmqtool.ledger.differences import difference_of, point_alike, tags_right
+from rmqtool.ledger.differences import difference_of, wrong_units
 from rmqtool.ledger.sound import SoundRocksQueues
 from rmqtool.queues.kinds import as_units
 from rmqtool.queues.rocks import RocksQueue
@@ -50,7 +50,6 @@ if TYPE_CHECKING:
 
     Int64s = npt.NDArray[np.int64]
     Mask = npt.NDArray[np.bool_]
-    from rmqtool.machine.arrays import UInt8s
 
 
 VALUE: Final = ROCKSDB_CQ_UNIT.size
@@ -284,22 +283,12 @@ class RocksComparer:
         yield from self._missing(seen, begin, ~there)
         rows = np.frombuffer(run.units, np.uint8).reshape(-1, CQ_UNIT_SIZE)[:due]
         wrong = there & (on_disk[:, :CQ_UNIT_SIZE] != rows).any(axis=1)
-        self._pass_over_delays(seen, wrong, rows, on_disk)
+        want, have = (as_units(some[wrong, :CQ_UNIT_SIZE].tobytes()) for some in (rows, on_disk))
+        wrong[wrong] = wrong_units(seen.queue.topic, want, have)
         yield from self._wrong(seen, begin, wrong, rows, on_disk)
         times = ROCKSDB_CQ_UNIT["store_timestamp"].column(on_disk)
         moved = there & ~wrong & (times != run.times[:due])
         yield from self._wrong_times(seen, begin, moved, run, times)
-
-    def _pass_over_delays(
-        self, seen: QueueSeen, wrong: Mask, rows: UInt8s, on_disk: UInt8s
-    ) -> None:
-        """Take units out that differ in nothing but a tags code that is right all the same."""
-        places = np.flatnonzero(wrong)
-        want = as_units(rows[places].tobytes())
-        have = as_units(on_disk[places, :CQ_UNIT_SIZE].tobytes())
-        wanted, codes = (units["tags_code"].astype(np.int64) for units in (want, have))
-        right = tags_right(seen.queue.topic, wanted, codes, None)
-        wrong[places] = ~(point_alike(want, have) & right)
 
     def _read(
         self, seen: QueueSeen, begin: int, end: int | None

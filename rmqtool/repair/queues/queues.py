@@ -25,7 +25,7 @@ from rmqtool.formats.consume_queue import CQ_UNIT
 from rmqtool.formats.consume_queue_ext import LARGEST_ADDRESS
 from rmqtool.formats.message import SMALLEST_RECORD, decode
 from rmqtool.formats.properties import are_torn
-from rmqtool.ledger.differences import point_alike, tags_right
+from rmqtool.ledger.differences import point_alike, wrong_units
 from rmqtool.ledger.extensions import ExtUnits
 from rmqtool.ledger.sound import pass_over
 from rmqtool.queues.kinds import as_units
@@ -358,15 +358,9 @@ class QueueRepair:
         self, queue: RepairedQueue, first: int, want: Units, have: Units
     ) -> npt.NDArray[np.bool_]:
         """Tell which units of a queue, from the first one's number on, are to be written anew."""
-        differs: npt.NDArray[np.bool_] = want != have
-        tags = np.flatnonzero(differs & point_alike(want, have))
-        if not tags.size:
-            return differs
-        wanted, codes = (units["tags_code"][tags].astype(np.int64) for units in (want, have))
-        is_address = codes <= LARGEST_ADDRESS
-        extension = self._extension(queue) if is_address.any() else None
-        differs[tags] = ~tags_right(queue.topic, wanted, codes, extension)
-        for row in tags[differs[tags] & ~is_address].tolist():
+        differs = wrong_units(queue.topic, want, have, partial(self._extension, queue))
+        is_tags = differs & point_alike(want, have) & (have["tags_code"] > LARGEST_ADDRESS)
+        for row in np.flatnonzero(is_tags).tolist():
             differs[row] = not self.torn.keeps(queue, first + row, want[row])
         return differs
 
