@@ -13,7 +13,6 @@ import numpy as np
 
 from rmqtool.broker.conf import APPENDS_PROPERTY_CRC, FORCES_PROPERTY_CRC
 from rmqtool.check.log.part import PartOptions, PartReport, inspect_part
-from rmqtool.check.log.proof import Prover
 from rmqtool.check.log.segments import SegmentJudge
 from rmqtool.derive.part import DeriveOptions
 from rmqtool.derive.settings import rocksdb_rules, rules_of, run_units
@@ -24,6 +23,7 @@ from rmqtool.findings.finding import At, finding
 from rmqtool.findings.registry_commitlog import CL_TIME, CL_TOPIC, CL_TRANREF, DL_ENTRY
 from rmqtool.judge.foreign import foreign_segments, of_foreign
 from rmqtool.judge.message import RecordOptions
+from rmqtool.ledger.proof import Prover
 from rmqtool.machine.arrays import is_in
 from rmqtool.scan.batch import Extent, ScanOptions
 from rmqtool.scan.join import run_joined

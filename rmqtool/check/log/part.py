@@ -25,13 +25,13 @@ from rmqtool.store.record_heads import TIME_TOLERANCE_MS
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from rmqtool.check.log.proof import EntriesOnDisk, Prover
     from rmqtool.check.log.traffic import TimeGrid
     from rmqtool.derive.collector import RunCollector
     from rmqtool.derive.part import DeriveOptions
     from rmqtool.derive.runs import Runs
     from rmqtool.findings.catalogue import Code, Severity
     from rmqtool.findings.finding import Finding
+    from rmqtool.ledger.proof import EntriesOnDisk, Prover
     from rmqtool.scan.batch import Batch, ScanOptions
     from rmqtool.store.segment import MappedFiles, SegmentPart
 

@@ -14,9 +14,9 @@ import pytest
 from rmqtool import engine
 from rmqtool.check.log import commitlog
 from rmqtool.check.log.part import PartReport
-from rmqtool.check.log.proof import Prover
 from rmqtool.check.queues import consume_queue
 from rmqtool.derive.run_pool import RunPool
+from rmqtool.ledger.proof import Prover
 from tests.bench.store_builder import Builder, Spec
 from tests.damage import DAMAGES, NotApplicable
 from tests.damage_commitlog import COMMITLOG
