@@ -5,11 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
     from rmqtool.startup import Prediction
     from tests.startup.oracle import Observation
+    from tests.startup.rocks_oracle import RocksSeen
 
+JAVA_THREW = -1  # a minimum that cannot be read
 _COMPARED: tuple[str, ...] = ("commitlog", "consumequeue", "batchconsumequeue")
 
 
@@ -18,6 +20,35 @@ def differences(
 ) -> list[str]:
     """Give one sentence for each difference."""
     return list(_differences(prediction, files_before, seen))
+
+
+def rocks_differences(
+    prediction: Prediction, seen: RocksSeen, settings: Mapping[str, object]
+) -> Iterator[str]:
+    """Yield what a real store with queues in RocksDB did otherwise than was foretold.
+
+    Args:
+        prediction: of the start.
+        seen: of all its queues.
+        settings: of the broker.
+    """
+    yield from _equal("loads", prediction.refusals == (), seen.loaded)
+    if not seen.loaded or prediction.refusals:
+        return
+    yield from _equal("log", (prediction.log_minimum, prediction.log_maximum), seen.log)
+    is_combined = "rocksdbCQDoubleWriteEnable" in settings
+    is_file_read = is_combined and "combineCQPreferCQType" not in settings
+    outcomes = {
+        (queue.topic, queue.queue_id, queue.in_rocksdb): queue for queue in prediction.queues
+    }
+    for key, (minimum, maximum, delivered) in seen.queues.items():
+        if read := outcomes.get((*key, not is_file_read)):
+            yield from _equal(str(key), (read.maximum, read.readable), (maximum, delivered))
+            if minimum != JAVA_THREW:
+                yield from _equal(f"minimum of {key}", read.minimum, minimum)
+        if is_combined and (second := outcomes.get((*key, True))):
+            ends = second.minimum, second.maximum
+            yield from _equal(f"second store, {key}", ends, seen.second[key])
 
 
 def _differences(

@@ -20,6 +20,7 @@ from tests import inflict, rocksdb
 from tests.broker.broker import conf_text
 from tests.damage_rocksdb import DAMAGES, table_of
 from tests.startup import harm
+from tests.startup.compare import rocks_differences
 from tests.startup.rocks_oracle import observe
 from tests.startup.small_store import SETTINGS, outlines, write_small_store
 from tests.stores import fixture_before, fixture_store, manifest
@@ -39,7 +40,6 @@ COMBINED: Final[dict[str, object]] = {**SETTINGS, "rocksdbCQDoubleWriteEnable": 
 ALL_FILES: Final = {"commitLogRecoverMaxNum": 1000}
 QUEUES: Final = "consumequeue"
 OF_ROCKSDB: Final = frozenset({"5.3.3", "5.3.4", "5.4.0", "5.5.0", "5.5.1"})
-JAVA_THREW: Final = -1  # a minimum that cannot be read
 TOPIC: Final = b"orders"
 PART: Final = 560  # of 700 messages, where the database of some trials ends
 
@@ -253,21 +253,6 @@ def judge(oracle: Oracle, root: Path, settings: Mapping[str, object]) -> None:
     with mock.patch.object(start, "refuse_combination"):
         prediction = predict(open_store(root, conf), oracle.jvm.version)
     assert before == rocksdb.state_of(root)
-    is_combined = "rocksdbCQDoubleWriteEnable" in settings
-    is_file_read = is_combined and "combineCQPreferCQType" not in settings
-    outcomes = {
-        (queue.topic, queue.queue_id, queue.in_rocksdb): queue for queue in prediction.queues
-    }
-    keys = {key[:2] for key in outcomes}
+    keys = {(queue.topic, queue.queue_id) for queue in prediction.queues}
     seen = observe(oracle.jvm, opened, settings, keys)
-    assert (prediction.refusals == ()) == seen.loaded, prediction.refusals
-    if not seen.loaded:
-        return
-    assert (prediction.log_minimum, prediction.log_maximum) == seen.log
-    for key in keys:
-        minimum, maximum, delivered = seen.queues[key]
-        if read := outcomes.get((*key, not is_file_read)):
-            assert (maximum, delivered) == (read.maximum, read.readable), key
-            assert minimum in {read.minimum, JAVA_THREW}, key
-        if is_combined and (second := outcomes.get((*key, True))):
-            assert (second.minimum, second.maximum) == seen.second[key], key
+    assert [] == [*rocks_differences(prediction, seen, settings)], prediction.refusals

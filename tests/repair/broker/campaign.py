@@ -2,7 +2,7 @@
 
     python -m tests.repair.broker.campaign [--seed N] [--first NUMBER] [--cases N]
         [--only NUMBER] [--release V ...] [--judged-by V] [--patience SECONDS] [--replica]
-        [--without-stores] [--second-look]
+        [--without-stores] [--second-look] [--rocksdb]
 
 Each case is a copy of a fixture with one to four of the faults of `tests.repair.faults`, as it was
 left by a clean stop or a crash. Asked of each: does `validate` say that it is sound although a real
@@ -14,7 +14,8 @@ refused as it has no log. A line for each failure says how to see it again, the 
 With `--without-stores` nothing is opened: only a second repair and what stays are judged, in a
 third of the time. With `--second-look` the repaired store takes more messages, is asked for keys,
 and is stopped cleanly; what `validate` says then and did not say before counts, and so does each
-message that a key gives and that has not got it. The exit code is 1 when there was one. A run that
+message that a key gives and that has not got it. With `--rocksdb` stores with something in RocksDB
+are damaged. The exit code is 1 when there was one. A run that
 is ended by SIGTERM or Ctrl-C prints its table at once, and again after the case at work; `--first`
 goes on with a later case.
 """
@@ -47,6 +48,7 @@ from rmqtool.repair.plans import Plan
 from rmqtool.repair.remedies import NO_LOG
 from rmqtool.repair.state.config import BOTH_BROKEN
 from tests import plain_store
+from tests.broker.client import wait_until
 from tests.broker.jars import VERSIONS
 from tests.broker.jvm import Jvm
 from tests.repair.advice import follow
@@ -57,7 +59,8 @@ from tests.repair.broker.reading import OpenStore
 from tests.repair.broker.run_on import answers, put_more, records_of
 from tests.repair.broker.survivors import QueueKey
 from tests.repair.broker.test_all_damages import NEW_KEY, put_one
-from tests.startup.compare import differences
+from tests.startup import rocks_oracle
+from tests.startup.compare import differences, rocks_differences
 from tests.startup.oracle import Oracle, files_of
 from tests.startup.test_against_stores import ALWAYS
 from tests.stores import manifest
@@ -136,21 +139,29 @@ class Judge:
             self.counts["refused for what a store alone does not read"] += 1
             return
         expected = {(queue.topic, queue.queue_id): queue.readable for queue in prediction.queues}
-        seen = Oracle(self.jvms[one.release]).observe(opened, settings, expected)
-        wrong = differences(prediction, files_of(one.root), seen)
+        jvm = self.jvms[one.release]
+        if one.in_rocksdb:
+            in_rocksdb = rocks_oracle.observe(jvm, opened, settings, expected)
+            wrong = [*rocks_differences(prediction, in_rocksdb, settings)]
+            loaded = in_rocksdb.loaded
+            delivered = {key: count for key, (*_, count) in in_rocksdb.queues.items()}
+        else:
+            seen = Oracle(jvm).observe(opened, settings, expected)
+            wrong = differences(prediction, files_of(one.root), seen)
+            loaded, delivered = seen.loaded, seen.delivered
         self.counts["starts judged"] += 1
         self.counts["starts predicted exactly"] += not wrong
         if wrong:
             yield "\n    ".join([f"START {one}", *wrong[:8]])
-        lost = _total(one.truth.expected(one.root)) - sum(seen.delivered.values())
+        lost = _total(one.truth.expected(one.root)) - sum(delivered.values())
         self.counts["delivered without repair"] += sum(
-            min(seen.delivered.get(key, 0), len(queue))
+            min(delivered.get(key, 0), len(queue))
             for key, queue in one.truth.expected(one.root).items()
         )
-        is_called_fine = (not seen.loaded or lost > 0) and not damaged_case.findings(one, one.root)
+        is_called_fine = (not loaded or lost > 0) and not damaged_case.findings(one, one.root)
         self.counts["not said to be sound, or is"] += not is_called_fine
         if is_called_fine:
-            yield f"FINE {one}\n    loads: {seen.loaded}, messages out of reach: {lost}"
+            yield f"FINE {one}\n    loads: {loaded}, messages out of reach: {lost}"
 
     def _repair(self, one: Case) -> Iterator[str]:
         """Repair in place; let a real store deliver what is there, and take a message."""
@@ -270,10 +281,15 @@ class Judge:
         except (Py4JJavaError, AssertionError, TimeoutError, StopIteration) as error:
             yield f"PUT {one}\n    {str(error)[:300]}"
             return
+
+        def is_last(key: QueueKey) -> bool:
+            return opened.all_of(*key)[-1:] == [new[key]]
+
+        if one.in_rocksdb:  # its queues are written by a thread of their own
+            with contextlib.suppress(TimeoutError):
+                wait_until(lambda: all(map(is_last, new)), "units")
         astray = [
-            key
-            for key, at in new.items()
-            if opened.all_of(*key)[-1:] != [at] or NEW_KEY not in _bytes_at(one.root, at)
+            key for key in new if not is_last(key) or NEW_KEY not in _bytes_at(one.root, new[key])
         ]
         self.counts["new message appended and read back"] += not astray
         if astray:
@@ -326,8 +342,9 @@ def campaign(
                     into,
                     releases,
                     has_replica=asked.replica,
-                    judged_by=asked.judged_by,
+                    in_rocksdb=asked.rocksdb,
                 )
+                case = replace(case, release=asked.judged_by or case.release)
                 if case.release not in releases:
                     break
                 there = judge.jvms.get(case.release)
@@ -364,6 +381,7 @@ def main() -> int:
     parser.add_argument("--replica", action="store_true", help="repair each from a replica")
     parser.add_argument("--without-stores", action="store_true", help="open none of them")
     parser.add_argument("--second-look", action="store_true", help="validate after it has run")
+    parser.add_argument("--rocksdb", action="store_true", help="stores with RocksDB")
     parser.add_argument("--patience", type=int, default=PATIENCE_SECONDS, metavar="SECONDS")
     asked = parser.parse_args()
     logging.disable()  # py4j tells the whole story of each process that was halted

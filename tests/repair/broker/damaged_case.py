@@ -26,6 +26,7 @@ from tests.startup.test_against_stores import ALWAYS, predicted
 from tests.stores import broker_conf, fixture_names, fixture_store, manifest
 
 SCENARIOS: Final = ("traffic", "crash", "expired", "lmq", "batch-queue", "timer", "ext", "ipv6")
+ROCKSDB: Final = ("", "-combined", "-crash", "-expired", "-pop", "-single", "-store", "-v2")
 HEAP_BYTES: Final = 1 << 30  # of the process: many stores are opened in one
 CROSS: Final = 8  # one case in so many is opened by another release
 Queues = dict[QueueKey, list[int]]
@@ -44,6 +45,7 @@ class Case:
         truth: what the sound store holds.
         harms: what was done, a text each.
         replica: root of another copy, sound or damaged otherwise; None without one.
+        in_rocksdb: whether something of the store is in RocksDB.
     """
 
     seed: int
@@ -54,6 +56,7 @@ class Case:
     truth: Truth
     harms: tuple[str, ...]
     replica: Path | None = None
+    in_rocksdb: bool = False
 
     def expected(self) -> Queues:
         """Give what each queue has to deliver: all that the store has undamaged, or its replica."""
@@ -74,7 +77,7 @@ def damaged(
     releases: tuple[str, ...] = VERSIONS,
     *,
     has_replica: bool = False,
-    judged_by: str | None = None,
+    in_rocksdb: bool = False,
 ) -> Case:
     """Copy a fixture and damage it; the same numbers give the same damage.
 
@@ -84,23 +87,25 @@ def damaged(
         into: an empty directory.
         releases: whose stores are wanted.
         has_replica: copy it twice; the second copy stays sound, or is damaged otherwise.
-        judged_by: a release that opens all of them, whoever wrote them.
+        in_rocksdb: of stores with something in RocksDB, each for its own release.
     """
     dice = np.random.default_rng((seed, number))
-    names = [name for name in fixture_names() if name.endswith(SCENARIOS)]
+    ends = tuple(f"rocksdb{name}" for name in ROCKSDB) if in_rocksdb else SCENARIOS
+    names = [name for name in fixture_names() if name.endswith(ends)]
+    if in_rocksdb:
+        names = [name for name in names if name.split("-")[1] in VERSIONS]
     fixture = faults.chosen(names, dice)
     own = fixture.split("-")[1]
-    release = own if dice.integers(CROSS) else faults.chosen(VERSIONS, dice)
+    release = own if in_rocksdb or dice.integers(CROSS) else faults.chosen(VERSIONS, dice)
     if release not in releases:
         release = own
-    release = judged_by or release
     root = fixture_store(fixture, into)
     truth = Truth.of(root)
     if dice.integers(2):
         (root / "abort").touch()
     harms = faults.harm(root, dice, int(faults.chosen((1, 1, 2, 3, 4), dice)))
     if not has_replica:
-        return Case(seed, number, fixture, release, root, truth, harms)
+        return Case(seed, number, fixture, release, root, truth, harms, in_rocksdb=in_rocksdb)
     (into / "replica").mkdir()
     replica = fixture_store(fixture, into / "replica")
     others = faults.harm(replica, dice, int(faults.chosen((0, 0, 1, 2, 3), dice)))

@@ -15,7 +15,8 @@ from typing import Final
 
 from rmqtool import repair
 from rmqtool.broker.names import is_made_by_brokers
-from tests import inflict, plain_store
+from rmqtool.formats.rocksdb_queue import queue_of_unit
+from tests import inflict, plain_store, rocksdb
 from tests.broker.bare_store import YEARS_IN_HOURS
 from tests.broker.jvm import Jvm
 from tests.plain_store import Record
@@ -104,6 +105,8 @@ class Truth:
         for directory in sorted((root / "batchconsumequeue").glob("*/*")):
             key = _key(directory)
             queues[key] = tuple(at for at, record in records.items() if _queue_of(record) == key)
+        if (root / "consumequeue" / "CURRENT").exists():
+            queues |= _in_rocksdb(root / "consumequeue", records)
         return cls(records, queues)
 
     def undamaged(self, root: Path) -> set[int]:
@@ -132,6 +135,15 @@ class Truth:
     def of_queues(self, places: set[int]) -> dict[QueueKey, list[int]]:
         """Give some records by queue, in the order of queue offsets."""
         return {key: [at for at in queue if at in places] for key, queue in self.queues.items()}
+
+
+def _in_rocksdb(directory: Path, records: Mapping[int, Record]) -> dict[QueueKey, tuple[int, ...]]:
+    queues: dict[QueueKey, list[int]] = {}
+    for key, value in rocksdb.rows_of(directory, "consumequeue")["default"]:
+        topic, queue_id = queue_of_unit(key, value)
+        at = int.from_bytes(value[:8], "big")
+        queues.setdefault((topic.decode(), queue_id), []).extend([at] if at in records else [])
+    return {name: tuple(places) for name, places in queues.items()}
 
 
 def _key(directory: Path) -> QueueKey:
