@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Final
 from tests.broker.jvm import Jvm
 from tests.broker.message import Received, all_received
 from tests.broker.ports import free_ports
+from tests.broker.stopping import stop
 
 if TYPE_CHECKING:
     from py4j.java_gateway import JavaObject
@@ -97,7 +98,7 @@ class BareStore:
     def stop(self) -> None:
         """Stop in order, if it was started; the files are then as after a clean stop."""
         if self._started:
-            self.store.shutdown()
+            stop(self.jvm, self.store)
             self._started = False
 
     def physical_offsets(self) -> tuple[int, int]:

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Final
 
 from tests.broker.jvm import Jvm, java_text
 from tests.broker.ports import LOOPBACK, free_ports
+from tests.broker.stopping import stop
 
 if TYPE_CHECKING:
     from py4j.java_gateway import JavaObject
@@ -141,9 +142,20 @@ class Broker:
             _not_after(deadline, "dispatch")
             time.sleep(0.05)
 
+    def rest(self) -> None:
+        """Let a 5.x forget transactions whose ends are written.
+
+        Once it has written some, it looks for more without a pause, and takes a processor
+        (observed; TransactionalMessageServiceImpl#batchSendOpMessage, 5.5.0).
+        """
+        ends = self.controller.getTransactionalMessageService().getDeleteContext()
+        for queue_id in list(ends.keySet()):
+            if ends.get(queue_id).getContextQueue().isEmpty():
+                ends.remove(queue_id)
+
     def stop(self) -> None:
         """Stop it in order: everything is flushed and `abort` goes."""
-        self.jvm.rocketmq("broker.BrokerStartup").shutdown(self.controller)
+        stop(self.jvm, self.controller)
 
     def crash(self) -> None:
         """Kill it: `abort` and files that were made in advance stay."""

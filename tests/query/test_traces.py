@@ -73,6 +73,8 @@ def written(version: str, home: Path) -> dict[str, list[Sent]]:
         with TransactionProducer(broker, PAYERS, topic) as payer:
             paid = payer.send(Outgoing(TOPIC, b"paid", "T", ("P-1",)), "committed")
             settle(broker, topic, QUIET[version])
+            if broker.jvm.is_five:
+                broker.rest()
         refuse = Refusals(REFUSED[version])
         with PushConsumer(
             broker, SHIPPERS, TOPIC, refuse=refuse, most_retries=4, trace_topic=topic

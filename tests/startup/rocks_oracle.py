@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from py4j.protocol import Py4JJavaError
 
 from tests.broker.bare_store import BareStore
+from tests.broker.stopping import stop
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -48,7 +49,7 @@ def observe(
         store = bare.store
         is_double = bool(settings.get("rocksdbCQDoubleWriteEnable"))
         if not bare.load():
-            store.shutdown()
+            stop(jvm, store)
             return RocksSeen(False)
         store.start()
     except Py4JJavaError:
@@ -68,7 +69,7 @@ def observe(
                 for key in keys
             }
     seen = RocksSeen(True, bare.physical_offsets(), queues, second)
-    store.shutdown()
+    stop(jvm, store)
     return seen
 
 

@@ -20,6 +20,7 @@ from tests.broker.direct import put_direct
 from tests.broker.jvm import Jvm
 from tests.broker.message import UNIQUE_KEY, Outgoing
 from tests.broker.producer import Producer
+from tests.broker.stopping import stop
 from tests.startup.test_against_stores import ALWAYS
 from tests.stores import broker_conf, fixture_store, manifest
 
@@ -189,7 +190,7 @@ def test_real_stores_and_expired_units(
         assert opened.load()
         opened.store.start()
         opened.store.getQueueStore().cleanExpired(start)
-        opened.store.shutdown()
+        stop(jvm, opened.store)
     assert is_kept == bool(_expired(root, start))
 
 

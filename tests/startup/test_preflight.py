@@ -11,6 +11,7 @@ from rmqtool.startup import predict
 from rmqtool.startup.prediction import Prediction
 from rmqtool.store.tree import open_store
 from tests.broker.broker import conf_text
+from tests.broker.stopping import stop
 from tests.startup.oracle import Oracle
 from tests.startup.test_against_stores import ALWAYS
 from tests.startup.test_whole_broker import controller
@@ -176,5 +177,5 @@ def test_topics(fixture: str, root: Path, oracle: Oracle) -> None:
     wanted = {topic for topic in known if topic.startswith(("rocksdb", "meta"))} or known
     assert wanted
     found = {topic for topic in wanted if configs.selectTopicConfig(topic) is not None}
-    broker.getMessageStore().shutdown()
+    stop(oracle.jvm, broker.getMessageStore())
     assert found == (set() if unread else wanted)

@@ -14,6 +14,7 @@ from py4j.protocol import Py4JError, Py4JJavaError
 
 from tests.broker.bare_store import BareStore
 from tests.broker.jvm import Jvm
+from tests.broker.stopping import stop
 from tests.startup.oracle import files_of
 from tests.startup.small_store import SETTINGS
 
@@ -66,7 +67,7 @@ class OpenStore:
     def close(self) -> None:
         """Stop the store; files are then as after a clean stop."""
         if self.loads:
-            self.store.shutdown()
+            stop(self._bare.jvm, self.store)
         self._gateway.detach(self.store)
 
     def close_later(self) -> None:
