@@ -19,6 +19,7 @@ from rmqtool.store import rocksdb_cell
 from tests import rocksdb_process, tiers
 from tests.evidence import Evidence
 from tests.scopes import LongestFirst, workers
+from tests.spark.class_archive import java_options
 
 pytest.register_assert_rewrite("tests.broker")  # what is not equal is shown
 _MEMORY = Path("/dev/shm")  # noqa: S108 - a directory of its own is made in it
@@ -41,6 +42,7 @@ sys.dont_write_bytecode = False
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 # Fixtures are of this day: their files and timers grow old. Who asks for today says so.
 os.environ["RMQTOOL_AT"] = "2026-11-21T12:00:00Z"
+os.environ["SPARK_SUBMIT_OPTS"] = java_options()  # of commands that start Spark
 announce.say(announce.COMPILING)  # nobody is to hear it: which test compiles depends on the order
 
 

@@ -7,12 +7,13 @@ generated project that names the broker's modules and copies all jars into
 
 from __future__ import annotations
 
-import os
 import shutil
 import subprocess
 import tempfile
 from pathlib import Path
 from typing import Final
+
+from tests.kept import cache_directory
 
 VERSIONS: Final = ("4.9.3", "5.3.3", "5.5.0")
 """The broker lines that fixtures exist of: 4.x, the commonest 5.x, the newest."""
@@ -79,7 +80,7 @@ def jar_directory(version: str) -> Path:
     Raises:
         OracleMissing: the jars are not cached and cannot be fetched.
     """
-    jars = _cache() / "jars" / version
+    jars = cache_directory() / "jars" / version
     if jars.is_dir():
         return jars
     if reason := missing_tools():
@@ -109,7 +110,7 @@ def module_jar(module: str, version: str, classifier: str = "") -> Path | None:
         OracleMissing: the jar is not cached, and Maven is not there.
     """
     name = "-".join(filter(None, ("rocketmq", module, version, classifier))) + ".jar"
-    jar = _cache() / "modules" / name
+    jar = cache_directory() / "modules" / name
     absent = jar.with_suffix(".absent")
     if jar.is_file() or absent.is_file():
         return jar if jar.is_file() else None
@@ -138,11 +139,6 @@ def _maven(*arguments: str, cwd: Path | None = None) -> subprocess.CompletedProc
         text=True,
         check=False,
     )
-
-
-def _cache() -> Path:
-    configured = os.environ.get("RMQTOOL_CACHE")
-    return Path(configured) if configured else Path.home() / ".cache" / "rmqtool"
 
 
 def _dependencies(modules: dict[str, str]) -> str:

@@ -11,6 +11,7 @@ import logging
 import os
 import shutil
 import subprocess
+import sys
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
@@ -28,7 +29,9 @@ from py4j.java_gateway import (
 from py4j.protocol import Py4JError, Py4JJavaError
 
 from tests.broker.jars import jar_directory
+from tests.class_archive import WRITES, archive, make, reading
 
+_ROOT: Final = Path(__file__).parents[2]
 _OPENED: Final = (
     "java.nio",
     "sun.nio.ch",
@@ -153,6 +156,12 @@ class Jvm:
             properties.setProperty(name, java_text(value))
         return properties
 
+    def exit(self) -> None:
+        """End the process as Java ends by itself."""
+        with contextlib.suppress(Py4JError):  # no answer comes
+            self.java("java.lang.System").exit(0)
+        self._process.wait()
+
     def halt(self) -> None:
         """End the process at once: no shutdown hook runs, nothing is flushed or deleted."""
         self._process.kill()
@@ -180,6 +189,7 @@ class Jvm:
             *(f"--add-opens=java.base/{name}=ALL-UNNAMED" for name in _OPENED),
             *(f"--add-exports=java.base/{name}=ALL-UNNAMED" for name in _EXPORTED),
             *_MODEST,
+            *self._archive(),
             f"-Djava.net.preferIPv4Stack={java_text(not self._ipv6)}",
             f"-Duser.home={self.home}",
             f"-Drocketmq.home.dir={self.home}",
@@ -196,6 +206,20 @@ class Jvm:
             java_path=self._java(),
         )
         return port, process
+
+    def _archive(self) -> tuple[str, ...]:
+        """Give options that map the classes of a broker; the first one that asks makes that."""
+        is_making = any(option.startswith(WRITES) for option in self._options)
+        if is_making or self._user is not None:  # whose jars are his own
+            return ()
+        path = archive(f"broker-{self.version}", jar_directory(self.version).glob("*.jar"))
+        if path is not None:
+            make(path, self._run_once)
+        return reading(path)
+
+    def _run_once(self, new: Path, scratch: Path) -> None:
+        words = ["-m", "tests.broker.run_once", self.version, str(new), str(scratch)]
+        subprocess.run([sys.executable, *words], cwd=_ROOT, capture_output=True, check=False)  # noqa: S603
 
     def _jars(self) -> Path:
         """Give the jars, where another user may be kept from them a copy of his own."""

@@ -13,13 +13,14 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
+from tests.spark.class_archive import java_options
+
 DEATH_SIGNAL = 1  # PR_SET_PDEATHSIG
 MASTER = "org.apache.spark.deploy.master.Master"
 WORKER = "org.apache.spark.deploy.worker.Worker"
 ADDRESS = re.compile(r"spark://127\.0\.0\.1:\d+")
 REGISTERED = re.compile(r"Successfully registered with master")
-# What runs once, for a minute, is not worth a second compiler, nor threads that collect garbage.
-MODEST = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+MODEST = java_options()
 QUICK = {"SPARK_DAEMON_JAVA_OPTS": MODEST, "SPARK_DAEMON_MEMORY": "256m"}
 BROKEN = 'Exception in thread "main"'
 STARTED_WITHIN = 600  # seconds, on a machine that is busy
