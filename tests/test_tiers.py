@@ -68,6 +68,17 @@ def test_sample(items: list[Any]) -> None:
     assert 3 == sum(item.nodeid.startswith("a::cheap[") for item in chosen)
 
 
+def test_shared_fixture(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A fixture that takes long is not set up in the sample for a test that takes a moment."""
+    known = {"a::(cluster)": Cost(1, 2 * LONG_SECONDS), "b::(cluster)": Cost(1, 0.1)}
+    monkeypatch.setattr(tiers, "costs", lambda: known)
+    asking: list[Any] = [
+        Item(f"{file}::test", set(), fixturenames=["cluster", "tmp_path"]) for file in ("a", "b")
+    ]
+    assert asking[1:] == [*tiers.sample(asking)]
+    assert asking == [*tiers.ci(asking)]
+
+
 def test_ci(items: list[Any]) -> None:
     """CI leaves no function out, nor a case of one that is marked."""
     chosen = [*tiers.ci(items)]
@@ -152,7 +163,8 @@ def test_costs_are_of_tests() -> None:
         file, _, function = name.partition("::")
         path = ROOT / file
         text = path.read_text(encoding="utf-8") if path.is_file() else ""
-        if not re.search(rf"^(async )?def {function.rpartition('::')[2]}\(", text, re.MULTILINE):
+        called = function.rpartition("::")[2].strip("()")  # (a fixture)
+        if not re.search(rf"^(async )?def {called}\(", text, re.MULTILINE):
             gone.append(name)
     assert [] == gone
     assert len(tiers.costs()) > 300

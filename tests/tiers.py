@@ -10,10 +10,12 @@
 
 The sample runs each test function with as many of its cases as it may cost, at least one. Each
 fixture, damage, release and command is in one case at least, of the function that costs least.
-A function of which a single case takes long is left out, and counted. CI chooses in the same way,
-leaves none out, and runs each case of a function that is marked `every_case`.
+A function of which a single case takes long, with the fixtures of its file, is left out, and
+counted. CI chooses in the same way, leaves none out, and runs each case of a function that is
+marked `every_case`.
 
-`costs.tsv` has what each function takes; what is not in it costs next to nothing, or is new.
+`costs.tsv` has what each function takes, and each `(fixture)` that the tests of a file share; what
+is not in it costs next to nothing, or is new.
 `pytest --costs`, on a machine that does nothing else, writes it, or the lines of a room.
 """
 
@@ -21,12 +23,13 @@ from __future__ import annotations
 
 import math
 import os
+import time
 import zlib
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping
 from functools import cache
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import pytest
 
@@ -37,7 +40,7 @@ WHOLE: Final = "whole"
 NEED_MORE: Final = frozenset({"spark", "broker", "browser", "all_variants"})
 QUICK_SECONDS: Final = 0.2  # of all cases of a function of the quick tier
 MENTIONED: Final = 0.05  # less is not kept
-LONG_SECONDS: Final = 5.0  # of one case: left to CI
+LONG_SECONDS: Final = 4.0  # of one case: left to CI
 SAMPLE_SECONDS: Final = 0.3  # of all cases of a function in the sample, if it has several
 CI_SECONDS: Final = 5.0  # likewise, in CI
 EVERY_CASE: Final = "every_case"
@@ -104,7 +107,7 @@ def header(config: pytest.Config) -> str:
         return "tier: all tests"
     if config.option.tier == CI:
         return f"tier: CI, at most {CI_SECONDS:.0f} s of a function; all tests: pytest --tier whole"
-    long = sum(cost.of_case > LONG_SECONDS for cost in costs().values())
+    long = sum(cost.of_case > LONG_SECONDS for name, cost in costs().items() if "(" not in name)
     return f"tier: a sample of all but {long} long tests; all tests: pytest --tier whole"
 
 
@@ -135,7 +138,7 @@ def sample(
     within = {
         name: cases
         for name, cases in of_function.items()
-        if costs().get(name, NOTHING).of_case <= longest
+        if costs().get(name, NOTHING).of_case + _shared(cases[0]) <= longest
     }
     wanted = {value for item in items for value in _values(item)}
     chosen: set[pytest.Item] = set()
@@ -148,6 +151,13 @@ def sample(
                 wanted -= new
                 chosen.add(item)
     return (item for item in items if item in chosen)
+
+
+def _shared(item: pytest.Item) -> float:
+    """Give the seconds that the shared fixtures of a test take, which are those of its file."""
+    file = item.nodeid.partition("::")[0]
+    names = (f"{file}::({name})" for name in getattr(item, "fixturenames", ()))
+    return sum(costs().get(name, NOTHING).of_case for name in names)
 
 
 def _chosen(
@@ -203,6 +213,17 @@ class Measured:
 
     def __init__(self) -> None:
         self._seconds: defaultdict[str, float] = defaultdict(float)
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_fixture_setup(self, fixturedef: pytest.FixtureDef[Any]) -> Iterator[None]:
+        """Add what a fixture of a file took; workers do not tell: measure in one process."""
+        begin = time.perf_counter()
+        try:
+            return (yield)
+        finally:
+            if fixturedef.scope == "module" and fixturedef.baseid.endswith(".py"):
+                name = f"{fixturedef.baseid}::({fixturedef.argname})"
+                self._seconds[name] += time.perf_counter() - begin
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         """Add what a phase of a test took."""
