@@ -215,7 +215,7 @@ def with_filled_orphans(findings: Iterable[Finding], edits: list[Edit]) -> Itera
     """Yield findings; an orphan has messages of its topic once a plan writes units of them."""
     written = [edit.path for edit in edits if edit.action in {Action.WRITE, Action.CREATE}]
     for finding in findings:
-        is_empty = finding.code == FS_ORPHAN and finding.message.endswith(HOLDING_NONE)
+        is_empty = finding.code == FS_ORPHAN and finding.severity is Severity.NOTE
         if is_empty and any(path.startswith(f"{finding.path}/") for path in written):
             message = finding.message.replace(HOLDING_NONE, HOLDING)
             yield finding._replace(message=message, severity=Severity.DAMAGE)
