@@ -37,6 +37,7 @@ from rmqtool.repair.log.lost import with_messages
 from rmqtool.repair.plans import Action, Plan, place_of
 from rmqtool.repair.queues import batch_numbers, ext, topic_names
 from rmqtool.repair.queues.queue_files import edit_batch_queues, edit_lengths, edit_queues
+from rmqtool.repair.queues.wrong_queue_fields import OF_RECORDS
 from rmqtool.repair.queues.wrong_queue_fields import edit as edit_wrong_queues
 from rmqtool.repair.queues.wrong_queue_fields import find as find_wrong_queues
 from rmqtool.repair.remedies import (
@@ -351,6 +352,7 @@ def _leave(writer: EditWriter, survey: LogSurvey, findings: list[Finding], obsta
             writer.leave(finding.code, finding.path, finding.message, UNITS_KEPT)
             continue
         is_kept = finding.code == BQ_UNIT and survey.queues.batches.keeps(finding)
+        is_kept |= survey.inspection.scope.has_rocksdb_queues and finding.code in OF_RECORDS
         is_left = is_kept or not is_repaired(finding, writer, obstacle)
         if finding.severity is not Severity.NOTE and is_left:
             writer.leave(

@@ -64,6 +64,27 @@ def test_database(name: str, tmp_path: Path) -> None:
     assert contents == {path: state.content for path, state in state_of(store / QUEUES).items()}
 
 
+@pytest.mark.parametrize("name", ["rocketmq-5.3.3-rocksdb", "rocketmq-5.5.0-rocksdb"])
+@pytest.mark.parametrize(
+    ("field", "byte", "where"),
+    [("queue_offset", 7, 0.3), ("queue_offset", 6, 0.0), ("queue_id", 3, 0.5)],
+)
+def test_wrong_field(field: str, byte: int, where: float, name: str, tmp_path: Path) -> None:
+    """A record that names another place in the queues is to blame, and not its unit."""
+    store = fixture_store(name, tmp_path)
+    before = [path.read_bytes() for path in plain_store.segments(store)]
+    inflict.flip_field(field, byte=byte, bit=0, where=where)(store)
+    findings, _, _ = run(store, "full", broker_conf(name))
+    codes = {str(it.code) for it in findings if it.severity is not Severity.NOTE}
+    assert codes & {"CL-QOFF-GAP", "CL-QOFF-DUP", "CL-QOFF-BACK"} == codes
+    plan = repair.plan(store, broker_conf=str(broker_conf(name)))
+    repair.apply(plan, in_place=True)
+    assert [] == plan.left
+    assert before == [path.read_bytes() for path in plain_store.segments(store)]
+    _assert_sound(store, name)
+    assert [] == repair.plan(store, broker_conf=str(broker_conf(name))).edits
+
+
 @pytest.mark.parametrize("where", ["place", "copy"])
 def test_bridge(where: str, tmp_path: Path) -> None:
     """No unit points to a bridge; the lost message has a unit that consumers pass over."""

@@ -8,7 +8,7 @@ Source: RocksDBConsumeQueueStore, 5.2.0 to 5.5.0; observed, 5.3.3 and 5.5.0.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
@@ -18,6 +18,7 @@ from rmqtool.check.rocksdb.unit_tables import UnitTables
 from rmqtool.derive.run_pool import RunPool
 from rmqtool.errors import DamagedDatabase, DecodeError
 from rmqtool.findings.finding import At, finding
+from rmqtool.findings.registry_commitlog import CL_QOFF_BACK, CL_QOFF_DUP, CL_QOFF_GAP
 from rmqtool.findings.registry_rocksdb import RQ_RANGE, RQ_UNIT
 from rmqtool.formats.consume_queue import CQ_UNIT, CQ_UNIT_SIZE
 from rmqtool.formats.rocksdb_databases import DEFAULT
@@ -28,7 +29,7 @@ from rmqtool.formats.rocksdb_queue import (
     queue_offset_of,
     unit_row,
 )
-from rmqtool.ledger.differences import difference_of, wrong_units
+from rmqtool.ledger.differences import difference_of, point_alike, wrong_units
 from rmqtool.ledger.sound import SoundRocksQueues
 from rmqtool.queues.kinds import as_units
 from rmqtool.queues.rocks import RocksQueue
@@ -55,6 +56,7 @@ if TYPE_CHECKING:
 VALUE: Final = ROCKSDB_CQ_UNIT.size
 KEY_BYTES: Final = CQ_KEY_HEAD.size + CQ_KEY_TAIL.size  # of a key, without the topic
 SHORT_RUN: Final = 1 << 16  # bytes; a block of a table has as many as a part of the log, or more
+MOST_DOUBTFUL: Final = 1000  # records that may have a wrong queue offset
 MOST_STRETCHES: Final = 100  # of one run that are told one by one
 
 
@@ -79,10 +81,26 @@ class QueueSeen:
         else:
             self.covered.append((begin, end))
 
+    def imply(self, begin: int, end: int, physical_offset: int) -> None:
+        """Take note of what a run implies; its last record lies at an offset."""
+        self.first_alive = begin if self.first_alive < 0 else min(self.first_alive, begin)
+        self.cover(begin, end)
+        self.last = max(self.last or (-1, -1), (physical_offset, end - 1))
+
     @property
     def name(self) -> str:
         """Topic and queue, as a finding says it."""
         return f"topic {self.queue.topic}, queue {self.queue.queue_id}"
+
+
+class Doubtful(NamedTuple):
+    """A record alone, and what would be said of its unit if the record had the right number."""
+
+    seen: QueueSeen  # the queue that it names
+    number: int  # queue offset that it states
+    physical_offset: int
+    size: int  # bytes of it
+    findings: list[Finding]
 
 
 @dataclass(slots=True)
@@ -122,6 +140,7 @@ class RocksComparer:
         self._sound = SoundRocksQueues(self._short, self.keeps) if self._short else None
         self._tables = UnitTables.of(source.database)
         self._odd: list[tuple[bytes, bytes]] = []
+        self._doubtful: list[Doubtful] = []
         self.nowhere: dict[str, int] = {}
         self._left: frozenset[str] | None = None  # topics that have a queue here
 
@@ -240,21 +259,93 @@ class RocksComparer:
     def _run(self, seen: QueueSeen, run: QueueRun, offsets: Int64s) -> Iterator[Finding]:
         due = len(offsets)  # they ascend: those are the first ones
         self.dispatch.late += run.count - due
-        self._want(seen, run.queue_offset + run.count)
         if not due:
+            self._want(seen, run.queue_offset + run.count)
             return
         if self._is_absent(seen):
+            self._want(seen, run.queue_offset + run.count)
             seen.absent += due
             seen.absent_newest = int(offsets[due - 1])
             return
-        begin, end = run.queue_offset, run.queue_offset + due
-        if seen.first_alive < 0:
-            seen.first_alive = begin
-        seen.cover(begin, end)
-        seen.last = (int(offsets[due - 1]), end - 1)
         self._inspection.account.units += due
+        begin, end = run.queue_offset, run.queue_offset + due
         if self._tables is None or not self._tables.confirm(run, due):
-            yield from self._judge(seen, run, due)
+            bad, findings = self._judge(seen, run, due)
+            if self._is_doubtful(bad, due):
+                row = int(bad[0])
+                size = int(as_units(run.units)["size"][row])
+                record = (begin + row, int(offsets[row]), size)
+                self._doubtful.append(Doubtful(seen, *record, findings))
+                begin, end = (begin, end - 1) if row else (begin + 1, end)
+            else:
+                yield from findings
+        if begin < end:
+            self._want(seen, end if due == run.count else run.queue_offset + run.count)
+            seen.imply(begin, end, int(offsets[end - 1 - run.queue_offset]))
+
+    def _is_doubtful(self, bad: Int64s, due: int) -> bool:
+        """Tell whether one unit at either end of a run is wrong: a wrong number breaks runs."""
+        return len(bad) == 1 and bad[0] in {0, due - 1} and len(self._doubtful) < MOST_DOUBTFUL
+
+    def misnumbered(self) -> Iterator[Finding]:
+        """Tell records that have a wrong queue offset, or queue, from units that are wrong.
+
+        The unit that a broker wrote for such a record, before it was damaged, leads to it still.
+
+        Raises:
+            DamagedDatabase: not all units can be read.
+        """
+        units = self._unclaimed({doubt.physical_offset for doubt in self._doubtful})
+        for doubt in self._doubtful:
+            own = units.get(doubt.physical_offset)
+            number, place = doubt.number, doubt.physical_offset
+            if own is not None:
+                seen, actual = own
+                self._want(seen, actual + 1)
+                seen.imply(actual, actual + 1, place)
+                yield self._of_record(doubt, seen, actual)
+            elif any(begin <= number < end for begin, end in doubt.seen.covered):
+                yield self._of_record(doubt, doubt.seen, None)  # another record has this unit
+            else:
+                self._want(doubt.seen, number + 1)
+                doubt.seen.imply(number, number + 1, place)
+                yield from doubt.findings
+
+    def _unclaimed(self, places: set[int]) -> dict[int, tuple[QueueSeen, int]]:
+        """Find the units of some records among those that no record asks for: queue and number.
+
+        Those of the topics that the records name are looked through.
+        """
+        units: dict[int, tuple[QueueSeen, int]] = {}
+        wanted = np.array(sorted(places), np.int64)
+        for topic in {doubt.seen.queue.topic_bytes: None for doubt in self._doubtful}:
+            for name in self.source.names.of_topic(topic):
+                seen = self.queue_of(*name)
+                for numbers, offsets in self.uncovered(seen):
+                    for row in np.flatnonzero(np.isin(offsets, wanted)).tolist():
+                        units[int(offsets[row])] = seen, int(numbers[row])
+        return units
+
+    def _of_record(self, doubt: Doubtful, seen: QueueSeen, number: int | None) -> Finding:
+        """Say that a record has a wrong queue offset, or names a wrong queue."""
+        place, stated, queue = doubt.physical_offset, doubt.number, seen.queue
+        segment = self._inspection.segment_at(place)
+        path, start = (segment.path, segment.start) if segment else (queue.path, place)
+        at = At(path, place - start, doubt.size, place, queue.topic, queue.queue_id, stated)
+        if seen is not doubt.seen:
+            message = f"{seen.name}: a record names queue {doubt.seen.queue.queue_id}"
+            at = at._replace(queue_offset=number)
+        else:
+            message = f"{seen.name}: the queueOffset of a record is not the next one"
+        is_later = number is not None and stated > number
+        is_before = stated < doubt.seen.first_alive
+        return finding(
+            CL_QOFF_GAP if is_later else CL_QOFF_BACK if is_before else CL_QOFF_DUP,
+            at,
+            message,
+            expected="" if number is None else number,
+            actual=stated,
+        )
 
     def _want(self, seen: QueueSeen, after: int) -> None:
         """Note how far the log wants a queue."""
@@ -274,21 +365,31 @@ class RocksComparer:
             self._left = frozenset(self.source.topics())
         return is_deleted(seen.queue.topic, configured, self._left)
 
-    def _judge(self, seen: QueueSeen, run: QueueRun, due: int) -> Iterator[Finding]:
-        """Compare the first units of a run with what the library reads."""
+    def _judge(self, seen: QueueSeen, run: QueueRun, due: int) -> tuple[Int64s, list[Finding]]:
+        """Compare the first units of a run with what the library reads.
+
+        Returns:
+            Which are missing or wrong: int64, shape (n,); none where one of them leads to its
+            record all the same. What is to be said.
+        """
         begin = run.queue_offset
         on_disk, there = np.zeros((due, VALUE), np.uint8), np.zeros(due, np.bool_)
         for numbers, values in self._read(seen, begin, begin + due):
             on_disk[numbers - begin], there[numbers - begin] = values, True
-        yield from self._missing(seen, begin, ~there)
         rows = np.frombuffer(run.units, np.uint8).reshape(-1, CQ_UNIT_SIZE)[:due]
         wrong = there & (on_disk[:, :CQ_UNIT_SIZE] != rows).any(axis=1)
         want, have = (as_units(some[wrong, :CQ_UNIT_SIZE].tobytes()) for some in (rows, on_disk))
-        wrong[wrong] = wrong_units(seen.queue.topic, want, have)
-        yield from self._wrong(seen, begin, wrong, rows, on_disk)
+        are_wrong, leads = wrong_units(seen.queue.topic, want, have), point_alike(want, have)
+        wrong[wrong] = are_wrong
         times = ROCKSDB_CQ_UNIT["store_timestamp"].column(on_disk)
         moved = there & ~wrong & (times != run.times[:due])
-        yield from self._wrong_times(seen, begin, moved, run, times)
+        findings = [
+            *self._missing(seen, begin, ~there),
+            *self._wrong(seen, begin, wrong, rows, on_disk),
+            *self._wrong_times(seen, begin, moved, run, times),
+        ]
+        astray = np.flatnonzero(~there | wrong)
+        return astray[:0] if (are_wrong & leads).any() else astray, findings
 
     def _read(
         self, seen: QueueSeen, begin: int, end: int | None

@@ -13,6 +13,7 @@ LmqConsumeQueue#multiDispatchLmqQueue.
 
 from __future__ import annotations
 
+from contextlib import closing
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final, NamedTuple
 
@@ -31,6 +32,7 @@ from rmqtool.formats.consume_queue import CQ_UNIT
 from rmqtool.formats.message import MESSAGE_PREFIX, decode
 from rmqtool.formats.properties import LENGTH_BYTES
 from rmqtool.machine.arrays import is_in
+from rmqtool.queues.discovery import DatabaseSource
 from rmqtool.repair.log.content import Content
 
 if TYPE_CHECKING:
@@ -102,22 +104,27 @@ def find(
     """
     wrong_queues: dict[int, WrongQueue] = {}
     try:
-        for claimed in findings:
-            for record in _at(inspection, repair, claimed, log):
-                wrong_queues[record.physical_offset] = record
+        with closing(DatabaseSource(inspection.store)) as database:  # validation has closed its own
+            for claimed in findings:
+                for record in _at(inspection, database, repair, claimed, log):
+                    wrong_queues[record.physical_offset] = record
     except UnreadablePath:
         return []  # said elsewhere
     return [wrong_queues[place] for place in sorted(wrong_queues)]
 
 
 def _at(
-    inspection: Inspection, repair: QueueRepair, defect: Finding, log: LogReader
+    inspection: Inspection,
+    database: DatabaseSource,
+    repair: QueueRepair,
+    defect: Finding,
+    log: LogReader,
 ) -> Iterator[WrongQueue]:
     """Give the record after a unit that is not the one its record asks for."""
     topic, queue_id, number = defect.topic, defect.queue_id, _number(defect)
     if topic is None or queue_id is None or number is None:
         return  # said of more than a unit
-    units = inspection.queue("queues", (topic, queue_id))
+    units = _queue(inspection, database, (topic, queue_id))
     own = (topic_raw(topic), queue_id, number)
     unit = units.packed(number, 1)
     if not any(unit):
@@ -131,8 +138,15 @@ def _at(
         record = replace(record, multi_dispatch=_multi_dispatch(pointed.message, has_lmq=rules.lmq))
     if record is None or not _is_alone(units, own, log):
         return
-    if not _is_claimed(repair, record) and not _has_unit(inspection, record):
+    if not _is_claimed(repair, record) and not _has_unit(inspection, database, record):
         yield record
+
+
+def _queue(inspection: Inspection, database: DatabaseSource, name: tuple[str, int]) -> QueueUnits:
+    """Give a queue in files, or the one in RocksDB where only that is there."""
+    in_files = name in inspection.units("queues") or not inspection.scope.has_rocksdb_queues
+    queue = None if in_files else database.queue(*name)
+    return queue or inspection.queue("queues", name)
 
 
 def _missing_unit(repair: QueueRepair, own: Place) -> bytes:
@@ -220,12 +234,12 @@ def _is_claimed(repair: QueueRepair, record: WrongQueue) -> bool:
     return any(patch.number <= number < patch.end for patch in queue.patches)
 
 
-def _has_unit(inspection: Inspection, record: WrongQueue) -> bool:
+def _has_unit(inspection: Inspection, database: DatabaseSource, record: WrongQueue) -> bool:
     """Tell whether a unit of the record stands where the record says, too."""
     topic = topic_text(record.claimed[0])
     if record.claimed[2] < 0:
         return False
-    units = inspection.queue("queues", (topic, record.claimed[1]))
+    units = _queue(inspection, database, (topic, record.claimed[1]))
     offset, size, _ = CQ_UNIT.packer.unpack(units.packed(record.claimed[2], 1))
     return bool(size > 0 and offset == record.physical_offset)
 
