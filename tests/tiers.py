@@ -4,7 +4,7 @@
 |---|---|
 | `pytest -m quick` | what needs neither Java nor more than a moment, one process, under a minute |
 | `pytest` | a sample of all: five minutes on two cores |
-| `pytest --tier ci`, or with CI=true | every function, as many cases as take 5 s |
+| `pytest --tier ci`, or with CI=true | every function, as many cases as take 4 s |
 | `pytest --tier whole`; with a path, -k or -m | every test |
 | `pytest --all-variants` | all combinations, too |
 
@@ -42,7 +42,7 @@ QUICK_SECONDS: Final = 0.2  # of all cases of a function of the quick tier
 MENTIONED: Final = 0.05  # less is not kept
 LONG_SECONDS: Final = 4.0  # of one case: left to CI
 SAMPLE_SECONDS: Final = 0.3  # of all cases of a function in the sample, if it has several
-CI_SECONDS: Final = 5.0  # likewise, in CI
+CI_SECONDS: Final = 4.0  # likewise, in CI
 EVERY_CASE: Final = "every_case"
 EACH_VALUE: Final = frozenset({"fixture", "damage", "version", "release", "scenario", "command"})
 
