@@ -132,12 +132,14 @@ def test_changed_byte(store: Path, book: Path) -> None:
     segment = min((store / "commitlog").iterdir())
     flip(segment, keeps_time=False)
     run, findings = checked(store, since=book)
-    used = Manifest.read(book).files[f"commitlog/{segment.name}"].used
+    then = Manifest.read(book).files[f"commitlog/{segment.name}"]
+    used, now = then.used, hashlib.sha256(segment.read_bytes()[: then.used]).hexdigest()
     assert [("FS-CHANGED", 0, used)] == [
         (finding.code, finding.position, finding.length) for finding in findings
     ]
     (finding,) = findings
     assert f"the first {used:,} bytes of the file changed" in finding.message
+    assert (f"sha256 {then.used_sha256}", f"sha256 {now}") == (finding.expected, finding.actual)
     assert finding.expected != finding.actual
     assert not manifest_of(run).is_proven
     assert "taken over" not in changes(run)  # it is the first one: all behind it is read, too
@@ -333,12 +335,17 @@ def test_blank_of_a_sealed_file(store: Path, book: Path) -> None:
     """A byte that changes in the zeros at the end of a sealed segment is a change."""
     sealed = next(file for file in Manifest.read(book).files.values() if file.sealed)
     assert sealed.used < sealed.size
+    before = hashlib.sha256((store / sealed.path).read_bytes()).hexdigest()
     with (store / sealed.path).open("r+b") as file:
         file.seek(sealed.size - 1)
         file.write(b"\1")
     run, findings = checked(store, since=book)
     assert [sealed.path] == changes(run)["rewritten"]
-    assert "FS-CHANGED" in {finding.code.name for finding in findings}
+    (changed,) = [finding for finding in findings if finding.code.name == "FS-CHANGED"]
+    assert changed.message.startswith("the blank of the sealed file changed")
+    assert f"sha256 {before}" == changed.expected
+    after = hashlib.sha256((store / sealed.path).read_bytes()).hexdigest()
+    assert f"sha256 {after}" == changed.actual
     assert changes(run).keys() <= {"rewritten", "taken over", "the same"}
 
 

@@ -6,8 +6,11 @@ from collections import defaultdict
 from collections.abc import Callable
 from pathlib import Path
 
+import numpy as np
 import pytest
 
+from rmqtool.derive.queue_runs import QueueKind, QueueRun
+from rmqtool.formats.consume_queue import CQ_UNIT
 from rmqtool.query.groups import ConsumerGroup
 from rmqtool.query.lookup import Lookup
 from rmqtool.query.requests import ByQueueOffset, ByTime
@@ -121,3 +124,30 @@ def test_units(store: Path) -> None:
             assert wanted[middle] == unit.unit.physical_offset
             assert queue.look_up(span.max_offset) is None
             assert queue.look_up(-1) is None
+
+
+def test_stretches() -> None:
+    """Units from one offset to before another come as they follow each other; a gap parts them."""
+    runs = [_run(first, count) for first, count in ((7, 2), (3, 2), (10, 1))]
+    queue = UnflushedQueue(("orders", 0), "consumequeue", None, runs)
+
+    def used(first: int, end: int | None = None) -> list[tuple[int, list[int]]]:
+        stretches = queue.used(first, end)
+        return [(number, units["physical_offset"].tolist()) for number, units in stretches]
+
+    assert [(3, [300, 400]), (7, [700, 800]), (10, [1000])] == used(0)
+    assert [(4, [400]), (7, [700])] == used(4, 8)
+    assert [(10, [1000])] == used(10)
+    assert [] == used(5, 7) == used(11)
+    packed = queue.packed(4, 4)
+    units = np.frombuffer(packed, CQ_UNIT.dtype)
+    assert [400, 0, 0, 700] == units["physical_offset"].tolist()
+
+
+def _run(first: int, count: int) -> QueueRun:
+    units = np.zeros(count, CQ_UNIT.dtype)
+    units["physical_offset"] = 100 * np.arange(first, first + count)
+    times = np.arange(count, dtype=np.int64)
+    return QueueRun(
+        b"orders", 0, first, memoryview(units.tobytes()), count, 0, QueueKind.CONSUME_QUEUE, times
+    )
