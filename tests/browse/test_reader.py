@@ -5,13 +5,14 @@ from __future__ import annotations
 import asyncio
 import shutil
 from pathlib import Path
-from threading import Event
+from threading import Event, Semaphore
+from typing import Any, cast
 
 import pytest
 
 from rmqtool.browse.app import Browser, browse
 from rmqtool.browse.records import LogRecords, QueueMessages
-from rmqtool.browse.sources import PAGE, PAGES_KEPT
+from rmqtool.browse.sources import PAGE, PAGES_KEPT, StoreReader
 from rmqtool.errors import UnreadablePath
 from rmqtool.query.lookup import Lookup
 from tests.browse.driver import CHILD, Driver, drive
@@ -122,3 +123,46 @@ def test_read_again(tmp_path: Path) -> None:
         assert before + 1 == driver.screen.sheet.source.count
 
     drive(store, script)
+
+
+def test_start_over() -> None:
+    """What is being read is dropped; the other questions go to a store that is opened again."""
+    stores: list[Opened] = []
+    begun, goes_on, answered = Event(), Event(), Semaphore(0)
+    told: list[object] = []
+
+    def opens() -> Opened:
+        stores.append(Opened())
+        return stores[-1]
+
+    def slow(_store: object) -> str:
+        begun.set()
+        goes_on.wait(60)
+        return "dropped"
+
+    def done(answer: object) -> None:
+        told.append(answer)
+        answered.release()
+
+    reader = StoreReader(cast(Any, opens), lambda result: result())
+    reader.ask(slow, done, told.append)
+    assert begun.wait(60)
+    for _ in range(2):
+        reader.ask(lambda store: stores.index(cast(Opened, store)), done, told.append)
+    reader.start_over()
+    assert all(answered.acquire(timeout=60) for _ in range(2))
+    goes_on.set()
+    assert stores[0].is_closed.wait(60)
+    reader.leave()
+    assert stores[1].is_closed.wait(60)
+    assert [1, 1] == told
+
+
+class Opened:
+    """Stands for a store."""
+
+    def __init__(self) -> None:
+        self.is_closed = Event()
+
+    def __exit__(self, *_error: object) -> None:
+        self.is_closed.set()
