@@ -70,6 +70,7 @@ from rmqtool.repair.writer import EditWriter, directories_above
 from rmqtool.store.address import place_of as place_of_store
 from rmqtool.store.artefact import ArtefactKind
 from rmqtool.store.broker_conf import places_elsewhere
+from rmqtool.store.entry import EntryKind
 from rmqtool.store.moment import looked_again
 from rmqtool.store.record_heads import LogReader
 from rmqtool.store.segment import start_of
@@ -402,12 +403,22 @@ def _is_answered(
 
 
 def _refuse_unread(store: Store, unread: Mapping[str, UnreadablePath]) -> None:
-    """Refuse a log that cannot be read in whole: what seems to be missing may be there."""
+    """Refuse a log that cannot be read in whole, and a directory that cannot be listed.
+
+    What seems to be missing may be there.
+
+    Raises:
+        UnreadablePath: there is one.
+    """
     logs = [artefact.path for artefact in store.branches_of(ArtefactKind.COMMITLOG)]
     for path, error in unread.items():
         if any(f"{path}/".startswith(f"{log}/") for log in logs):
             location = place_of(store.root, path).location
             raise UnreadablePath(path=location, reason=error.reason, trouble=error.trouble)
+        place = place_of(store.root, path)
+        entry = place.stat()
+        if entry is not None and entry.kind is EntryKind.DIRECTORY:
+            place.names()
 
 
 def _notes(survey: LogSurvey) -> Iterator[str]:
