@@ -41,10 +41,14 @@ class Survey:
         store: the store.
         problems: what could not be read, so far.
         queues: of the store.
+
+    Args:
+        store: what is looked at.
+        asks_each: whether more is asked of each queue than which was dispatched to last.
     """
 
-    def __init__(self, store: Store) -> None:
-        self.store = store
+    def __init__(self, store: Store, *, asks_each: bool = True) -> None:
+        self.store, self._asks_each = store, asks_each
         self.problems: list[ProblemRow] = []
         self.queues = Queues(store)
         self._listening = ExitStack()
@@ -99,7 +103,7 @@ class Survey:
     @cached_property
     def dispatched(self) -> QueueSpan | None:
         """The queue whose last unit lies highest in the log; None when no queue has a unit."""
-        if "ranges" in vars(self):
+        if self._asks_each:
             spans: Iterable[QueueSpan] = self.ranges
         else:
             listed = (self._spans_of(each, leaves_out_short=True) for each in self.queues.sources)

@@ -8,7 +8,7 @@ Source: ConsumeQueue#correctMinOffset, #fillPreBlank, BatchConsumeQueue#recover,
 from __future__ import annotations
 
 from bisect import bisect_left
-from functools import cache
+from functools import cache, cached_property
 from itertools import islice
 from struct import Struct
 from typing import TYPE_CHECKING, Final, NamedTuple
@@ -95,7 +95,7 @@ class ShortSpans:
 
     def __contains__(self, path: str) -> bool:
         row = self._short.rows.get(path)
-        return row is not None and bool(self._chosen[row])
+        return row is not None and self._is_chosen[row]
 
     def newest(self) -> QueueSpan | None:
         """Give the queue whose last unit lies highest in the log; None without any."""
@@ -107,25 +107,42 @@ class ShortSpans:
         return self[next(islice(self._short.rows, row, None))]
 
     def __getitem__(self, path: str) -> QueueSpan:
-        short, row = self._short, self._short.rows[path]
-        begin, end = int(self._begins[row]), int(self._ends[row])
+        row = self._short.rows[path]
+        first, end, first_place, first_size, last_place, last_size, size = self._columns[row]
         _, topic, number = path.rsplit("/", 2)
         return QueueSpan(
             topic=topic,
             queue_id=int(number),
             kind=ArtefactKind.CONSUME_QUEUE,
-            first=self._unit(int(short.first[row]), begin),
-            last=self._unit(int(short.end[row]) - 1, end - 1),
+            first=Unit(first, first, 1, first_place, first_size),
+            last=Unit(end - 1, end - 1, 1, last_place, last_size),
             expired=0,
-            mean_size=int(self._sums[end] - self._sums[begin]) / (end - begin),
+            mean_size=size / (end - first),
             is_exact=True,
             files=1,
-            size=short.file_length,
-            allocated=short.stored[row],
+            size=self._short.file_length,
+            allocated=self._short.stored[row],
         )
 
-    def _unit(self, number: int, row: int) -> Unit:
-        return Unit(number, number, 1, int(self._offsets[row]), int(self._sizes[row]))
+    @cached_property
+    def _is_chosen(self) -> list[bool]:
+        """A number of numpy takes longer to read than all that is done with it."""
+        chosen: list[bool] = self._chosen.tolist()
+        return chosen
+
+    @cached_property
+    def _columns(self) -> list[tuple[int, ...]]:
+        """Of each short queue: first unit, end, place and size of the first and last, all sizes."""
+        begins, last = self._begins, self._ends - 1
+        if not len(self._offsets):
+            return []
+        begins, last = begins.clip(max=len(self._offsets) - 1), last.clip(min=0)
+        columns = (
+            *(self._short.first, self._short.end),
+            *(column[rows] for rows in (begins, last) for column in (self._offsets, self._sizes)),
+            self._sums[self._ends] - self._sums[self._begins],
+        )
+        return [*zip(*(column.tolist() for column in columns), strict=True)]
 
 
 class _Tail(NamedTuple):
