@@ -129,12 +129,17 @@ class FileSource(QueueSource):
         return self._store.family(self.kind, length.value)
 
     def by_name(self, topic: str | None) -> QueuesInFiles | None:
-        """Give the queues, or those of one topic, by name; None where one was asked for alone.
+        """Give the queues, or those of one topic, by name.
+
+        None where one was asked for alone, or two topics are the same once printed.
 
         Raises:
             UnreadablePath: the family's directory may not be listed.
         """
         if self.family is None or self.family.single is not None:
+            return None
+        topics = self.family.topics()
+        if len({*map(printable, topics)}) < len(topics):
             return None
         return QueuesInFiles(self.family, self._of, topic)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 import subprocess
 import sys
@@ -10,8 +11,11 @@ from typing import TYPE_CHECKING, Final
 import pytest
 
 from rmqtool import rebuild, repair
+from rmqtool.check.rocksdb.queues import RocksComparer
+from rmqtool.errors import DamagedDatabase
 from rmqtool.findings.catalogue import Severity
 from rmqtool.formats.rocksdb_queue import MAX, offset_key
+from rmqtool.rebuild.options import StoreType
 from rmqtool.repair.plans import Action, read_plan
 from rmqtool.startup import predict
 from rmqtool.store.tree import open_store
@@ -24,6 +28,8 @@ from tests.stores import broker_conf, fixture_store
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    from rmqtool.check.rocksdb.queues import QueueSeen
 
 QUEUES: Final = "consumequeue"
 BESIDE: Final = ("timer", "trans")  # the key index, in one database with it
@@ -83,6 +89,38 @@ def test_wrong_field(field: str, byte: int, where: float, name: str, tmp_path: P
     assert before == [path.read_bytes() for path in plain_store.segments(store)]
     _assert_sound(store, name)
     assert [] == repair.plan(store, broker_conf=str(broker_conf(name))).edits
+
+
+def test_wrong_field_unread(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where the units cannot be looked through, what is wrong is said all the same."""
+    name = "rocketmq-5.3.3-rocksdb"
+    store = fixture_store(name, tmp_path)
+    inflict.flip_field("queue_offset", byte=6, bit=0, where=0.0)(store)
+
+    def refused(comparer: RocksComparer, _: set[int]) -> dict[int, tuple[QueueSeen, int]]:
+        raise DamagedDatabase(path=comparer.source.path, reason="a bad block")
+
+    monkeypatch.setattr(RocksComparer, "_unclaimed", refused)
+    findings, code, summary = run(store, "full", broker_conf(name))
+    assert 3 == code
+    assert {QUEUES} == {*summary.account.unread}
+    assert {"RQ-RANGE", "RQ-UNIT"} <= {str(it.code) for it in findings}
+
+
+def test_orphan(tmp_path: Path) -> None:
+    """An orphan in RocksDB has the path of its database."""
+    name = "rocketmq-5.3.3-traffic"
+    store = fixture_store(name, tmp_path)
+    rebuild.consume_queues(store, tmp_path / "new", store_type=StoreType.ROCKSDB)
+    shutil.rmtree(store / QUEUES)
+    (tmp_path / "new" / QUEUES).rename(store / QUEUES)
+    topics = store / "config" / "topics.json"
+    document = json.loads(topics.read_text(encoding="utf-8"))
+    del document["topicConfigTable"]["traffic-orders"]
+    topics.write_text(json.dumps(document), encoding="utf-8")
+    findings, _, _ = run(store, "full", broker_conf(name))
+    orphans = [(it.path, it.topic) for it in findings if str(it.code) == "FS-ORPHAN"]
+    assert (QUEUES, "traffic-orders") in orphans
 
 
 @pytest.mark.parametrize("where", ["place", "copy"])

@@ -16,7 +16,14 @@ import numpy as np
 from rmqtool.broker.names import topic_text
 from rmqtool.check.observer import NONE_PROVEN
 from rmqtool.check.queues.grouping import grouped
-from rmqtool.check.queues.queue_state import UNIT, Break, Outlier, QueueState, at_unit
+from rmqtool.check.queues.queue_state import (
+    UNIT,
+    Break,
+    Outlier,
+    QueueState,
+    at_unit,
+    not_the_next,
+)
 from rmqtool.check.queues.queue_tails import Tails
 from rmqtool.check.queues.queue_units import UnitJudge
 from rmqtool.derive.run_pool import RunPool
@@ -288,8 +295,7 @@ class QueueComparer:
         yield finding(
             code,
             self._record_at(state, outlier.physical_offset, outlier.queue_offset),
-            f"the queueOffset of {_records(outlier.records)} of topic {state.topic} queue "
-            f"{state.queue_id} is not the next one",
+            not_the_next(outlier.records, state.topic, state.queue_id),
             expected=outlier.number,
             actual=outlier.queue_offset,
         )
@@ -473,10 +479,6 @@ class QueueComparer:
             return False
         units = state.units.read(gap.start, min(gap.end - gap.start, MOST_STRETCHES))
         return any(map(self._facts.is_moved, units["physical_offset"].tolist()))
-
-
-def _records(count: int) -> str:
-    return "a record" if count == 1 else f"{count:,} records"
 
 
 # Judge units that differ from the wanted ones in nothing but their tags code: CQ-TAG, CQ-EXTADDR.

@@ -85,15 +85,14 @@ def check(inspection: Inspection) -> Iterator[Finding]:
         if topic in counts:
             yield _finding(topic, queues, FEWER, Severity.WARNING)
         elif not inspection.scope.has_metadata_2:  # else a finding of its own
-            missing = UNCONFIGURED
             try:
                 has_messages = have_messages(inspection.store, queues)
             except UnreadablePath:  # said elsewhere
-                yield _finding(topic, queues, missing, Severity.WARNING)
+                yield _finding(topic, queues, UNCONFIGURED, Severity.WARNING)
                 continue
             holding = HOLDING if has_messages else HOLDING_NONE
             severity = Severity.DAMAGE if has_messages else Severity.NOTE
-            yield _finding(topic, queues, f"{missing}; {holding}", severity)
+            yield _finding(topic, queues, f"{UNCONFIGURED}; {holding}", severity)
 
 
 def _unread(document: config_shapes.Document) -> Iterator[Finding]:
@@ -132,7 +131,7 @@ def _of_batches(inspection: Inspection, counts: dict[str, int]) -> Iterator[Find
         if _are_refused(inspection, counts, topic):
             orphans.setdefault(topic, []).append(batches[topic, queue_id])
     for topic, queues in orphans.items():
-        what = f"is not in topics.json; {REFUSE}"
+        what = f"{UNCONFIGURED}; {REFUSE}"
         yield _finding(topic, queues, what, Severity.DAMAGE)
     batch_topics = inspection.store.batch_topics or frozenset()
     if not (batch_topics and Rules(inspection.scope.version).has_batch_queues):
@@ -165,7 +164,8 @@ def _of_extensions(inspection: Inspection, counts: dict[str, int]) -> Iterator[F
 
 def _finding(topic: str, queues: list[QueueUnits], what: str, severity: Severity) -> Finding:
     numbers = ", ".join(map(str, sorted(units.queue_id for units in queues)))
-    at = At(queues[0].path.rpartition("/")[0], topic=topic)
+    path = queues[0].path  # of a directory, or of a database, which has none for a topic
+    at = At(path.rpartition("/")[0] or path, topic=topic)
     message, actual = f"topic {topic} {what}", f"queues {numbers}"
     return finding(FS_ORPHAN, at, message, actual=actual, severity=severity)
 

@@ -15,6 +15,12 @@ if TYPE_CHECKING:
 UNIT: Final = CQ_UNIT.size
 
 
+def not_the_next(records: int, topic: str, queue_id: int) -> str:
+    """Say that records of a queue have a wrong queue offset, in files or in RocksDB."""
+    whose = "a record" if records == 1 else f"{records:,} records"
+    return f"the queueOffset of {whose} of topic {topic} queue {queue_id} is not the next one"
+
+
 class Break(NamedTuple):
     """Queue offsets that no record of the log has."""
 

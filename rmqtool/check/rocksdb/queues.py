@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import numpy as np
 
 from rmqtool.broker.names import is_deleted, topic_text
+from rmqtool.check.queues.queue_state import not_the_next
 from rmqtool.check.queues.ranges import WholeQueues
 from rmqtool.check.rocksdb.unit_tables import UnitTables
 from rmqtool.derive.run_pool import RunPool
@@ -98,8 +99,7 @@ class Doubtful(NamedTuple):
 
     seen: QueueSeen  # the queue that it names
     number: int  # queue offset that it states
-    physical_offset: int
-    size: int  # bytes of it
+    physical_offset: int  # where it lies
     findings: list[Finding]
 
 
@@ -269,19 +269,20 @@ class RocksComparer:
             return
         self._inspection.account.units += due
         begin, end = run.queue_offset, run.queue_offset + due
-        if self._tables is None or not self._tables.confirm(run, due):
-            bad, findings = self._judge(seen, run, due)
-            if self._is_doubtful(bad, due):
-                row = int(bad[0])
-                size = int(as_units(run.units)["size"][row])
-                record = (begin + row, int(offsets[row]), size)
-                self._doubtful.append(Doubtful(seen, *record, findings))
-                begin, end = (begin, end - 1) if row else (begin + 1, end)
-            else:
-                yield from findings
-        if begin < end:
-            self._want(seen, end if due == run.count else run.queue_offset + run.count)
-            seen.imply(begin, end, int(offsets[end - 1 - run.queue_offset]))
+        try:
+            if self._tables is None or not self._tables.confirm(run, due):
+                bad, findings = self._judge(seen, run, due)
+                if self._is_doubtful(bad, due):
+                    row = int(bad[0])
+                    record = (begin + row, int(offsets[row]))
+                    self._doubtful.append(Doubtful(seen, *record, findings))
+                    begin, end = (begin, end - 1) if row else (begin + 1, end)
+                else:
+                    yield from findings
+        finally:  # also where the units cannot be read: the log wants them all the same
+            if begin < end:
+                self._want(seen, end if due == run.count else run.queue_offset + run.count)
+                seen.imply(begin, end, int(offsets[end - 1 - run.queue_offset]))
 
     def _is_doubtful(self, bad: Int64s, due: int) -> bool:
         """Tell whether one unit at either end of a run is wrong: a wrong number breaks runs."""
@@ -291,11 +292,12 @@ class RocksComparer:
         """Tell records that have a wrong queue offset, or queue, from units that are wrong.
 
         The unit that a broker wrote for such a record, before it was damaged, leads to it still.
-
-        Raises:
-            DamagedDatabase: not all units can be read.
         """
-        units = self._unclaimed({doubt.physical_offset for doubt in self._doubtful})
+        units: dict[int, tuple[QueueSeen, int]] = {}
+        try:
+            units = self._unclaimed({doubt.physical_offset for doubt in self._doubtful})
+        except DamagedDatabase as error:
+            yield from self.databases.cannot_read(self.source.path, error)
         for doubt in self._doubtful:
             own = units.get(doubt.physical_offset)
             number, place = doubt.number, doubt.physical_offset
@@ -314,12 +316,19 @@ class RocksComparer:
     def _unclaimed(self, places: set[int]) -> dict[int, tuple[QueueSeen, int]]:
         """Find the units of some records among those that no record asks for: queue and number.
 
-        Those of the topics that the records name are looked through.
+        Those of the topics that the records name are looked through, but for queues that hold what
+        the log wants and nothing else.
+
+        Raises:
+            DamagedDatabase: not all units can be read.
         """
         units: dict[int, tuple[QueueSeen, int]] = {}
         wanted = np.array(sorted(places), np.int64)
+        exact = {*self._sound.exact().rows.tolist()} if self._sound and places else set()
         for topic in {doubt.seen.queue.topic_bytes: None for doubt in self._doubtful}:
             for name in self.source.names.of_topic(topic):
+                if self._short is not None and self._short.rows.get(name) in exact:
+                    continue
                 seen = self.queue_of(*name)
                 for numbers, offsets in self.uncovered(seen):
                     for row in np.flatnonzero(np.isin(offsets, wanted)).tolist():
@@ -330,20 +339,21 @@ class RocksComparer:
         """Say that a record has a wrong queue offset, or names a wrong queue."""
         place, stated, queue = doubt.physical_offset, doubt.number, seen.queue
         segment = self._inspection.segment_at(place)
-        path, start = (segment.path, segment.start) if segment else (queue.path, place)
-        at = At(path, place - start, doubt.size, place, queue.topic, queue.queue_id, stated)
+        path, position = (segment.path, place - segment.start) if segment else ("commitlog", None)
+        at = At(path, position, None, place, queue.topic, queue.queue_id, stated)
+        expected = "" if number is None else str(number)
         if seen is not doubt.seen:
-            message = f"{seen.name}: a record names queue {doubt.seen.queue.queue_id}"
+            named = doubt.seen.queue.queue_id
+            message, actual = f"{seen.name}: a record names queue {named}", f"queue {named}"
             at = at._replace(queue_offset=number)
-        else:
-            message = f"{seen.name}: the queueOffset of a record is not the next one"
+            return finding(CL_QOFF_DUP, at, message, expected=expected, actual=actual)
         is_later = number is not None and stated > number
-        is_before = stated < doubt.seen.first_alive
+        is_before = stated < seen.first_alive
         return finding(
             CL_QOFF_GAP if is_later else CL_QOFF_BACK if is_before else CL_QOFF_DUP,
             at,
-            message,
-            expected="" if number is None else number,
+            not_the_next(1, queue.topic, queue.queue_id),
+            expected=expected,
             actual=stated,
         )
 
