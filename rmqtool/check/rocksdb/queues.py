@@ -344,7 +344,8 @@ class RocksComparer:
         expected = "" if number is None else str(number)
         if seen is not doubt.seen:
             named = doubt.seen.queue.queue_id
-            message, actual = f"{seen.name}: a record names queue {named}", f"queue {named}"
+            message = f"{seen.name}: the record of queue offset {number} names queue {named}"
+            actual = f"queue {named}"
             at = at._replace(queue_offset=number)
             return finding(CL_QOFF_DUP, at, message, expected=expected, actual=actual)
         is_later = number is not None and stated > number
