@@ -1,6 +1,7 @@
 """Ask the other rooms about a store: who wrote it, what is wrong, how a start would go, what helps.
 
-The log is read twice: by the validation that a repair plan is made of, and by the start's model.
+The log is read by the validation that a repair plan is made of; what it found wrong, and what the
+next start would change, is read again by the start's model.
 """
 
 from __future__ import annotations
@@ -15,15 +16,17 @@ from rmqtool.broker.release import Version
 from rmqtool.check.options import ValidateOptions
 from rmqtool.check.validate import validate
 from rmqtool.errors import RmqtoolError, UnreadablePath
-from rmqtool.findings.catalogue import Severity
+from rmqtool.findings.catalogue import Area, Severity
 from rmqtool.findings.registry_layout import FS_LOCK
 from rmqtool.info.overview import SECTIONS
 from rmqtool.info.survey import Survey
+from rmqtool.ledger.account import may_have_lost
 from rmqtool.query.lost import lost_messages
 from rmqtool.queues.discovery import Queues
 from rmqtool.queues.short import short_queues
 from rmqtool.repair.planning import examine
 from rmqtool.startup.account import counted_by
+from rmqtool.startup.losses import Reads
 from rmqtool.startup.retention import early_deletion
 from rmqtool.startup.start import predict
 from rmqtool.store.access import Holdings, owner_name, user_named
@@ -33,7 +36,7 @@ from rmqtool.store.one_look import one_look
 from rmqtool.store.tree import open_store
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
 
     from rmqtool.check.report import Summary
     from rmqtool.findings.finding import Finding
@@ -48,6 +51,10 @@ if TYPE_CHECKING:
     from rmqtool.store.tree import Store
 
 
+# Whatever is wrong there, log and queues are what they should be.
+_BESIDE_THE_LOG: Final = frozenset(
+    {Area.INDEX, Area.CHECKPOINT, Area.TIMER, Area.CONFIG, Area.OFFSETS, Area.FILTERS}
+)
 MOST_NOTED: Final = 4096  # bytes of two numbers and their names
 CONFS: Final = ("conf/broker.conf", "broker.conf")  # beside a store
 
@@ -134,24 +141,20 @@ def _examined(
         end = next(iter(SECTIONS["end"](survey)), None)
         files, size = len(survey.commitlog.segments), survey.commitlog.size
         is_assumed = not (options.broker_version or survey.written_by.is_settled)
-    prediction, not_predicted = None, ""
-    try:
-        prediction = predict(
-            store, options.broker_version, as_user=as_user, reads_all=True, now_ms=now_ms
-        )
-    except RmqtoolError as error:
-        not_predicted = getattr(error, "reason", str(error))
+    oracle = _Oracle(store, options.broker_version, as_user, now_ms)
     plan, not_planned = None, ""
-    account = counted_by(prediction) if prediction is not None else None
     try:
-        examined = examine(options, watch, prediction)
+        examined = examine(options, watch, oracle.foretell)
     except RmqtoolError as error:
         not_planned = str(error)
         run = validate(_asked(options))
         findings = [finding for finding in run if finding.code != FS_LOCK]
         summary = run.summary
+        prediction = oracle.foretell(None)
+        account = counted_by(prediction) if prediction is not None else None
     else:
         plan, findings, summary, account = examined
+        prediction = oracle.prediction
     for severity in Severity:  # the lock is no damage: it is told on its own
         summary.codes.pop((FS_LOCK, severity), None)
     numbers = account.numbers if account is not None else ()
@@ -170,7 +173,7 @@ def _examined(
         findings=findings,
         summary=summary,
         prediction=prediction,
-        not_predicted=not_predicted,
+        not_predicted=oracle.why_not,
         plan=plan,
         not_planned=not_planned,
         account=account,
@@ -180,6 +183,43 @@ def _examined(
         early=early,
         committed=_committed(store) if store.is_dledger else None,
         lengths=list(wrong_lengths(store, version)),
+    )
+
+
+@dataclass(slots=True)
+class _Oracle:
+    """Predicts the next start, once it is known what a validation found."""
+
+    store: Store
+    version: str | None
+    as_user: str | None
+    now_ms: int | None
+    prediction: Prediction | None = None
+    why_not: str = ""  # empty where there is a prediction
+
+    def foretell(self, findings: list[Finding] | None) -> Prediction | None:
+        """Predict it, by what a whole validation found; None where that cannot be done."""
+        self.prediction, self.why_not = None, ""
+        is_sound = findings is not None and has_sound_log(findings)
+        try:
+            self.prediction = predict(
+                self.store,
+                self.version,
+                as_user=self.as_user,
+                reads=Reads.WHAT_CHANGES if is_sound else Reads.ALL,
+                now_ms=self.now_ms,
+            )
+        except RmqtoolError as error:
+            self.why_not = getattr(error, "reason", str(error))
+        return self.prediction
+
+
+def has_sound_log(findings: Iterable[Finding]) -> bool:
+    """Tell by what a whole validation found whether log and queues are what they should be."""
+    return not may_have_lost(
+        (finding.code, finding.severity)
+        for finding in findings
+        if finding.code.area not in _BESIDE_THE_LOG
     )
 
 

@@ -129,7 +129,7 @@ def make_plan(
 def examine(
     options: RepairOptions,
     watch: Callable[[int], None] = lambda _: None,
-    prediction: Prediction | None = None,
+    foretell: Callable[[list[Finding]], Prediction | None] | None = None,
 ) -> Examined:
     """Validate a store and decide what a repair would do, the log read once; nothing is written.
 
@@ -140,18 +140,21 @@ def examine(
     Args:
         options: what is asked.
         watch: takes the bytes of the log done since it was last called.
-        prediction: of the next start, made of the whole log; None makes one where it is needed.
+        foretell: predicts the next start, by what the validation found; None where that cannot be
+            done. Without it a start is predicted where the plan needs it.
 
     Raises:
         NotAStore: this is not a whole store.
         UnsupportedStore: it cannot be repaired offline.
         UnreadablePath: something of the log cannot be read; copy the disk first.
     """
-    return looked_again(lambda: _examined(options, watch, prediction))
+    return looked_again(lambda: _examined(options, watch, foretell))
 
 
 def _examined(
-    options: RepairOptions, watch: Callable[[int], None], prediction: Prediction | None
+    options: RepairOptions,
+    watch: Callable[[int], None],
+    foretell: Callable[[list[Finding]], Prediction | None] | None,
 ) -> Examined:
     lent = _lent(options, options.replica) if options.replica is not None else NOTHING_LENT
     root = place_of_store(options.store)
@@ -184,6 +187,7 @@ def _examined(
         settle(plan, lent, root)
     repeated = 0 if obstacle else sum(_lost(survey))
     del survey  # of many queues it takes as much memory as what counts the loss
+    prediction = foretell(findings) if foretell else None
     account: LossAccount | None = LossAccount()
     if prediction is not None or may_have_lost(summary.codes):
         account = _account(options, summary, prediction)

@@ -8,6 +8,7 @@ without a hole, and of which a sample leads from the right queues; how many thos
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from enum import Enum, auto
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
@@ -105,6 +106,16 @@ def _known(*times: int | None) -> list[int]:
     return [time for time in times if time is not None]
 
 
+class Reads(Enum):
+    """Which files of a log are read."""
+
+    ALL = auto()
+    WHERE_IN_DOUBT = auto()  # of a large log those that units do not tile
+    # Those where the start takes a unit away or makes one, or cuts: of a log all of whose records
+    # and units were found to be what they should be.
+    WHAT_CHANGES = auto()
+
+
 @dataclass(slots=True)
 class Losses:
     """The kinds of loss; see `Prediction`."""
@@ -129,7 +140,7 @@ class LossCount:
     before: Before  # the store as it is
     recovered: Recovered | None  # how recovery went; None where it does not come to that
     is_known: Callable[[str], bool]  # tells whether a topic is configured or has a queue
-    reads_all: bool = False  # whether files of a large log are read that units tile
+    reads: Reads = Reads.WHERE_IN_DOUBT
     jobs: int | None = None  # threads; None is one for each processor
 
     @property
@@ -154,9 +165,11 @@ class LossCount:
         count = partial(census, check=check, by_kernels=size >= walk.KERNELS_FROM)
         holes = [self._absent(files)]
         in_doubt = [*files]
-        if size > READ_WHOLE and not self.reads_all:
+        if self.reads is Reads.WHAT_CHANGES:
+            in_doubt = [file for file in files if not self._stays(file, ends.get(file.path))]
+        elif size > READ_WHOLE and self.reads is Reads.WHERE_IN_DOUBT:
             in_doubt = [file for file in files if self._is_in_doubt(file, ends, strays)]
-        losses.unread = len(files) - len(in_doubt)
+            losses.unread = len(files) - len(in_doubt)
         by_path = {file.path: file for file in files}
         already = AlreadyLost(self.model, self.coverage, self.is_known)
         read = partial(self._read, count, in_doubt, _foreign(files))
@@ -252,6 +265,12 @@ class LossCount:
             if is_last or ends.get(file.path) != file.length:
                 return True
         return not self._is_covered(file) or strays.are_in(file)
+
+    def _stays(self, file: ModelFile, end: int | None) -> bool:
+        """Tell whether each message of a sound file has a unit, before a start and after it."""
+        if end == file.length:
+            return self._is_covered(file)
+        return self.coverage.is_unchanged(file.start) and self.coverage.now.tile(file.start) == end
 
     def _is_covered(self, file: ModelFile) -> bool:
         if not self.coverage.is_unchanged(file.start):

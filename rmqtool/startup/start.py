@@ -50,7 +50,7 @@ from rmqtool.startup.load import (
     queue_directories,
     read_checkpoint,
 )
-from rmqtool.startup.losses import LossCount
+from rmqtool.startup.losses import LossCount, Reads
 from rmqtool.startup.model import Model
 from rmqtool.startup.outcomes import Before, index_outcome, queue_outcomes
 from rmqtool.startup.plain_queues import PlainQueues, plain_queues
@@ -95,7 +95,7 @@ def predict(
     settings: Settings | None = None,
     *,
     as_user: str | None = None,
-    reads_all: bool = False,
+    reads: Reads = Reads.WHERE_IN_DOUBT,
     now_ms: int | None = None,
 ) -> Prediction:
     """Predict what the broker of a version would do if it were started on a store now.
@@ -105,7 +105,7 @@ def predict(
         version: such as `5.3.3`; None is whoever wrote the store.
         settings: of the broker; None takes them from the store's broker.conf.
         as_user: who runs the broker, by name or number; None is whoever owns most of the store.
-        reads_all: whether files of a large log are read that units tile, too.
+        reads: which files of the log are read to count what is lost.
         now_ms: when it would be started, ms since 1970; None is now.
 
     Raises:
@@ -118,7 +118,7 @@ def predict(
     settings = settings or _settings(store, rules)
     _refuse_what_cannot_be(store)
     now = clock.start_ms() if now_ms is None else now_ms
-    how = _How(as_user, reads_all, now)
+    how = _How(as_user, reads, now)
     if store.moment.is_live:
         return settled(store, lambda: _predict(store, rules, settings, how))
     return _predict(store, rules, settings, how)
@@ -128,7 +128,7 @@ class _How(NamedTuple):
     """How a prediction is made; see `predict`."""
 
     as_user: str | None
-    reads_all: bool
+    reads: Reads
     now_ms: int
 
 
@@ -334,7 +334,7 @@ def _prediction(
         outcomes = tuple(
             compaction_losses.outcome(outcome, model.compacted) for outcome in outcomes
         )
-    counter = LossCount(model, before, run.recovered, known, reads_all=run.how.reads_all)
+    counter = LossCount(model, before, run.recovered, known, reads=run.how.reads)
     losses = counter.count()
     timer = timers(store if model.rules.has_timer else whole, model, run.how.now_ms)
     stays = run.recovered is None or model.is_live or bool(model.loader.refusals)
