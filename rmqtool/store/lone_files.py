@@ -6,17 +6,16 @@ to the operating system are all that they cost.
 
 from __future__ import annotations
 
+import errno
 import os
 import stat
 from itertools import islice
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from rmqtool.errors import UnreadablePath
 from rmqtool.store.anchors import from_anchor
 from rmqtool.store.entry import listed, stored_bytes
-from rmqtool.store.place import LISTED, OPEN_FLAGS, OpenFile, Place, note_medium
+from rmqtool.store.place import LISTED, OPEN_FLAGS, Place, note_medium, read_some
 from rmqtool.store.segment import NAME_DIGITS, start_of
-from rmqtool.store.used import lone_extent
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -59,8 +58,6 @@ def lone_files(place: Place, length: int) -> Iterator[LoneFile]:
         for name in _names(place, opened):
             try:
                 lone_file = _read(place, opened, name, length)
-            except UnreadablePath:
-                continue  # whoever reads a file that the disk refuses notes it
             except OSError as error:
                 note_medium(f"{place.location}/{name}", error)
                 continue
@@ -81,27 +78,54 @@ def _names(place: Place, opened: int) -> list[str]:
 def _read(place: Place, above: int, name: str, length: int) -> LoneFile | None:
     directory = os.open(name, LISTED | os.O_NOFOLLOW, dir_fd=above)
     try:
-        with os.scandir(directory) as entries:
-            first, *others = islice(entries, 2)
-        start = start_of(first.name)
-        if others or start is None or len(first.name) != NAME_DIGITS or start % length:
+        only = _only(directory)
+        start = start_of(only) if len(only) == NAME_DIGITS else None
+        if start is None or start % length:
             return None
-        if not first.is_file(follow_symlinks=False):
-            return None
-        handle = os.open(first.name, OPEN_FLAGS, dir_fd=directory)
-    except ValueError:  # an empty directory
-        return None
+        handle = os.open(only, OPEN_FLAGS, dir_fd=directory)
     finally:
         os.close(directory)
-    facts = os.fstat(handle)
-    with OpenFile(place.child(name).child(first.name), handle, facts.st_size) as file:
+    try:
+        facts = os.fstat(handle)
         if not stat.S_ISREG(facts.st_mode) or facts.st_size != length:
             return None
-        extent = lone_extent(file)
+        extent = _extent(handle, length)
         if extent is None or extent[1] - extent[0] > MOST_DATA:
             return None
         begin, end = extent
-        data = file.read_at(begin, end - begin)
+        data = read_some(handle, end - begin, begin) if end > begin else b""
+    except OSError as error:
+        note_medium(f"{place.location}/{name}/{only}", error)
+        return None
+    finally:
+        os.close(handle)
     whose = (facts.st_mode, facts.st_uid, facts.st_gid, stored_bytes(facts))
     is_whole = len(data) == end - begin
-    return LoneFile(name, first.name, start, begin, data, *whose) if is_whole else None
+    return LoneFile(name, only, start, begin, data, *whose) if is_whole else None
+
+
+def _only(directory: int) -> str:
+    """Give the name of the only entry of an open directory, if it is a regular file; or nothing."""
+    with os.scandir(directory) as entries:
+        listed_here = [*islice(entries, 2)]
+    is_one = len(listed_here) == 1 and listed_here[0].is_file(follow_symlinks=False)
+    return listed_here[0].name if is_one else ""
+
+
+def _extent(handle: int, size: int) -> tuple[int, int] | None:
+    """Give where the only data of a file begin and end; None where there are more.
+
+    Raises:
+        OSError: the file system does not tell.
+    """
+    begin = end = 0
+    try:
+        begin = os.lseek(handle, 0, os.SEEK_DATA)
+        end = min(os.lseek(handle, begin, os.SEEK_HOLE), size)
+        if end < size:
+            os.lseek(handle, end, os.SEEK_DATA)
+            return None
+    except OSError as error:
+        if error.errno != errno.ENXIO:  # ENXIO: nothing but a hole follows
+            raise
+    return begin, end

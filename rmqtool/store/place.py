@@ -350,18 +350,23 @@ class OpenFile:
 
     def _pread(self, length: int, position: int) -> bytes:
         try:
-            data = os.pread(self._descriptor, length, position)
+            return read_some(self._descriptor, length, position)
         except OSError as error:
             raise self._unreadable(error, position) from error
-        count_read(len(data))
-        if data and (slow := pace()) is not None:
-            slow.took(self._descriptor, position, len(data))
-        return data
 
     def _unreadable(self, error: OSError, position: int) -> UnreadablePath:
         refused = _refused(str(self.place), error, f"at {position:#x} ({position}): ")
         note_refused(refused)
         return refused
+
+
+def read_some(descriptor: int, length: int, position: int) -> bytes:
+    """Read from an open file, once; perhaps fewer bytes. Raises OSError: the disk refused."""
+    data = os.pread(descriptor, length, position)
+    count_read(len(data))
+    if data and (slow := pace()) is not None:
+        slow.took(descriptor, position, len(data))
+    return data
 
 
 def _followed(location: str, path: str, above: int | None) -> str:
