@@ -1,11 +1,13 @@
 """Rebuild queues and index of a large store, side by side with a real broker that does the same.
 
     python -m tests.bench.bench_rebuild [--gib 2] [--rounds 3] [--versions 4.9.3 5.3.3]
+    python -m tests.bench.bench_rebuild --gib 1 --queues 100000 --rocksdb --versions 5.5.1
 
 Ours is the whole process, from its start to its exit; its fsync is reported apart, as a broker does
 none. A broker's time is `load` and dispatch of a `DefaultMessageStore` on the same log without
 queues and index, in two kinds of JVM (see `rival`). Each figure is the median of its rounds, warm;
-rounds of both alternate.
+rounds of both alternate. A broker holds each file of a queue open and mapped: of 100,000 queues
+in files only one that may open as many files (`ulimit -n`) and map them (`vm.max_map_count`).
 """
 
 from __future__ import annotations
@@ -20,6 +22,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Sequence
+from dataclasses import replace
 from itertools import product
 from pathlib import Path
 from typing import Final, NamedTuple
@@ -29,7 +32,10 @@ from tests.bench.rival import JVMS, broker
 from tests.bench.store_builder import GIB, Spec, bench_store
 
 # ruff: noqa: T201 - a benchmark prints
-COMMANDS: Final = ("rebuild", "rebuild-cq", "rebuild-index")
+Command = tuple[str, ...]
+COMMANDS: Final[tuple[Command, ...]] = (("rebuild",), ("rebuild-cq",), ("rebuild-index",))
+IN_ROCKSDB: Final[tuple[Command, ...]] = (("rebuild-cq", "--as", "rocksdb"),)
+TOPICS: Final = 100  # that many queues are of
 TARGETS: Final = {  # times the fastest path of a broker, by its version; with C1, see `rival`
     "rebuild": {"4.9.3": 5.0, "5.3.3": 12.0},
     "rebuild-cq": {"4.9.3": 8.0},
@@ -48,7 +54,7 @@ class Figure(NamedTuple):
     memory: int
 
 
-def ours(command: str, store: Path, output: Path) -> Figure:
+def ours(command: Command, store: Path, output: Path) -> Figure:
     """Run a command as a process of its own."""
     program = (
         "import resource, subprocess, sys, json;"
@@ -57,7 +63,7 @@ def ours(command: str, store: Path, output: Path) -> Figure:
         "used = resource.getrusage(resource.RUSAGE_CHILDREN);"
         "print(json.dumps([done.stderr, used.ru_utime, used.ru_stime, used.ru_maxrss]))"
     )
-    arguments = [command, str(store), "--output", str(output)]
+    arguments = [*command, str(store), "--output", str(output)]
     start = time.perf_counter()
     done = subprocess.run(  # noqa: S603 - our own program
         [sys.executable, "-c", program, *arguments], stdout=subprocess.PIPE, check=True
@@ -81,21 +87,33 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--versions", nargs="*", default=["4.9.3", "5.3.3"])
     parser.add_argument("--jvms", nargs="*", default=list(JVMS))
+    parser.add_argument("--queues", type=int, help="instead of 160, of 100 topics")
+    parser.add_argument("--rocksdb", action="store_true", help="queues in RocksDB")
     options = parser.parse_args()
-    store = bench_store(Spec(total_bytes=int(options.gib * GIB)))
+    spec = Spec(total_bytes=int(options.gib * GIB))
+    if options.queues:
+        spec = replace(spec, topics=TOPICS, queues=options.queues // TOPICS)
+    commands = IN_ROCKSDB if options.rocksdb else COMMANDS
+    settings = {"storeType": "defaultRocksDB"} if options.rocksdb else {}
+    store = bench_store(spec)
     size = open_store(store).commitlog.size
     with tempfile.TemporaryDirectory(dir=store.parent) as name:
         directory = Path(name)
-        for command in COMMANDS:  # compiles, and warms the page cache
+        for command in commands:  # compiles, and warms the page cache
             ours(command, store, directory / "new")
-        figures: dict[str, list[Figure]] = {command: [] for command in COMMANDS}
+        figures: dict[Command, list[Figure]] = {command: [] for command in commands}
         brokers: dict[tuple[str, str, bool], list[float]] = {}
         for _ in range(options.rounds):
-            for command in COMMANDS:
+            for command in commands:
                 figures[command].append(ours(command, store, directory / "new"))
             for key in product(options.versions, options.jvms, (False, True)):
                 version, kind, abort = key
-                took = broker(version, kind, (store, directory), abort=abort, dispatches=True)
+                took = broker(
+                    *(version, kind, (store, directory)),
+                    abort=abort,
+                    dispatches=True,
+                    settings=settings,
+                )
                 brokers.setdefault(key, []).append(took.all)
     theirs = {key: statistics.median(times) for key, times in brokers.items()}
     for (version, kind, abort), seconds in theirs.items():
@@ -104,12 +122,13 @@ def main() -> None:
         figure = median(rounds)
         own = figure.wall - figure.fsync
         print(
-            f"{command:<15}{own:>6.2f} s + {figure.fsync:.2f} s fsync, CPU {figure.user:.2f} + "
+            f"{command[0]:<15}{own:>6.2f} s + {figure.fsync:.2f} s fsync, CPU {figure.user:.2f} + "
             f"{figure.system:.2f} s, {int(figure.memory) >> 20} MB, {size / own / 1e9:.2f} GB/s"
         )
         for version, kind in product(options.versions, options.jvms):
             fastest = min(theirs[version, kind, abort] for abort in (False, True))
-            target = TARGETS[command].get(version) if kind == "C1" else None
+            is_asked = kind == "C1" and not options.queues
+            target = TARGETS[command[0]].get(version) if is_asked else None
             asked = f" (target {target})" if target else ""
             print(f"    {fastest / own:.1f} times {version}, {kind}{asked}")
 

@@ -11,9 +11,10 @@ from __future__ import annotations
 
 import shutil
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
+from types import MappingProxyType
 from typing import Final, NamedTuple
 
 from tests.bench.store_builder import GIB
@@ -59,7 +60,13 @@ def bare_log(store: Path, directory: Path, *, abort: bool) -> Iterator[Path]:
 
 
 def broker(
-    version: str, kind: str, where: tuple[Path, Path], *, abort: bool, dispatches: bool
+    version: str,
+    kind: str,
+    where: tuple[Path, Path],
+    *,
+    abort: bool,
+    dispatches: bool,
+    settings: Mapping[str, object] = MappingProxyType({}),
 ) -> Times:
     """Let a broker load a log that has neither queues nor index, and dispatch it.
 
@@ -69,13 +76,14 @@ def broker(
         where: the store whose log it is; an empty directory on the same file system.
         abort: as after a crash.
         dispatches: whether it dispatches, too.
+        settings: of its broker.conf, beside `SETTINGS`.
     """
     store, directory = where
     with (
         bare_log(store, directory, abort=abort) as root,
         Jvm(version, directory / f"home-{version}", options=JVMS[kind]) as jvm,
     ):
-        bare = BareStore(jvm, root, SETTINGS)
+        bare = BareStore(jvm, root, {**SETTINGS, **settings})
         start = time.perf_counter()
         assert bare.load()
         loaded = time.perf_counter() - start
