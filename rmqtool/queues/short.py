@@ -6,6 +6,7 @@ pages of data. What else there is, is read one by one, and judged there.
 
 from __future__ import annotations
 
+from array import array
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Final, Generic, TypeVar
@@ -21,7 +22,7 @@ from rmqtool.store.queues import queue_id_of
 from rmqtool.store.used import without_zeros
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator, Mapping, Sequence
 
     import numpy.typing as npt
 
@@ -49,7 +50,7 @@ class ShortQueues(Generic[Key]):
     units: UInt8s  # uint8, shape (units, 20): of all queues, packed; of RocksDB with times, 28
     owners: list[tuple[int, int, int]] = field(default_factory=list)  # mode, owner, group by row
     names: dict[int, str] = field(default_factory=dict)  # row to name of a file that is not 0
-    stored: list[int] = field(default_factory=list)  # bytes that the disk holds, by row
+    stored: Sequence[int] = ()  # bytes that the disk holds, by row
     file_length: int = 0  # bytes of each file
 
     def __len__(self) -> int:
@@ -113,11 +114,9 @@ def short_queues(family: QueueFamily | None, topic: str | None = None) -> ShortQ
 
 def _read(family: QueueFamily, topic: str | None) -> ShortQueues[str]:
     rows: dict[str, int] = {}
-    first: list[int] = []
-    packed: list[bytes] = []
-    taken = 0
+    first, counts, stored = array("q"), array("q"), array("q")
+    packed = bytearray()  # not an object each: they would lie between others that stay
     owners: list[tuple[int, int, int]] = []
-    stored: list[int] = []
     known: dict[tuple[int, int, int], tuple[int, int, int]] = {}  # one object for all alike
     names: dict[int, str] = {}
     for path, file in _files(family, topic):
@@ -129,13 +128,12 @@ def _read(family: QueueFamily, topic: str | None) -> ShortQueues[str]:
         if file.start:
             names[row] = file.name
         first.append(number)
-        packed.append(units)
-        taken += len(units)
-        if taken >= MOST_BYTES:
+        counts.append(len(units) // CQ_UNIT_SIZE)
+        packed += units
+        if len(packed) >= MOST_BYTES:
             break
-    begins = np.array(first, np.int64)
-    lengths = np.fromiter(map(len, packed), np.int64, len(packed)) // CQ_UNIT_SIZE
-    joined = np.frombuffer(b"".join(packed), np.uint8).reshape(-1, CQ_UNIT_SIZE)
+    begins, lengths = (np.array(column, np.int64) for column in (first, counts))
+    joined = np.frombuffer(packed, np.uint8).reshape(-1, CQ_UNIT_SIZE)
     position = np.cumsum(lengths) - lengths
     return ShortQueues(
         *(rows, begins, begins + lengths, position, joined, owners, names, stored),
