@@ -400,7 +400,7 @@ USED: Final = ("CURRENT", "IDENTITY", "MANIFEST-")  # and table files and write-
 SUFFIXES: Final = (".sst", ".log", ".blob")
 # RocksDB reads the first two into memory, and the others from their begin to their end. Its own
 # are far below; a stranger has a hole of any length for nothing.
-LARGEST: Final = {"CURRENT": 4096, "IDENTITY": 4096, "MANIFEST-": 2 << 30, ".log": 4 << 30}
+LARGEST: Final = {"CURRENT": 1 << 20, "IDENTITY": 1 << 20, "MANIFEST-": 2 << 30, ".log": 4 << 30}
 SPARE: Final = 64  # files that a process has open beside those of the database
 OPEN_HERE: Final = "/proc/self/fd"
 OTHERS_WRITE: Final = stat.S_IWGRP | stat.S_IWOTH

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
@@ -141,6 +142,8 @@ TRIALS: Final = (
     Trial("behind, abort", (ABORT,), base="behind"),
     Trial("behind, CHECKPOINT - 1", (_earlier_checkpoint,), base="behind"),
     Trial("no CURRENT", (_in_queues(lambda d: (d / "CURRENT").unlink()),)),
+    Trial("CURRENT longer", (_in_queues(lambda d: os.truncate(d / "CURRENT", 5000)),)),
+    Trial("IDENTITY longer", (_in_queues(lambda d: os.truncate(d / "IDENTITY", 5000)),)),
     Trial("no MANIFEST", (_in_queues(_missing_manifest),)),
     Trial("no table", (_in_queues(lambda d: table_of(d).unlink()),)),
     Trial("cut MANIFEST", (DAMAGES["cut MANIFEST"].inflict,)),
@@ -172,7 +175,9 @@ TRIALS: Final = (
 )  # fmt: skip
 
 
-SAMPLE: Final = frozenset({"no queues", "hole", "combined, shorter", "cut log at 0.95"})
+SAMPLE: Final = frozenset(
+    {"no queues", "IDENTITY longer", "hole", "combined, shorter", "cut log at 0.95"}
+)
 
 
 # What a repair leaves: of two databases a person chooses one.
