@@ -6,10 +6,11 @@ import asyncio
 import sys
 import time
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
-from textual.pilot import Pilot
+from textual.pilot import Pilot, WaitForScreenTimeout
 
 from rmqtool.browse.app import Browser, Ending, SheetScreen
 from rmqtool.browse.sources import READING
@@ -50,7 +51,7 @@ class Driver:
     async def press(self, *keys: str) -> None:
         """Press keys one after the other; after each one, wait until all is read."""
         for key in keys:
-            await self.pilot.press(key)
+            await self._strike(key)
             await self.settle()
 
     async def settle(self) -> None:
@@ -69,8 +70,13 @@ class Driver:
     async def type(self, text: str) -> None:
         """Type into the prompt, and press Enter."""
         for character in text:
-            await self.pilot.press("space" if character == " " else character)
+            await self._strike("space" if character == " " else character)
         await self.press("enter")
+
+    async def _strike(self, key: str) -> None:
+        """Press a key; the pilot waits in vain for a widget that goes away meanwhile."""
+        with suppress(WaitForScreenTimeout):
+            await self.pilot.press(key)
 
 
 def drive(
