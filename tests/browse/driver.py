@@ -45,8 +45,8 @@ class Driver:
             if self.browser.bug is not None:
                 raise self.browser.bug
             assert time.monotonic() < end, self.text
-            await self.pilot.pause(0.02)
-        await self.pilot.pause()
+            await self._pause(0.02)
+        await self._pause()
 
     async def press(self, *keys: str) -> None:
         """Press keys one after the other; after each one, wait until all is read."""
@@ -56,7 +56,7 @@ class Driver:
 
     async def settle(self) -> None:
         """Wait until all that the screen shows is read."""
-        await self.pilot.pause()
+        await self._pause()
         await self.until(self._is_read)
 
     def _is_read(self) -> bool:
@@ -73,10 +73,15 @@ class Driver:
             await self._strike("space" if character == " " else character)
         await self.press("enter")
 
+    # The pilot waits in vain for a widget that goes away meanwhile.
+
     async def _strike(self, key: str) -> None:
-        """Press a key; the pilot waits in vain for a widget that goes away meanwhile."""
         with suppress(WaitForScreenTimeout):
             await self.pilot.press(key)
+
+    async def _pause(self, seconds: float | None = None) -> None:
+        with suppress(WaitForScreenTimeout):
+            await self.pilot.pause(seconds)
 
 
 def drive(
