@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from contextlib import ExitStack
 from functools import cached_property
-from itertools import chain
 from typing import TYPE_CHECKING, Final, Self
 
 from rmqtool.errors import RmqtoolError, UnreadablePath
@@ -103,11 +102,7 @@ class Survey:
     @cached_property
     def dispatched(self) -> QueueSpan | None:
         """The queue whose last unit lies highest in the log; None when no queue has a unit."""
-        if self._asks_each:
-            spans: Iterable[QueueSpan] = self.ranges
-        else:
-            listed = (self._spans_of(each, leaves_out_short=True) for each in self.queues.sources)
-            spans = chain.from_iterable(listed)
+        spans: Iterable[QueueSpan] = self.ranges if self._asks_each else self._newest_spans()
         filled = (span for span in spans if span.last)
         return max(filled, key=lambda span: span.last.end if span.last else 0, default=None)
 
@@ -185,31 +180,47 @@ class Survey:
         if row not in self.problems:
             self.problems.append(row)
 
-    def _spans_of(
-        self, source: QueueSource, wanted: str | None = None, *, leaves_out_short: bool = False
-    ) -> Iterator[QueueSpan]:
+    def _newest_spans(self) -> Iterator[QueueSpan]:
+        """Give how far queues reach; of the short ones in files, the one with the newest unit."""
+        short = self._short_spans(None)
+        for source in self.queues.sources:
+            if source is not self.queues.files:
+                yield from self._spans_of(source)
+                continue
+            for topic in self._topics_of(source):
+                try:
+                    for queue in self.queues.files.queues_of(topic, but=short):
+                        yield queue.span(self.log_start)
+                except UnreadablePath as error:
+                    self.problem(error)
+        if newest := short.newest():
+            yield newest
+
+    def _topics_of(self, source: QueueSource) -> list[str]:
         try:
-            topics = [topic for topic in source.topics() if wanted in {None, topic}]
+            return source.topics()
         except UnreadablePath as error:
             self.problem(error)
-            return
+            return []
+
+    def _spans_of(self, source: QueueSource, wanted: str | None = None) -> Iterator[QueueSpan]:
         short: ShortSpans | None = None
         count = 0
-        for topic in topics:
+        for topic in self._topics_of(source):
+            if wanted not in {None, topic}:
+                continue
             try:
                 queues = list(source.queues_of(topic))
                 count += len(queues)
                 if short is None and count > _FEW_QUEUES and source is self.queues.files:
                     short = self._short_spans(wanted)
                 for queue in queues:
-                    if short is None or queue.path not in short:
-                        yield queue.span(self.log_start)
-                    elif not leaves_out_short:
+                    if short is not None and queue.path in short:
                         yield short[queue.path]
+                    else:
+                        yield queue.span(self.log_start)
             except UnreadablePath as error:
                 self.problem(error)
-        if leaves_out_short and short is not None and (newest := short.newest()):
-            yield newest
 
     def _short_spans(self, wanted: str | None) -> ShortSpans:
         """Give how far the short queues in files reach, read at once."""

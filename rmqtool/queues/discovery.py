@@ -19,7 +19,7 @@ from rmqtool.store.record_heads import OPEN_FILES, OpenFiles
 from rmqtool.store.used import used_bytes
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Container, Iterable, Iterator
 
     from rmqtool.queues.rocks import RocksQueue, RocksQueues
     from rmqtool.queues.units import QueueUnits, Unit, UnitPlace
@@ -156,9 +156,9 @@ class FileSource(QueueSource):
         for queue in self.family.queues() if self.family else ():
             yield self._of(queue)
 
-    def queues_of(self, topic: str) -> Iterator[MappedUnits]:
-        """See `QueueSource`."""
-        for queue in self.family.queues_of(topic) if self.family else ():
+    def queues_of(self, topic: str, but: Container[str] = ()) -> Iterator[MappedUnits]:
+        """See `QueueSource`; queues whose paths are in `but` are left out."""
+        for queue in self.family.queues_of(topic, but) if self.family else ():
             yield self._of(queue)
 
     def queue(self, topic: str, queue_id: int) -> MappedUnits | None:

@@ -93,8 +93,8 @@ class ShortSpans:
         self._sums = np.zeros(len(units) + 1, np.int64)
         np.cumsum(self._sizes, out=self._sums[1:])
 
-    def __contains__(self, path: str) -> bool:
-        row = self._short.rows.get(path)
+    def __contains__(self, path: object) -> bool:
+        row = self._short.rows.get(path) if isinstance(path, str) else None
         return row is not None and self._is_chosen[row]
 
     def newest(self) -> QueueSpan | None:

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from rmqtool.store.place import Place
 
 _SMALLEST_INTEGER, _LARGEST_INTEGER = -(2**31), 2**31 - 1
+_SHORT = 9  # digits that always fit an int
 
 
 class StartFails(Exception):
@@ -171,6 +172,8 @@ def _names(place: Place) -> list[str]:
 
 def integer(text: str) -> int | None:
     """Read a number as `Integer#parseInt` does; None where it throws."""
+    if len(text) <= _SHORT and text.isascii() and text.isdecimal():  # nearly every name
+        return int(text)
     number = parse_long(text)
     if number is None or not _SMALLEST_INTEGER <= number <= _LARGEST_INTEGER:
         return None

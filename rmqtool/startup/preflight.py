@@ -137,13 +137,14 @@ def _long_topics(comparison: Comparison) -> Iterator[Unread]:
 
 
 def _queues(comparison: Comparison) -> Iterator[Unread]:
+    databases = [each for each in comparison.whole.rocksdb() if is_queue_database(each.path)]
+    if not databases:
+        return
     in_files = {key[:2] for key in queue_directories(comparison.whole.root.child(QUEUES))}
     rules = comparison.rules
     builds = rules.dispatches_from_queues or rules.normal_dispatches
     builds = not in_files and (builds or not comparison.model.stopped_cleanly)
-    for database in comparison.whole.rocksdb():
-        if not is_queue_database(database.path):
-            continue
+    for database in databases:
         is_second = bool(in_files) and not rules.may_keep_light_queues_in_rocksdb
         if not (comparison.hides(database.path) or is_second):
             continue

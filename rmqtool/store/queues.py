@@ -17,7 +17,7 @@ from rmqtool.store.entry import EntryKind, printable
 from rmqtool.store.segment import MappedFiles, Oddity, OddityKind, Segment, assemble, load, start_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Container, Iterator
 
     from rmqtool.store.place import Place
 
@@ -109,14 +109,20 @@ class QueueFamily:
         if problem is not None:
             raise problem
 
-    def queues_of(self, topic: str) -> Iterator[QueueFiles]:
+    def queues_of(self, topic: str, but: Container[str] = ()) -> Iterator[QueueFiles]:
         """Give the queues of one topic, by number.
+
+        Args:
+            topic: of them.
+            but: paths of queues that are left out.
 
         Raises:
             UnreadablePath: the topic's directory may not be listed.
         """
+        path = f"{self.path}/{printable(topic)}"
         for queue_id in self.numbers_of(topic):
-            yield self.numbered(topic, queue_id)
+            if f"{path}/{queue_id}" not in but:
+                yield self.numbered(topic, queue_id)
 
     def numbers_of(self, topic: str) -> list[int]:
         """Give the numbers of the queues of one topic, sorted.
