@@ -42,13 +42,11 @@ FLOORS = (
 # Who may hold what the log wants against what is there: `ledger` alone. These know both, too.
 RUNS = {f"rmqtool.{name}" for name in ("derive.queue_runs", "derive.runs", "derive.run_pool")}
 KNOW_BOTH = {
-    *("rmqtool.rebuild.in_place", "rmqtool.rebuild.work"),  # they write what the log wants
+    "rmqtool.rebuild.work",  # it writes what the log wants
     "rmqtool.query.unflushed_units",  # units out of runs: nothing is compared
     "rmqtool.repair.queues.wrong_queue_fields",  # it looks for the unit of one record
     # still to be moved: where units lie of which the ledger is asked, and what no run asks for
-    *("rmqtool.check.queues.consume_queue", "rmqtool.repair.queues.queues"),
-    *("rmqtool.check.queues.batch_queue", "rmqtool.repair.queues.batch_queues"),
-    *("rmqtool.check.rocksdb.queues", "rmqtool.rebuild.comparing", "rmqtool.rebuild.rocksdb"),
+    "rmqtool.check.rocksdb.queues",
 }
 RANK = {room: number for number, floor in enumerate(FLOORS) for room in floor}
 OWNERS = {

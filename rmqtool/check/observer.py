@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Set as AbstractSet
-from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol
+
+from rmqtool.ledger.walk import NONE_PROVEN
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -14,11 +15,8 @@ if TYPE_CHECKING:
     from rmqtool.check.log.traffic import TimeGrid
     from rmqtool.check.manifest.manifest_ledger import Ledger
     from rmqtool.check.queues.ranges import QueueFacts
+    from rmqtool.ledger.walk import Proven
     from rmqtool.store.segment import SegmentPart
-
-# Runs of units: topic, queue id, queue offset of the first one, count.
-Proven = AbstractSet[tuple[bytes, int, int, int]]
-NONE_PROVEN: Final[Proven] = frozenset()
 
 
 class Observer(Protocol):

@@ -60,11 +60,12 @@ if TYPE_CHECKING:
 
     from rmqtool.broker.release import Version
     from rmqtool.check.log.part import PartReport
-    from rmqtool.check.observer import Observer, Proven
+    from rmqtool.check.observer import Observer
     from rmqtool.check.options import ValidateOptions
     from rmqtool.check.rocksdb.checks import RocksChecks
     from rmqtool.findings.catalogue import Code
     from rmqtool.findings.finding import Finding
+    from rmqtool.ledger.walk import Proven
     from rmqtool.store.access import Held, User
     from rmqtool.store.place import Place
     from rmqtool.store.rocksdb import RocksDb
@@ -376,8 +377,8 @@ class Checks:
             if runs is None:
                 return
             if queues is not None and batches is not None:
-                yield from queues.take(runs.queues, proven)
-                yield from batches.take(runs.batch_queues)
+                yield from queues.take(queues.walk.take(runs.queues, proven))
+                yield from batches.take(batches.walk.take_now(runs.batch_queues))
             if rocks is not None:
                 yield from rocks.take(runs.queues)
             if index is not None:

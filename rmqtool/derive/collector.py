@@ -12,10 +12,10 @@ import numpy as np
 from rmqtool.broker.dispatch import DispatchThrows
 from rmqtool.broker.names import SCHEDULE_TOPIC
 from rmqtool.derive import kernels
-from rmqtool.derive.queue_runs import QueueKind, QueueRuns
+from rmqtool.derive.queue_runs import QueueRuns
 from rmqtool.derive.runs import IndexRun, Runs, Stretch
 from rmqtool.formats.batch_queue import BATCH_CQ_UNIT, INVALID_POS
-from rmqtool.formats.consume_queue import CQ_UNIT, CQ_UNIT_SIZE
+from rmqtool.formats.consume_queue import CQ_UNIT, CQ_UNIT_SIZE, QueueKind
 from rmqtool.formats.java import text
 from rmqtool.formats.properties import decode
 from rmqtool.scan import columns as row

@@ -6,7 +6,6 @@ of batch queues have no such place; their runs are in log order.
 
 from __future__ import annotations
 
-import enum
 from dataclasses import dataclass, field, replace
 from itertools import repeat
 from typing import TYPE_CHECKING, Final
@@ -14,7 +13,8 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from rmqtool.formats.batch_queue import BATCH_CQ_UNIT
-from rmqtool.formats.consume_queue import first_offset, last_offset
+from rmqtool.formats.consume_queue import PHYSICAL_OFFSET, QueueKind, first_offset
+from rmqtool.machine.arrays import stretches
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -24,14 +24,6 @@ if TYPE_CHECKING:
 
 BASE_OFFSET: Final = BATCH_CQ_UNIT["msg_base_offset"]
 _HERE: Final = (-1, -1)  # in the place of the ends of a run whose units are not left out
-
-
-class QueueKind(enum.StrEnum):
-    """Which kind of file a run belongs to; the directory's name."""
-
-    CONSUME_QUEUE = "consumequeue"
-    BATCH_QUEUE = "batchconsumequeue"
-    CONSUME_QUEUE_EXT = "consumequeue_ext"  # beside a consume queue; no run has this kind
 
 
 def _no_times() -> npt.NDArray[np.int64]:
@@ -67,7 +59,8 @@ class QueueRun:
     @property
     def last_physical_offset(self) -> int:
         """Where the record of the last unit lies."""
-        return self.ends[1] if self.ends else last_offset(self.units)
+        last = len(self.units) - len(self.units) // max(self.count, 1)
+        return self.ends[1] if self.ends else PHYSICAL_OFFSET.of(self.units, last)
 
     def parts(self, is_kept: npt.NDArray[np.bool_]) -> Iterator[QueueRun]:
         """Yield what is left of it without some units, all of which are here.
@@ -76,9 +69,7 @@ class QueueRun:
             is_kept: bool, shape (count,).
         """
         size = len(self.units) // max(self.count, 1)
-        rows = np.flatnonzero(is_kept)
-        for group in np.split(rows, np.flatnonzero(np.diff(rows) != 1) + 1) if rows.size else ():
-            first, end = int(group[0]), int(group[-1]) + 1
+        for first, end in stretches(is_kept):
             units = self.units[first * size : end * size]
             is_batch = self.kind is QueueKind.BATCH_QUEUE  # whose units have numbers of their own
             yield replace(

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from rmqtool.derive.queue_runs import QueueKind, QueueRuns
-from rmqtool.formats.consume_queue import CQ_UNIT_SIZE
+from rmqtool.derive.queue_runs import QueueRuns
+from rmqtool.formats.consume_queue import CQ_UNIT_SIZE, QueueKind
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -6,6 +6,7 @@ Source: ConsumeQueue#putMessagePositionInfo, #fillPreBlank, 4.9.3 to 5.5.0.
 
 from __future__ import annotations
 
+import enum
 from typing import TYPE_CHECKING, Final, TypeVar
 
 from construct import Int32sb, Int64sb, Struct
@@ -34,6 +35,14 @@ DEFAULT_FILE_LENGTH: Final = 6_000_000  # mappedFileSizeConsumeQueue
 # Fills the first file of a queue that does not begin at 0; Java counts it as a valid unit.
 PRE_BLANK_SIZE: Final = 0x7FFFFFFF
 PRE_BLANK: Final = CQ_UNIT.build({"physical_offset": 0, "size": PRE_BLANK_SIZE, "tags_code": 0})
+
+
+class QueueKind(enum.StrEnum):
+    """Which kind of queue file; the directory's name."""
+
+    CONSUME_QUEUE = "consumequeue"
+    BATCH_QUEUE = "batchconsumequeue"
+    CONSUME_QUEUE_EXT = "consumequeue_ext"  # beside a consume queue
 
 
 def first_offset(units: Raw) -> int:

@@ -65,12 +65,12 @@ def by_fields(names: Iterable[str]) -> UnitDifference:
     return BY_FIELDS.get(tuple(names), OTHER)
 
 
-def differing_fields(want: Units, have: Units) -> tuple[str, ...]:
+def differing_fields(want: Units | np.void, have: Units | np.void) -> tuple[str, ...]:
     """Give the names of the fields that differ in any of some units.
 
     Args:
-        want: units as the log wants them, shape (n,).
-        have: as they are, shape (n,).
+        want: units as the log wants them, shape (n,), or one of them.
+        have: as they are, likewise.
     """
     return tuple(name for name in want.dtype.names or () if (want[name] != have[name]).any())
 

@@ -16,7 +16,7 @@ from rmqtool.formats.consume_queue import CQ_UNIT, CQ_UNIT_SIZE
 from rmqtool.formats.rocksdb_queue import ROCKSDB_CQ_UNIT
 from rmqtool.queues.kinds import UnitKind, kinds_of
 from rmqtool.queues.queue_names import QueueName
-from rmqtool.queues.short import Key
+from rmqtool.queues.short import NO_QUEUES, Key
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -45,6 +45,14 @@ def pass_over(units: Units, log_start: int, segment_length: int) -> Mask:
     starts = units["physical_offset"].astype(np.int64) + 1 - log_start
     mask: Mask = (units["size"] == segment_length) & (starts > 0) & (starts % segment_length == 0)
     return mask
+
+
+class LogBounds(NamedTuple):
+    """Where a log begins and ends, as physical offsets, and how it is cut into files."""
+
+    start: int  # first byte that it has
+    end: int  # after its last record
+    segment_length: int  # bytes of a file; 0 where nothing tells
 
 
 class SoundSoFar(NamedTuple):
@@ -82,22 +90,27 @@ class SoundQueues(Generic[Key]):
         short: what the queues hold.
         key_of: says which of them a queue is, by topic, as the log has it, and number; None for
             one that is not to be compared here.
+        is_explained: tells which physical offsets a finding about the log explains.
     """
 
-    def __init__(self, short: ShortQueues[Key], key_of: Callable[[bytes, int], Key | None]) -> None:
-        self._short, self._key_of = short, key_of
+    def __init__(
+        self,
+        short: ShortQueues[Key],
+        key_of: Callable[[bytes, int], Key | None],
+        is_explained: Callable[[Int64s], Mask],
+    ) -> None:
+        self._short, self._key_of, self._is_explained = short, key_of, is_explained
         self._rows: dict[tuple[bytes, int], int] = {}
         self._names: dict[int, tuple[bytes, int]] = {}
         self._seen = np.full((4, len(short)), UNKNOWN, np.int64)  # as `SoundSoFar` begins
         self._is_left = np.zeros(len(short), np.bool_)
         self.units = self.newest = 0
 
-    def take(self, runs: QueueRuns, is_explained: Callable[[Int64s], Mask]) -> QueueRuns:
+    def take(self, runs: QueueRuns) -> QueueRuns:
         """Take the runs of a part; give those that have to be judged, in the same order.
 
         Args:
             runs: of consume queues.
-            is_explained: tells which physical offsets a finding about the log explains.
         """
         if not len(self._short) or not len(runs) or len(runs.ends):
             self._leave(runs)
@@ -113,7 +126,7 @@ class SoundQueues(Generic[Key]):
         can_be = (rows >= 0) & ~self._is_left[known] & (times[known] == 1) & (runs.count > 0)
         can_be &= (next_[known] == UNKNOWN) | (next_[known] == here)
         can_be &= (here >= self._short.first[known]) & (there <= self._short.end[known])
-        can_be &= ~is_explained(begins) & ~is_explained(ends)
+        can_be &= ~self._is_explained(begins) & ~self._is_explained(ends)
         chosen = np.flatnonzero(can_be)
         is_sound = np.zeros(len(runs), np.bool_)
         is_sound[chosen] = self._is_same(runs, chosen, rows[chosen])
@@ -192,22 +205,22 @@ class SoundQueues(Generic[Key]):
         rows = np.flatnonzero(is_exact & (next_ != UNKNOWN))
         return ExactQueues(rows, first[rows], next_[rows], last_place[rows])
 
-    def rest(self, log_start: int, is_other: Callable[[Units], Mask]) -> Remains:
+    def rest(self, log: LogBounds, are_lost: Callable[[Units], Mask]) -> Remains:
         """Say what is left, once all runs were taken, of the queues that nobody judges yet.
 
         Units in front of those that the log wants are of messages that have expired, and nothing
         is to be said of them, where they point before the log, and further with each.
 
         Args:
-            log_start: first physical offset that the log has.
-            is_other: tells of which units more is to be said.
+            log: where it begins and ends.
+            are_lost: tells which units point to lost records.
         """
         first, next_, *_ = self._seen
         short = self._short
         is_here = ~self._is_left & (next_ != UNKNOWN)
         is_whole = is_here & (short.end == next_)
         rows = np.flatnonzero(is_whole & (short.first < first))
-        expired, is_odd = self._expired(rows, log_start, is_other)
+        expired, is_odd = self._expired(rows, log, are_lost)
         is_whole[rows[is_odd]] = False
         paths = {row: str(key) for key, row in short.rows.items()}
         counts = [*zip(rows[~is_odd].tolist(), expired[~is_odd].tolist(), strict=True)]
@@ -222,10 +235,7 @@ class SoundQueues(Generic[Key]):
         )
 
     def _expired(
-        self,
-        rows: Int64s,
-        log_start: int,
-        is_other: Callable[[Units], Mask],
+        self, rows: Int64s, log: LogBounds, are_lost: Callable[[Units], Mask]
     ) -> tuple[Int64s, Mask]:
         """Count expired units in front of what the log wants; tell where others are among them.
 
@@ -244,11 +254,17 @@ class SoundQueues(Generic[Key]):
         follows = np.append(False, number[1:] == number[:-1])
         before = np.append(0, places[:-1])
         was_real = np.append(False, is_real[:-1])
-        odd = ~(is_real | is_blank) | (is_blank & follows & was_real) | is_other(units)
-        odd |= is_real & ((places >= log_start) | (follows & was_real & (places <= before)))
+        odd = ~(is_real | is_blank) | (is_blank & follows & was_real) | are_lost(units)
+        odd |= pass_over(units, log.start, log.segment_length) | (places + units["size"] > log.end)
+        odd |= is_real & ((places >= log.start) | (follows & was_real & (places <= before)))
         return np.add.reduceat(is_real.astype(np.int64), begins), np.logical_or.reduceat(
             odd, begins
         )
+
+
+def no_sound_queues() -> SoundQueues[str]:
+    """Give one that has no queue to compare."""
+    return SoundQueues(NO_QUEUES, lambda *_: None, lambda offsets: np.ones(len(offsets), np.bool_))
 
 
 class SoundRocksQueues(SoundQueues[QueueName]):
@@ -257,10 +273,16 @@ class SoundRocksQueues(SoundQueues[QueueName]):
     Args:
         short: what the queues hold.
         keeps: tells whether the queues of a topic are to be compared here.
+        is_explained: tells which physical offsets a finding about the log explains.
     """
 
-    def __init__(self, short: RocksShortQueues, keeps: Callable[[bytes], bool]) -> None:
-        super().__init__(short, lambda *name: name)
+    def __init__(
+        self,
+        short: RocksShortQueues,
+        keeps: Callable[[bytes], bool],
+        is_explained: Callable[[Int64s], Mask],
+    ) -> None:
+        super().__init__(short, lambda *name: name, is_explained)
         self._by_name, self._keeps = short.rows, keeps
 
     def _rows_of(self, runs: QueueRuns) -> Int64s:

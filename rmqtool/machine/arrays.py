@@ -57,6 +57,18 @@ def is_in(wanted: Int64s, there: Int64s) -> npt.NDArray[np.bool_]:
     return is_member
 
 
+def stretches(marked: npt.NDArray[np.bool_]) -> list[tuple[int, int]]:
+    """Give begin and end of each stretch that is marked, in order.
+
+    Args:
+        marked: bool, shape (n,).
+    """
+    edges = np.zeros(len(marked) + 2, np.int8)
+    edges[1:-1] = marked
+    places = np.flatnonzero(np.diff(edges)).tolist()
+    return [*zip(places[::2], places[1::2], strict=True)]
+
+
 def are_within(offsets: Int64s, starts: Int64s, ends: Int64s) -> npt.NDArray[np.bool_]:
     """Tell which offsets lie in stretches that do not overlap.
 

@@ -15,11 +15,11 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
-from rmqtool.derive.queue_runs import QueueKind
 from rmqtool.errors import UnreadablePath
+from rmqtool.formats.consume_queue import QueueKind
 from rmqtool.formats.index import FIRST_ENTRY, INDEX_ENTRY, INDEX_HEADER
-from rmqtool.ledger.differences import wrong_units
 from rmqtool.ledger.extensions import ExtUnits
+from rmqtool.ledger.walk import HeldUnits
 from rmqtool.queues.discovery import Queues
 from rmqtool.queues.kinds import as_units
 from rmqtool.rebuild.index_file import unwritten
@@ -258,7 +258,8 @@ class ComparingSink:
             expected, there = np.frombuffer(piece.data, np.uint8), np.frombuffer(actual, np.uint8)
             if len(there) == len(expected):
                 want, have = (as_units(raw, queue.layout) for raw in (piece.data, actual))
-                wrong = wrong_units(piece.topic, want, have, partial(self._extension, piece))
+                extension = partial(self._extension, piece)
+                wrong = HeldUnits.of(piece.topic, 0, want, have, extension).wrong
                 if not wrong.any():
                     continue
                 shown = want.copy()

@@ -10,15 +10,14 @@ from __future__ import annotations
 from itertools import groupby
 from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
-from rmqtool.derive.queue_runs import QueueKind
 from rmqtool.derive.run_pool import RunPool
 from rmqtool.formats import java
 from rmqtool.formats.batch_queue import BATCH_CQ_UNIT, BATCH_CQ_UNIT_SIZE
-from rmqtool.formats.consume_queue import CQ_UNIT_SIZE, PRE_BLANK, first_offset
+from rmqtool.formats.consume_queue import CQ_UNIT_SIZE, PRE_BLANK, QueueKind, first_offset
+from rmqtool.ledger.numbering import PlacedUnits
 from rmqtool.rebuild.ext import ExtQueue
 from rmqtool.rebuild.placement import (
     BrokerPlacement,
-    PlacedUnits,
     Placement,
     ProvenPlacement,
     UnitTally,

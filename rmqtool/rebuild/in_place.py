@@ -7,10 +7,9 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
-from rmqtool.derive.queue_runs import QueueKind
 from rmqtool.errors import NotSound, UnreadablePath
 from rmqtool.formats.checkpoint import CHECKPOINT, FILE_LENGTH
-from rmqtool.formats.consume_queue import CQ_UNIT_SIZE
+from rmqtool.formats.consume_queue import CQ_UNIT_SIZE, QueueKind
 from rmqtool.plural import counted
 from rmqtool.queues.discovery import Queues
 from rmqtool.queues.reach import is_record_of, messages_out_of_reach, places_in, places_of

@@ -8,10 +8,11 @@ and fills true holes. Source: ConsumeQueue#putMessagePositionInfo, #fillPreBlank
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
 from rmqtool.formats.consume_queue import CQ_UNIT, CQ_UNIT_SIZE, first_offset, last_offset
 from rmqtool.formats.message import SMALLEST_RECORD
+from rmqtool.ledger.numbering import PlacedUnits
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -20,20 +21,6 @@ if TYPE_CHECKING:
 
 FILLER_TAGS_CODE: Final = 0
 FEW_FILLERS: Final = 1 << 16  # a queue file with default settings has 300,000 units
-
-
-class PlacedUnits(NamedTuple):
-    """Units that lie one after the other."""
-
-    queue_offset: int  # of the first unit
-    packed: memoryview | bytes  # 20 bytes each
-    store_timestamp: int  # of the record of the last unit, ms
-    repeated: int = 1  # how often `packed` lies there: a hole of a million units is one unit here
-
-    @property
-    def length(self) -> int:
-        """Bytes."""
-        return len(self.packed) * self.repeated
 
 
 @dataclass(slots=True)

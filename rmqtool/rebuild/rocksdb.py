@@ -12,9 +12,8 @@ from typing import TYPE_CHECKING, Final, Generic, Self, TypeVar
 import numpy as np
 
 from rmqtool.broker.names import topic_text
-from rmqtool.derive.queue_runs import QueueKind
 from rmqtool.errors import UnreadablePath
-from rmqtool.formats.consume_queue import CQ_UNIT, CQ_UNIT_SIZE
+from rmqtool.formats.consume_queue import CQ_UNIT, CQ_UNIT_SIZE, QueueKind
 from rmqtool.formats.rocksdb_databases import DEFAULT
 from rmqtool.formats.rocksdb_queue import (
     CHECKPOINT_KEY,
@@ -25,7 +24,7 @@ from rmqtool.formats.rocksdb_queue import (
     offset_key,
     queue_prefix,
 )
-from rmqtool.ledger.differences import wrong_units
+from rmqtool.ledger.walk import HeldUnits
 from rmqtool.queues.discovery import Queues
 from rmqtool.queues.kinds import as_units
 from rmqtool.queues.rocks import OFFSETS, end_values
@@ -259,7 +258,9 @@ class RocksComparingSink(_Beside["ComparingSink"]):
         wanted = bytes(piece.data)
         if on_disk == wanted:
             return
-        want, have = as_units(wanted), as_units(on_disk)
-        for row in np.flatnonzero(wrong_units(piece.topic, want, have))[:1].tolist():
+        held = HeldUnits.of(piece.topic, first, as_units(wanted), as_units(on_disk))
+        for row in np.flatnonzero(held.wrong)[:1].tolist():
             path = f"{self._queues.path}: topic {name[0]}, queue {name[1]}: {first + row}"
-            self._files.differ(path, want[row].tobytes().hex(), have[row].tobytes().hex())
+            self._files.differ(
+                path, held.wanted[row].tobytes().hex(), held.there[row].tobytes().hex()
+            )

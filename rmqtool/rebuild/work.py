@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Final, Protocol
 from rmqtool.broker.names import SCHEDULE_TOPIC
 from rmqtool.derive.collector import RunCollector
 from rmqtool.derive.part import DeriveOptions, derive
-from rmqtool.derive.queue_runs import QueueKind
 from rmqtool.derive.runs import Runs, Stretch
 from rmqtool.derive.settings import run_units
 from rmqtool.engine import chosen, results_travel
 from rmqtool.errors import NoSuchQueue, NotAStore, Trouble, UnreadablePath, UsageError
 from rmqtool.findings.registry_layout import FS_READ
+from rmqtool.formats.consume_queue import QueueKind
 from rmqtool.judge.foreign import refuse_foreign
 from rmqtool.queues.as_of import as_of
 from rmqtool.queues.discovery import Queues

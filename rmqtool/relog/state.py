@@ -11,7 +11,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from rmqtool.broker.names import LMQ_PREFIX, SCHEDULE_TOPIC, is_system_topic
-from rmqtool.derive.queue_runs import QueueKind
 from rmqtool.formats.checkpoint import CHECKPOINT, FILE_LENGTH
 from rmqtool.formats.config_names import (
     DELAYS_JSON,
@@ -26,6 +25,7 @@ from rmqtool.formats.config_names import (
     TOPICS_JSON,
 )
 from rmqtool.formats.config_shapes import TABLES, TOPIC_GROUP_SEPARATOR, topics
+from rmqtool.formats.consume_queue import QueueKind
 from rmqtool.formats.java import parse_long
 from rmqtool.formats.timer import CHECK_FILE_LENGTH
 from rmqtool.query.delay_offsets import delivered_levels

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final, Self
 
 from rmqtool.check.queues.queue_state import UNIT
 from rmqtool.ledger.differences import difference_of
-from rmqtool.queues.units import KnownQueue
+from rmqtool.ledger.walk import WalkedQueue
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -56,14 +56,12 @@ class Patch:
 
 
 @dataclass(slots=True)
-class RepairedQueue(KnownQueue):
+class RepairedQueue(WalkedQueue):
     """One queue while it is compared."""
 
     placement: BridgedPlacement  # where units belong
     # what differs, in the order in which it was found
     patches: list[Patch] = field(default_factory=list)
-    # store time of the last unit of each file, by the file's number, ms
-    times: dict[int, int] = field(default_factory=dict)
     is_unread: bool = False  # whether something of it cannot be read; then it stays as it is
     # sound messages that its edits would have put out of reach, so that it stays as it is; 0 where
     # they put none

@@ -13,7 +13,6 @@ from rmqtool.broker.conf import (
 )
 from rmqtool.check.options import CheckLevel, ValidateOptions
 from rmqtool.check.validate import validate
-from rmqtool.derive.queue_runs import QueueKind
 from rmqtool.errors import NotAStore, UnreadablePath
 from rmqtool.findings.catalogue import Area, Severity
 from rmqtool.findings.registry_commitlog import CL_FOREIGN, CL_QOFF_GAP
@@ -27,6 +26,7 @@ from rmqtool.findings.registry_layout import (
     FS_NOLOG,
     FS_ORPHAN,
 )
+from rmqtool.formats.consume_queue import QueueKind
 from rmqtool.ledger.account import LossAccount, may_have_lost
 from rmqtool.plural import counted
 from rmqtool.repair.edited_place import with_edits

@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Final
 from rmqtool.broker.dispatch import light_queue_texts
 from rmqtool.broker.names import topic_text
 from rmqtool.check.log.facts import LogFacts
-from rmqtool.check.observer import NONE_PROVEN
 from rmqtool.check.queues.ranges import QueueRanges
 from rmqtool.errors import DecodeError
 from rmqtool.findings.registry_commitlog import (
@@ -31,6 +30,7 @@ from rmqtool.findings.registry_commitlog import (
 from rmqtool.findings.registry_layout import FS_GAP, FS_LEN
 from rmqtool.formats.message import BLANK, MESSAGE_PREFIX, decode, encode
 from rmqtool.formats.properties import crc_matches
+from rmqtool.ledger.walk import NONE_PROVEN
 from rmqtool.repair.log.lost import lost_record, no_record
 from rmqtool.repair.log.stretches import Damaged, Stretches
 from rmqtool.repair.queues.multi_dispatch import CODE as LIGHT_NUMBER
@@ -46,12 +46,12 @@ if TYPE_CHECKING:
     from rmqtool.check.inspection import Inspection
     from rmqtool.check.log.part import PartReport
     from rmqtool.check.log.traffic import TimeGrid
-    from rmqtool.check.observer import Proven
     from rmqtool.check.queues.ranges import QueueFacts
     from rmqtool.derive.queue_runs import QueueRun, QueueRuns
     from rmqtool.derive.runs import Stretch
     from rmqtool.findings.catalogue import Code
     from rmqtool.findings.finding import Finding
+    from rmqtool.ledger.walk import Proven
     from rmqtool.repair.log.bridge import BridgeMaker
     from rmqtool.repair.queues.wrong_queue_fields import WrongQueue
     from rmqtool.store.record_heads import RecordHead
@@ -171,14 +171,18 @@ class LogSurvey:
             here = range(part.segment.start + part.begin, part.segment.start + part.end)
             is_sound = not moved and not self.damaged.reach(first)
             is_sound &= not any(record.physical_offset in here for record in self.wrong_queues)
-            runs = report.runs.queues
-            proven = NONE_PROVEN
+            runs, queues = report.runs.queues, self.queues
+            proven: Proven = NONE_PROVEN
             if is_sound:
-                proven = self.queues.add_part(runs)
+                queues.keep(queues.walk.take(runs))
+                proven = queues.walk.proven
             else:
-                self.queues.add(self._mended(runs, moved))
-            batches = report.runs.batch_queues
-            self.queues.add_batches(batches if is_sound else self._mended(batches, moved))
+                queues.keep(queues.walk.take_now(self._mended(runs, moved)))
+            of_batches, batches = report.runs.batch_queues, queues.batches
+            walk = batches.walk.take_now(
+                of_batches if is_sound else self._mended(of_batches, moved)
+            )
+            batches.keep(walk)
             return proven
         return NONE_PROVEN
 

@@ -15,12 +15,12 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from rmqtool.check.log.traffic import TimeGrid, total
-from rmqtool.check.observer import NONE_PROVEN
 from rmqtool.check.validate import Findings, validate
 from rmqtool.errors import RmqtoolError, UnreadablePath
 from rmqtool.info.overview import SECTIONS
 from rmqtool.info.survey import Survey
 from rmqtool.ledger.account import LossAccount, may_have_lost
+from rmqtool.ledger.walk import NONE_PROVEN
 from rmqtool.query.lost import lost_messages
 from rmqtool.report.facts import Facts, QueueCoverage, SegmentTiling, TopicTraffic
 from rmqtool.startup.account import counted_by
@@ -37,13 +37,13 @@ if TYPE_CHECKING:
     from rmqtool.check.inspection import Inspection
     from rmqtool.check.log.facts import LogFacts
     from rmqtool.check.log.part import PartReport
-    from rmqtool.check.observer import Proven
     from rmqtool.check.options import ValidateOptions
     from rmqtool.check.queues.ranges import QueueFacts
     from rmqtool.derive.queue_runs import QueueRuns
     from rmqtool.findings.finding import Finding
     from rmqtool.info.overview_rows import QueueRow, SegmentRow
     from rmqtool.ledger.numbers import LostNumbers
+    from rmqtool.ledger.walk import Proven
     from rmqtool.startup.prediction import Prediction
     from rmqtool.store.segment import SegmentPart
     from rmqtool.store.tree import Store

@@ -25,10 +25,9 @@ from rmqtool.broker.dispatch import (
 from rmqtool.broker.release import RELEASES, Version
 from rmqtool.broker.rules import Rules
 from rmqtool.derive.part import DeriveOptions, derive
-from rmqtool.derive.queue_runs import QueueKind
 from rmqtool.formats import java
 from rmqtool.formats.batch_queue import BATCH_CQ_UNIT
-from rmqtool.formats.consume_queue import CQ_UNIT
+from rmqtool.formats.consume_queue import CQ_UNIT, QueueKind
 from rmqtool.formats.message import Message, SysFlag
 from rmqtool.formats.properties import (
     INNER_MULTI_DISPATCH,

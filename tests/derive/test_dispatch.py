@@ -13,10 +13,9 @@ from rmqtool.broker.dispatch import DispatchRules, parse_delay_levels
 from rmqtool.broker.release import Version
 from rmqtool.broker.rules import Rules
 from rmqtool.derive.part import DeriveOptions, derive
-from rmqtool.derive.queue_runs import QueueKind
 from rmqtool.formats import java
 from rmqtool.formats.batch_queue import BATCH_CQ_UNIT
-from rmqtool.formats.consume_queue import CQ_UNIT
+from rmqtool.formats.consume_queue import CQ_UNIT, QueueKind
 from rmqtool.formats.message import Message, SysFlag
 from rmqtool.scan.batch import ScanOptions
 from tests.scan.segments import MESSAGE, placed, segment_bytes, whole, written

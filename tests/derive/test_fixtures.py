@@ -9,10 +9,9 @@ import pytest
 
 from rmqtool.broker.release import Version
 from rmqtool.derive.part import DeriveOptions, derive
-from rmqtool.derive.queue_runs import QueueKind
 from rmqtool.derive.settings import rules_of
 from rmqtool.formats.batch_queue import BATCH_CQ_UNIT_SIZE
-from rmqtool.formats.consume_queue import CQ_UNIT, CQ_UNIT_SIZE
+from rmqtool.formats.consume_queue import CQ_UNIT, CQ_UNIT_SIZE, QueueKind
 from rmqtool.formats.consume_queue_ext import decode, is_ext_address, real_offset
 from rmqtool.formats.index import INDEX_ENTRY, INDEX_HEADER, entry_position
 from rmqtool.scan.join import run_joined

@@ -11,9 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rmqtool.derive import run_pool
-from rmqtool.derive.queue_runs import QueueKind, QueueRuns
+from rmqtool.derive.queue_runs import QueueRuns
 from rmqtool.derive.run_pool import SHORT_RUN, RunPool
-from rmqtool.formats.consume_queue import CQ_UNIT_SIZE
+from rmqtool.formats.consume_queue import CQ_UNIT_SIZE, QueueKind
 
 FILE_UNITS: Final = 5
 Run = tuple[int, int, int]  # queue, queue offset, units

@@ -14,8 +14,8 @@ import pytest
 from rmqtool import engine
 from rmqtool.check.log import commitlog
 from rmqtool.check.log.part import PartReport
-from rmqtool.check.queues import consume_queue
 from rmqtool.derive.run_pool import RunPool
+from rmqtool.ledger import walk
 from rmqtool.ledger.proof import Prover
 from tests.bench.store_builder import Builder, Spec
 from tests.damage import DAMAGES, NotApplicable
@@ -66,7 +66,7 @@ def short_runs(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) 
     """Let short runs be proven, too: fixtures have no others."""
     if "spec" not in request.fixturenames:
         monkeypatch.setattr(commitlog, "Prover", partial(Prover, short_run=0))
-        monkeypatch.setattr(consume_queue, "RunPool", partial(RunPool, short_run=0))
+        monkeypatch.setattr(walk, "RunPool", partial(RunPool, short_run=0))
 
 
 @pytest.fixture

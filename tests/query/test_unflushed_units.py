@@ -9,8 +9,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from rmqtool.derive.queue_runs import QueueKind, QueueRun
-from rmqtool.formats.consume_queue import CQ_UNIT
+from rmqtool.derive.queue_runs import QueueRun
+from rmqtool.formats.consume_queue import CQ_UNIT, QueueKind
 from rmqtool.query.groups import ConsumerGroup
 from rmqtool.query.lookup import Lookup
 from rmqtool.query.requests import ByQueueOffset, ByTime

@@ -11,9 +11,8 @@ from pathlib import Path
 import pytest
 
 from rmqtool import rebuild
-from rmqtool.derive.queue_runs import QueueKind
 from rmqtool.errors import UnreadablePath, WriteFailed
-from rmqtool.formats.consume_queue import CQ_UNIT, CQ_UNIT_SIZE
+from rmqtool.formats.consume_queue import CQ_UNIT, CQ_UNIT_SIZE, QueueKind
 from rmqtool.rebuild.options import RebuildOptions, RebuildResult
 from rmqtool.rebuild.report import sentences
 from rmqtool.store.place import OpenFile

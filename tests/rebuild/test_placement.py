@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rmqtool.derive.queue_runs import QueueKind, QueueRun
-from rmqtool.formats.consume_queue import CQ_UNIT, CQ_UNIT_SIZE
+from rmqtool.derive.queue_runs import QueueRun
+from rmqtool.formats.consume_queue import CQ_UNIT, CQ_UNIT_SIZE, QueueKind
 from rmqtool.rebuild.placement import FEW_FILLERS, BrokerPlacement, Placement
 
 SEGMENT = 1000  # bytes of a segment

@@ -41,10 +41,11 @@ if TYPE_CHECKING:
     from rmqtool.broker.dispatch import DispatchRules
     from rmqtool.check.inspection import Inspection
     from rmqtool.check.log.facts import LogFacts
-    from rmqtool.check.observer import Observers, Proven
+    from rmqtool.check.observer import Observers
     from rmqtool.findings.finding import Finding
     from rmqtool.judge.dledger import DLedgerEntryJudge
     from rmqtool.judge.message import RecordJudge
+    from rmqtool.ledger.walk import Proven
     from rmqtool.store.segment import MappedFiles, Segment, SegmentPart
 
 

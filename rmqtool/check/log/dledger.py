@@ -16,6 +16,7 @@ from rmqtool.findings.catalogue import Severity
 from rmqtool.findings.finding import At, finding
 from rmqtool.findings.registry_commitlog import CL_MIXDL, DL_ENTRY
 from rmqtool.formats.dledger import DLEDGER_ENTRY, DLEDGER_INDEX_UNIT
+from rmqtool.machine.arrays import stretches
 from rmqtool.plural import counted
 from rmqtool.store.used import used_bytes
 
@@ -93,11 +94,7 @@ def _zero_units(segment: Segment, file: OpenFile, begin: int, end: int) -> Itera
     for start in range(begin, end, size):
         raw = file.read_at(start, min(size, end - start))
         units = np.frombuffer(raw, np.uint8, len(raw) // unit * unit).reshape(-1, unit)
-        empty = np.flatnonzero(~units.any(axis=1))
-        for stretch in np.split(empty, np.flatnonzero(np.diff(empty) != 1) + 1):
-            if stretch.size:
-                at = At(segment.path, start + int(stretch[0]) * unit, stretch.size * unit)
-                message = (
-                    f"{counted(stretch.size, 'unit')} of the index are zeros, and others follow"
-                )
-                yield finding(DL_ENTRY, at, message)
+        for first, after in stretches(np.logical_not(units.any(axis=1))):
+            at = At(segment.path, start + first * unit, (after - first) * unit)
+            message = f"{counted(after - first, 'unit')} of the index are zeros, and others follow"
+            yield finding(DL_ENTRY, at, message)

@@ -56,6 +56,17 @@ class LogFacts:
         """Tell whether a record that lies elsewhere than it says is concerned."""
         return physical_offset in self.moved or physical_offset in self._moved_places
 
+    def mask(self, physical_offsets: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:
+        """Tell which records are lost, or lie elsewhere than they say: bool, shape (n,)."""
+        explained = self.lost.mask(physical_offsets)
+        if self.moved:
+            explained |= np.fromiter(map(self.is_moved, physical_offsets.tolist()), np.bool_)
+        return explained
+
+    def between(self, start: int, end: int) -> bool:
+        """Tell whether any of them may be in [start, end) of the log."""
+        return bool(self.moved) or self.lost.between(start, end)
+
     def has_bridges(self, start: int, end: int) -> bool:
         """Tell whether repair has put a bridge over a lost record in [start, end) of the log."""
         number = bisect_left(self.bridges, start)

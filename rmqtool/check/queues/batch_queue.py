@@ -13,14 +13,15 @@ import numpy as np
 
 from rmqtool.broker.names import topic_text
 from rmqtool.check.queues.grouping import grouped
+from rmqtool.check.queues.queue_state import StretchJudge
 from rmqtool.errors import UnreadablePath
 from rmqtool.findings.finding import At, finding
 from rmqtool.findings.registry_commitlog import CL_QOFF_DUP, CL_QOFF_GAP
 from rmqtool.findings.registry_consume_queue import BQ_UNIT, CQ_LAG, CQ_RANGE
 from rmqtool.formats.batch_queue import BATCH_CQ_UNIT
 from rmqtool.ledger.differences import by_fields, differing_fields
-from rmqtool.queues.kinds import as_units
-from rmqtool.queues.units import KnownQueue
+from rmqtool.ledger.numbering import BatchNumbering, find_unit
+from rmqtool.ledger.walk import QueueWalk, WalkedQueue
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -30,9 +31,9 @@ if TYPE_CHECKING:
     from rmqtool.check.inspection import Inspection
     from rmqtool.check.log.facts import LogFacts
     from rmqtool.check.queues.ranges import QueueFacts
-    from rmqtool.derive.queue_runs import QueueRuns
     from rmqtool.findings.finding import Finding
-    from rmqtool.queues.units import QueueUnits
+    from rmqtool.ledger.sound import SoundSoFar
+    from rmqtool.ledger.walk import HeldUnits
 
 UNIT: Final = BATCH_CQ_UNIT.size
 SEARCHED_UNITS: Final = 1 << 16
@@ -40,11 +41,10 @@ MOST: Final = 64  # units of one queue that are reported one by one
 
 
 @dataclass(slots=True)
-class BatchState(KnownQueue):
+class BatchState(WalkedQueue):
     """One batch queue."""
 
-    next: int = -1  # number of the unit where the next one should be; -1 before the first one
-    is_unread: bool = False  # a part of it cannot be read, so it is not compared
+    numbering: BatchNumbering  # where its units belong
     missing: int = 0  # units that are not there
     first_missing: int = -1  # physical offset of the first of them
 
@@ -66,120 +66,71 @@ class BatchState(KnownQueue):
         return At(path, position, count * UNIT, int(first["physical_offset"]), *queue)
 
 
-class BatchComparer:
-    """Takes the batch queue units of the log in order."""
+class BatchComparer(StretchJudge[BatchState]):
+    """Words what is wrong with batch queues."""
+
+    unit_size = UNIT
 
     def __init__(self, inspection: Inspection, facts: LogFacts, queue_facts: QueueFacts) -> None:
-        self._inspection, self._facts, self._queue_facts = inspection, facts, queue_facts
-        self._states: dict[tuple[str, int], BatchState] = {}
+        super().__init__(inspection, facts, queue_facts)
+        place = lambda state, run: state.numbering.place(run)  # noqa: E731
+        self.walk = QueueWalk(self._begin, place, lost=facts)
 
-    @grouped
-    def take(self, runs: QueueRuns) -> Iterator[Finding]:
-        """Compare the units of one part."""
-        for run in runs:
-            name = (topic_text(run.topic), run.queue_id)
-            if self._inspection.options.topic not in {None, name[0]}:
-                continue
-            state = self._states.get(name)
-            if state is None:
-                state = self._states[name] = self._new_state(name)
-            units = self._without_lost(bytes(run.units))
-            if not units or state.is_unread:
-                continue
-            try:
-                yield from self._compare(state, units)
-            except UnreadablePath as error:
-                yield self._unread(state, error)
-
-    def _new_state(self, name: tuple[str, int]) -> BatchState:
+    def _begin(self, topic: bytes, queue_id: int, _: SoundSoFar | None) -> BatchState | None:
+        """Begin a queue; None for one that was not asked for, or a part of which is unreadable."""
+        name = (topic_text(topic), queue_id)
+        if self._inspection.options.topic not in {None, name[0]}:
+            return None
         units = self._inspection.queue("batch_queues", name)
         is_lost = self._inspection.is_below_unread(units.path)
-        is_unread = is_lost or bool(self._inspection.name_unread(units.unread()))
-        return BatchState(units, is_unread=is_unread)
+        if is_lost or self._inspection.name_unread(units.unread()):
+            return None
+        return BatchState(units, BatchNumbering(units))
 
-    def _unread(self, state: BatchState, error: UnreadablePath) -> Finding:
-        path, queue = self._inspection.path_of(error.path), state.units
-        return self._inspection.unread(path, error, (queue.topic, queue.queue_id))
-
-    def _without_lost(self, wanted: bytes) -> bytes:
-        """Leave out the units of records that are torn, or that lie elsewhere than they say."""
-        units = np.frombuffer(wanted, BATCH_CQ_UNIT.dtype)
-        left_out = self._is_explained(units["physical_offset"].astype(np.int64))
-        return units[~left_out].tobytes() if left_out.any() else wanted
-
-    def _is_explained(self, offsets: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:
-        """Tell which units a finding about the log explains: bool, shape (n,)."""
-        explained = self._facts.lost.mask(offsets)
-        if self._facts.moved:
-            explained |= np.fromiter(map(self._facts.is_moved, offsets.tolist()), np.bool_)
-        return explained
-
-    def _compare(self, state: BatchState, wanted: bytes) -> Iterator[Finding]:
-        """Compare units with those on disk, from where the last ones ended."""
-        units = np.frombuffer(wanted, BATCH_CQ_UNIT.dtype)
-        if state.next < 0:
-            # Units of records before the first one of the log have expired.
-            start = state.units.files.start // UNIT
-            first = _find(state.units, start, int(units["physical_offset"][0]))
-            state.next = start if first is None else first
-        on_disk = state.units.packed(state.next, len(units))
-        newest = int(units["physical_offset"][-1])
-        if on_disk == wanted:
-            self._queue_facts.note_newest(newest)
-            state.next += len(units)
-        else:
-            yield from self._differ(state, units, wanted)
-        self._inspection.account.units += len(units)
-        self._inspection.account.bytes += len(wanted)
-
-    def _differ(
-        self, state: BatchState, units: npt.NDArray[np.void], wanted: bytes
-    ) -> Iterator[Finding]:
+    def _differ(self, state: BatchState, held: HeldUnits) -> Iterator[Finding]:
         """Compare unit by unit; find the place again where one is missing or too many."""
-        for number in range(len(units)):
-            unit = wanted[number * UNIT : (number + 1) * UNIT]
-            is_mended = bool(self._facts.bridges)
-            while _stands_for_lost(state, units[number], is_mended=is_mended):
-                state.next += 1
-            on_disk = state.units.packed(state.next, 1)
-            if on_disk != unit:
-                following = units["physical_offset"][number + 1 : number + 2]
-                place = self._place(state, int(units["physical_offset"][number]), following)
+        numbering, offsets = state.numbering, held.wanted["physical_offset"]
+        numbering.next, is_mended = held.first, bool(self._facts.bridges)
+        for number, want in enumerate(held.wanted):
+            while _stands_for_lost(state, want, is_mended=is_mended):
+                numbering.next += 1
+            if state.units.packed(numbering.next, 1) != want.tobytes():
+                place = self._place(state, int(offsets[number]), offsets[number + 1 : number + 2])
                 if place is None:
-                    state.miss(int(units["physical_offset"][number]))
+                    state.miss(int(offsets[number]))
                     continue
                 yield from self._unwanted(state, place)
-                yield from self._wrong(state, place, unit)
-                state.next = place
-            state.next += 1
+                yield from self._wrong(state, place, want)
+                numbering.next = place
+            numbering.next += 1
 
     def _place(
         self, state: BatchState, offset: int, following: npt.NDArray[np.int64]
     ) -> int | None:
         """Find the unit of a record; the next one where it alone is damaged; None if missing."""
-        place = _find(state.units, state.next, offset)
+        place = find_unit(state.units, state.numbering.next, offset)
         if place is None and following.size:
-            after = state.units.read(state.next + 1, 1)["physical_offset"][0]
-            return state.next if after == following[0] else None
-        if place is None and state.units.packed(state.next, 1).strip(b"\0"):
-            return state.next  # the last unit that can be compared
+            after = state.units.read(state.numbering.next + 1, 1)["physical_offset"][0]
+            return state.numbering.next if after == following[0] else None
+        if place is None and state.units.packed(state.numbering.next, 1).strip(b"\0"):
+            return state.numbering.next  # the last unit that can be compared
         return place
 
     def _unwanted(self, state: BatchState, place: int) -> Iterator[Finding]:
         """Judge units in front of a place that no record asks for."""
-        units = state.units.read(state.next, place - state.next)
+        units = state.units.read(state.numbering.next, place - state.numbering.next)
         offsets = units["physical_offset"].astype(np.int64)
-        explained = self._is_explained(offsets)
+        explained = self._facts.mask(offsets)
         self._facts.lost.count_units(offsets[explained])
         if not explained.all():
             count = int((~explained).sum())
-            at = state.at(state.next, count, units[~explained][0])
+            at = state.at(state.numbering.next, count, units[~explained][0])
             plural = f"{count:,} units stand" if count > 1 else "a unit stands"
             yield finding(BQ_UNIT, at, f"{plural} here without a record")
 
-    def _wrong(self, state: BatchState, place: int, unit: bytes) -> Iterator[Finding]:
+    def _wrong(self, state: BatchState, place: int, want: np.void) -> Iterator[Finding]:
         """Say which fields of a unit are not as its record wants them."""
-        want, have = as_units(unit, BATCH_CQ_UNIT)[0], state.units.read(place, 1)[0]
+        have = state.units.read(place, 1)[0]
         fields = list(differing_fields(want, have))
         if want["store_timestamp"] <= 0 and fields == ["store_timestamp"]:
             return  # then the record's time is to blame, and its finding says so
@@ -212,9 +163,7 @@ class BatchComparer:
     @grouped
     def finish(self) -> Iterator[Finding]:
         """Judge what is missing, and what lies after the last unit of each queue."""
-        for state in self._states.values():
-            if state.is_unread:
-                continue
+        for state in self.walk.queues.values():
             if state.missing:
                 message = f"{state.missing:,} records of the queue have no unit"
                 queue = (state.units.topic, state.units.queue_id)
@@ -225,22 +174,22 @@ class BatchComparer:
             try:
                 yield from self._after_the_log(state)
             except UnreadablePath as error:
-                yield self._unread(state, error)
+                yield from self._unread(state, error)
 
     def _after_the_log(self, state: BatchState) -> Iterator[Finding]:
-        units = state.units.read(state.next, SEARCHED_UNITS)
+        units = state.units.read(state.numbering.next, SEARCHED_UNITS)
         rows = np.flatnonzero((units["size"] > 0) & (units["batch_size"] > 0))
         if not rows.size:
             return
         offsets = units["physical_offset"][rows].astype(np.int64)
-        lost = self._is_explained(offsets)
+        lost = self._facts.mask(offsets)
         self._facts.lost.count_units(offsets[lost])
-        if self._facts.bridges and state.next:
-            last = state.units.read(state.next - 1, 1)["physical_offset"][0]
+        if self._facts.bridges and state.numbering.next:
+            last = state.units.read(state.numbering.next - 1, 1)["physical_offset"][0]
             lost |= offsets == last  # repair lets the last record stand for lost ones after it
         left = rows[~lost]
         if left.size:
-            at = state.at(state.next + int(left[0]), len(left), units[left[0]])
+            at = state.at(state.numbering.next + int(left[0]), len(left), units[left[0]])
             beyond = int(offsets[~lost][0]) >= self._facts.end
             message = f"{len(left):,} units are after the last unit of a record"
             yield finding(CQ_RANGE if beyond else BQ_UNIT, at, message)
@@ -269,19 +218,10 @@ def _stands_for_lost(state: BatchState, wanted: np.void, *, is_mended: bool) -> 
             record is whole and has another topic, the unit after it has to name the same record,
             and to follow on.
     """
-    unit, after = state.units.read(state.next, 2)
+    unit, after = state.units.read(state.numbering.next, 2)
     is_its = unit["size"] > 0 and unit["physical_offset"] == wanted["physical_offset"]
     end = unit["msg_base_offset"] + unit["batch_size"]
     is_first = after["physical_offset"] == wanted["physical_offset"]
     follows = unit["batch_size"] > 0 and is_first and after["msg_base_offset"] == end
     is_before = unit["msg_base_offset"] < wanted["msg_base_offset"]
     return bool(is_its and is_before and (is_mended or follows))
-
-
-def _find(units: QueueUnits, first: int, physical_offset: int) -> int | None:
-    """Find the unit of a record from a number on."""
-    for number, used in units.used(first):
-        rows = np.flatnonzero((used["physical_offset"] == physical_offset) & (used["size"] > 0))
-        if rows.size:
-            return number + int(rows[0])
-    return None

@@ -1,32 +1,28 @@
-"""Compare dispatch runs with the consume queues on disk: CQ-*, CL-QOFF-*.
+"""Word how consume queues differ from what the log wants: CQ-*, CL-QOFF-*.
 
-A run is the very bytes that belong at `queue offset * 20`, so a sound queue is proven by comparing
-memory. Only where bytes differ are units looked at one by one, and only after the whole log was
-read: what a unit points to can be judged no earlier.
+Where the ledger finds that bytes differ, units are looked at one by one, but only after the whole
+log was read: what a unit points to can be judged no earlier.
 Source: ConsumeQueue#putMessagePositionInfo, #recover, 4.9.3 to 5.5.0.
 """
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
 from rmqtool.broker.names import topic_text
-from rmqtool.check.observer import NONE_PROVEN
 from rmqtool.check.queues.grouping import grouped
 from rmqtool.check.queues.queue_state import (
+    EVERYTHING,
     UNIT,
-    Break,
-    Outlier,
     QueueState,
+    StretchJudge,
     at_unit,
     not_the_next,
 )
 from rmqtool.check.queues.queue_tails import Tails
 from rmqtool.check.queues.queue_units import UnitJudge
-from rmqtool.derive.run_pool import RunPool
 from rmqtool.errors import UnreadablePath
 from rmqtool.findings.catalogue import Severity
 from rmqtool.findings.finding import At, finding, rebuild_hides
@@ -37,40 +33,48 @@ from rmqtool.findings.registry_consume_queue import (
     CQ_EXTRA,
     CQ_SHIFT,
 )
-from rmqtool.formats.consume_queue import first_offset
 from rmqtool.formats.consume_queue_ext import LARGEST_ADDRESS
-from rmqtool.ledger.differences import ADDRESS, by_fields, point_alike, tags_right
+from rmqtool.ledger.differences import ADDRESS, by_fields
 from rmqtool.ledger.extensions import ExtUnits
-from rmqtool.ledger.sound import SoundQueues
+from rmqtool.ledger.numbering import Numbering, Turn
+from rmqtool.ledger.sound import LogBounds, SoundQueues
+from rmqtool.ledger.walk import QueueWalk
+from rmqtool.machine.arrays import stretches
 from rmqtool.plural import counted
-from rmqtool.queues.kinds import as_units
 from rmqtool.store.record_heads import LogReader
 from rmqtool.store.unread import unread_stretches
 
 if TYPE_CHECKING:
-    from collections.abc import Generator, Iterator
+    from collections.abc import Callable, Iterator
 
     import numpy.typing as npt
 
     from rmqtool.check.inspection import Inspection
     from rmqtool.check.log.facts import LogFacts
     from rmqtool.check.log.lost import LostRanges
-    from rmqtool.check.observer import Proven
     from rmqtool.check.queues.ranges import QueueFacts
-    from rmqtool.derive.queue_runs import QueueRun, QueueRuns
     from rmqtool.findings.finding import Finding
-    from rmqtool.queues.kinds import Units
+    from rmqtool.ledger.numbering import Break, WrongNumbers
+    from rmqtool.ledger.sound import SoundSoFar
+    from rmqtool.ledger.walk import HeldUnits
 
     Numbers = npt.NDArray[np.int64]
+    Mask = npt.NDArray[np.bool_]
 
 
 MOST_STRETCHES: Final = 1000  # of one queue that are judged; more is one stretch to its end
 NO_OFFSET: Final = -1
-EVERYTHING: Final = 1 << 62
 
 
-def sound_queues(inspection: Inspection) -> SoundQueues[str]:
-    """Begin to compare the short queues of a store with its log, by columns."""
+def sound_queues(
+    inspection: Inspection, is_explained: Callable[[Numbers], Mask]
+) -> SoundQueues[str]:
+    """Begin to compare the short queues of a store with its log, by columns.
+
+    Args:
+        inspection: of the store.
+        is_explained: tells which physical offsets a finding about the log explains.
+    """
 
     def path_of(topic: bytes, queue_id: int) -> str | None:
         text, family = topic_text(topic), inspection.queues.files.family
@@ -79,93 +83,48 @@ def sound_queues(inspection: Inspection) -> SoundQueues[str]:
         )
         return f"{family.path}/{text}/{queue_id}" if family and is_there else None
 
-    return SoundQueues(inspection.short_queues(), path_of)
+    return SoundQueues(inspection.short_queues(), path_of, is_explained)
 
 
-class QueueComparer:
-    """Takes the runs of the log in order, and judges the queues when all have been taken."""
+def log_bounds(inspection: Inspection, facts: LogFacts) -> LogBounds:
+    """Say where the log begins and ends, once it was read."""
+    return LogBounds(facts.start, facts.end, inspection.store.commitlog.file_length)
+
+
+class QueueComparer(StretchJudge[QueueState]):
+    """Words what is wrong with queues, and judges them when all runs have been taken."""
 
     def __init__(self, inspection: Inspection, facts: LogFacts, queue_facts: QueueFacts) -> None:
-        self._inspection, self._facts, self._queue_facts = inspection, facts, queue_facts
-        self._states: dict[tuple[bytes, int], QueueState] = {}
+        super().__init__(inspection, facts, queue_facts)
         self._tags = TagJudge(inspection, facts.lost)
-        self._seen: set[tuple[str, int]] = set()
-        length = inspection.store.geometry.consume_queue.value
-        self._pool = RunPool(length // UNIT)
-        self._sound = sound_queues(inspection)
-        self._proven_units = 0
+        self.walk = QueueWalk(
+            self._new_state,
+            lambda state, run: state.placement.place(run),
+            self._tags.extension,
+            sound_queues(inspection, self._is_explained),
+            inspection.store.geometry.consume_queue.value,
+            facts.lost,
+        )
 
-    def take(self, runs: QueueRuns, proven: Proven = NONE_PROVEN) -> Iterator[Finding]:
-        """Take the runs of one part, and compare them at once, or with those of later parts.
-
-        Args:
-            runs: of the part.
-            proven: what somebody has compared already, and which is as the log wants it.
-        """
-        sound = self._sound
-        left = sound.take(runs, self._is_explained)
-        self._inspection.account.units += sound.units - self._proven_units
-        self._inspection.account.bytes += (sound.units - self._proven_units) * UNIT
-        self._proven_units = sound.units
-        if sound.newest:
-            self._queue_facts.note_newest(sound.newest)
-        for ready in self._pool.add(left):
-            yield from self._compare(ready, proven)
-
-    def _is_explained(self, offsets: Numbers) -> npt.NDArray[np.bool_]:
+    def _is_explained(self, offsets: Numbers) -> Mask:
         """Tell which records are lost, or lie elsewhere than they say: bool, shape (n,)."""
         if self._facts.moved:
             return np.ones(len(offsets), np.bool_)
         return self._facts.lost.mask(offsets)
 
-    @grouped
-    def _compare(self, runs: QueueRuns, proven: Proven = NONE_PROVEN) -> Iterator[Finding]:
-        topic = self._inspection.options.topic
-        for run in self._without_lost(runs):
-            if not self._inspection.scope.placement.in_files(topic_text(run.topic)):
-                continue
-            key = run.topic, run.queue_id
-            state = self._states.get(key) or self._new_state(*key)
-            if topic is not None and state.topic != topic:
-                continue
-            yield from self._take(state, run, proven)
-
-    def _without_lost(self, runs: QueueRuns) -> Iterator[QueueRun]:
-        """Leave out the units of records that a gap has taken with it."""
-        lost = self._facts.lost
-        for run in runs:
-            if not len(lost) or not lost.between(
-                run.first_physical_offset, run.last_physical_offset + 1
-            ):
-                yield run
-                continue
-            here = self._with_units(run)
-            is_lost = lost.mask(as_units(here.units)["physical_offset"].astype(np.int64))
-            yield from here.parts(~is_lost)
-
-    def _with_units(self, run: QueueRun) -> QueueRun:
-        """Give a run with the units that an executor has left out, as they lie in the queue."""
-        if run.ends is None:
-            return run
-        queue = self._inspection.queue("queues", (topic_text(run.topic), run.queue_id))
-        try:
-            units = memoryview(queue.packed(run.queue_offset, run.count))
-        except UnreadablePath:  # it could be read a moment ago
-            units = memoryview(bytes(run.count * UNIT))
-        return replace(run, units=units, ends=None)
-
-    def _new_state(self, topic: bytes, queue_id: int) -> QueueState:
+    def _new_state(self, topic: bytes, queue_id: int, seen: SoundSoFar | None) -> QueueState | None:
+        """Begin a queue; None for one that is not in files, or was not asked for."""
         name = (topic_text(topic), queue_id)
-        state = QueueState(self._inspection.queue("queues", name))
-        if self._inspection.account.unread or state.files.oddities:
+        inspection = self._inspection
+        is_asked = inspection.options.topic in {None, name[0]}
+        if not (is_asked and inspection.scope.placement.in_files(name[0])):
+            return None
+        units = inspection.queue("queues", name)
+        state = QueueState(units, Numbering(units, self._facts.is_moved))
+        if inspection.account.unread or state.files.oddities:
             state.unread += self._unread_units(state)
-        seen = self._sound.seen_of(topic, queue_id)
         if seen is not None:
-            state.first, state.expected = seen.first, seen.next
-            state.first_physical_offset = seen.first_physical_offset
-            state.last_physical_offset = seen.last_physical_offset
-        self._states[topic, queue_id] = state
-        self._seen.add(name)
+            state.placement.resume(seen)
         return state
 
     def _unread_units(self, state: QueueState) -> Iterator[tuple[int, int]]:
@@ -175,151 +134,41 @@ class QueueComparer:
         else:
             yield from self._inspection.name_unread(state.units.unread())
 
-    def _unread(self, state: QueueState, error: UnreadablePath) -> Iterator[Finding]:
-        """Say once that a file cannot be read; nothing is said of its units, the others go on."""
-        path = self._inspection.path_of(error.path)
-        bad = next((file for file in state.units.files if file.path == path), None)
-        state.unread.append((bad.start // UNIT, bad.end // UNIT) if bad else (0, EVERYTHING))
-        if not self._inspection.is_known_unread(path):
-            yield self._inspection.unread(path, error, (state.topic, state.queue_id))
-
-    def _on_disk(
-        self, state: QueueState, start: int, wanted: bytes
-    ) -> Generator[Finding, None, bytes]:
-        """Read units; those that cannot be read are taken for what they should be."""
-        count = len(wanted) // UNIT
-        if state.unread and state.assume(start, wanted, b"\0" * len(wanted)) == wanted:
-            return wanted
-        try:
-            on_disk = state.units.packed(start, count)
-        except UnreadablePath as error:
-            yield from self._unread(state, error)
-            return wanted
-        return state.assume(start, wanted, on_disk) if state.unread else on_disk
-
-    def _wanted(self, state: QueueState, run: QueueRun) -> Generator[Finding, None, bytes]:
-        """Give the units of a run, from the queue where an executor has left them out."""
-        if run.ends is None:
-            return bytes(run.units)
-        try:
-            return state.units.packed(run.queue_offset, run.count)
-        except UnreadablePath as error:  # it could be read a moment ago
-            yield from self._unread(state, error)
-            return bytes(run.count * UNIT)
-
-    def _take(self, state: QueueState, run: QueueRun, proven: Proven) -> Iterator[Finding]:
-        """Compare one run with the queue, where its units should be."""
-        first = run.first_physical_offset
-        if self._facts.moved and run.count == 1 and self._facts.is_moved(first):
-            return  # it may stand anywhere in the log; its own finding says so
-        if state.expected < 0:
-            state.first = state.expected = run.queue_offset
-            state.first_physical_offset = first
-        if run.queue_offset - state.delta != state.expected:
-            yield from self._turn(state, run, first)
-        elif state.outlier is not None:
-            yield from self._resumed(state)
-        start = state.expected
-        wanted = on_disk = b""
-        if run.ends is None or start != run.queue_offset:
-            wanted = yield from self._wanted(state, run)
-            is_proven = (run.topic, run.queue_id, start, run.count) in proven
-            on_disk = wanted if is_proven else (yield from self._on_disk(state, start, wanted))
-        state.expected += run.count
-        state.last_physical_offset = run.last_physical_offset
-        if on_disk == wanted:
-            self._queue_facts.note_newest(state.last_physical_offset)
-        else:
-            yield from self._differ(state, start, wanted, on_disk)
-        self._inspection.account.units += run.count
-        self._inspection.account.bytes += run.count * UNIT
-
-    def _turn(self, state: QueueState, run: QueueRun, first: int) -> Iterator[Finding]:
-        """Find out what to make of queue offsets that do not follow.
-
-        The queue on disk was written when the records were sound, so it decides whether the
-        record's field is wrong, or records are missing, or the numbering began anew.
-        """
-        outlier = state.outlier
-        if outlier is not None:
-            delta = outlier.queue_offset - outlier.number
-            if run.queue_offset - delta == state.expected:
-                yield self._of_shifted(state, outlier, delta)
-                state.delta, state.outlier = delta, None
-                return
-            yield from self._resumed(state)
-        is_right = self._points_to(state, run.queue_offset, first)
-        if not is_right and self._points_to(state, state.expected, first):
-            state.outlier = Outlier(state.expected, run.queue_offset, run.count, first)
+    def _of_numbers(self, state: QueueState, numbers: WrongNumbers) -> Iterator[Finding]:
+        """Say that records have a wrong queue offset, or that their units lie elsewhere."""
+        turn, number, stated, records, physical_offset = numbers
+        if turn is Turn.SHIFT:
+            yield self._of_shifted(state, numbers)
             return
-        number = run.queue_offset
-        state.delta = 0
-        if number > state.expected:
-            before = state.last_physical_offset
-            state.breaks.append(Break(state.expected, number, before, first))
-        elif (
-            number < state.expected and state.breaks and state.breaks[-1].is_left_by(state, number)
-        ):
-            yield from self._come_back(state)
-        elif number < state.expected:
-            yield self._of_restart(state, number, first)
-            state.first = number
+        if turn is Turn.RESTART:
+            message = f"queueOffset of topic {state.topic} queue {state.queue_id} goes back"
             state.wrong.clear()
-            state.breaks.clear()
-        state.expected = number
-
-    def _come_back(self, state: QueueState) -> Iterator[Finding]:
-        """Blame the one record that jumped, and has no unit: the next goes on where it began."""
-        jump = state.breaks.pop()
-        state.wrong = [span for span in state.wrong if span[0] < jump.end]
-        state.outlier = Outlier(jump.start, jump.end, 1, jump.after)
-        yield from self._resumed(state)
-        state.mark_wrong(jump.start, jump.start + 1, jump.after)
-
-    def _points_to(self, state: QueueState, number: int, physical_offset: int) -> bool:
-        try:
-            raw = state.units.packed(number, 1)
-        except UnreadablePath:
-            return False
-        return first_offset(raw) == physical_offset
-
-    def _resumed(self, state: QueueState) -> Iterator[Finding]:
-        """Say that records have a wrong queue offset: the ones after them go on without."""
-        outlier, state.outlier = state.outlier, None
-        if outlier is None:
-            return
-        if outlier.queue_offset > outlier.number:
-            code = CL_QOFF_GAP
         else:
-            code = CL_QOFF_DUP if outlier.queue_offset >= state.first else CL_QOFF_BACK
-        yield finding(
-            code,
-            self._record_at(state, outlier.physical_offset, outlier.queue_offset),
-            not_the_next(outlier.records, state.topic, state.queue_id),
-            expected=outlier.number,
-            actual=outlier.queue_offset,
-        )
+            message = not_the_next(records, state.topic, state.queue_id)
+        if stated > number:
+            code = CL_QOFF_GAP
+        elif turn is Turn.RESTART or stated < state.placement.first:
+            code = CL_QOFF_BACK
+        else:
+            code = CL_QOFF_DUP
+        at = self._record_at(state, physical_offset, stated)
+        yield finding(code, at, message, expected=number, actual=stated)
+        if turn is Turn.JUMP:
+            state.wrong = [span for span in state.wrong if span[0] < stated]
+            state.mark_wrong(number, number + 1, physical_offset)
 
-    def _of_shifted(self, state: QueueState, outlier: Outlier, delta: int) -> Finding:
+    def _of_shifted(self, state: QueueState, numbers: WrongNumbers) -> Finding:
+        delta = numbers.queue_offset - numbers.number
         shifted = finding(
             CQ_SHIFT,
-            at_unit(state.units, outlier.number, None, outlier.physical_offset),
+            at_unit(state.units, numbers.number, None, numbers.physical_offset),
             f"from here on units are {abs(delta)} {'before' if delta > 0 else 'behind'} "
             "the queue offsets of their records",
-            expected=f"queue offset {outlier.queue_offset}",
-            actual=f"queue offset {outlier.number}",
+            expected=f"queue offset {numbers.queue_offset}",
+            actual=f"queue offset {numbers.number}",
         )
-        hidden = min(outlier.number - outlier.queue_offset, outlier.number - state.first)
+        hidden = min(-delta, numbers.number - state.placement.first)
         return rebuild_hides(shifted, hidden) if hidden > 0 else shifted
-
-    def _of_restart(self, state: QueueState, number: int, physical_offset: int) -> Finding:
-        return finding(
-            CL_QOFF_BACK,
-            self._record_at(state, physical_offset, number),
-            f"queueOffset of topic {state.topic} queue {state.queue_id} goes back",
-            expected=state.expected,
-            actual=number,
-        )
 
     def _record_at(self, state: QueueState, physical_offset: int, queue_offset: int) -> At:
         place = self._facts.moved.get(physical_offset, physical_offset)
@@ -329,114 +178,74 @@ class QueueComparer:
             return At("commitlog", None, None, place, *queue)
         return At(segment.path, place - segment.start, None, place, *queue)
 
-    def _differ(
-        self, state: QueueState, start: int, wanted: bytes, on_disk: bytes
-    ) -> Iterator[Finding]:
+    def _differ(self, state: QueueState, held: HeldUnits) -> Iterator[Finding]:
         """Note which units are not as wanted; tags codes can be judged at once."""
-        want, have = as_units(wanted), as_units(on_disk)
-        is_same = want == have
-        only_tags = ~is_same & point_alike(want, have)
-        if only_tags.any():
-            yield from self._tags.judge(state, start, (np.flatnonzero(only_tags), want, have))
-        other = np.flatnonzero(~is_same & ~only_tags)
-        offsets = want["physical_offset"]
-        if self._facts.moved and other.size:
-            other = self._without_moved(other, offsets, have["physical_offset"])
-        good = np.flatnonzero(is_same | only_tags)
-        if good.size:
-            self._queue_facts.note_newest(int(offsets[good[-1]]))
-        if not other.size:
-            return
-        for stretch in np.split(other, np.flatnonzero(np.diff(other) != 1) + 1):
-            low, high = int(stretch[0]), int(stretch[-1]) + 1
+        yield from self._tags.judge(state, held)
+        offsets, moved = held.wanted["physical_offset"], self._facts.moved
+        is_other = held.wrong & ~held.alike
+        # What is said of a record that lies elsewhere than it says covers its unit, too.
+        for row in np.flatnonzero(is_other).tolist() if moved else ():
+            there = int(held.there["physical_offset"][row])
+            is_other[row] = moved.get(int(offsets[row]), NO_OFFSET) != there
+        for low, high in stretches(is_other):
             if len(state.wrong) >= MOST_STRETCHES:
-                state.wrong[-1][1] = start + high
+                state.wrong[-1][1] = held.first + high
             else:
-                state.mark_wrong(start + low, start + high, int(offsets[low]))
-
-    def _without_moved(
-        self,
-        rows: npt.NDArray[np.int64],
-        wanted: npt.NDArray[np.int64],
-        on_disk: npt.NDArray[np.int64],
-    ) -> npt.NDArray[np.int64]:
-        """Leave out units of records that say they lie elsewhere: the log's finding says so."""
-        moved = self._facts.moved
-        kept = [
-            row
-            for row in rows.tolist()
-            if moved.get(int(wanted[row]), NO_OFFSET) != int(on_disk[row])
-        ]
-        return np.array(kept, np.int64)
+                state.mark_wrong(held.first + low, held.first + high, int(offsets[low]))
 
     @grouped
     def finish(self, log: LogReader) -> Iterator[Finding]:
         """Judge what the log did not ask for, and what it asked for in vain."""
-        for runs in self._pool.rest():
-            yield from self._compare(runs)
-        judge = UnitJudge(self._inspection, self._facts, log)
-        tails = Tails(self._inspection, self._queue_facts, log)
-        self._finish_sound(judge)
-        for state in sorted(self._states.values(), key=lambda state: (state.topic, state.queue_id)):
-            topic = self._inspection.options.topic
-            if topic is not None and state.topic != topic:
-                continue
+        inspection, walk = self._inspection, self.walk
+        yield from self.take(walk.rest())
+        judge = UnitJudge(inspection, self._facts, log)
+        tails = Tails(inspection, self._queue_facts, log)
+        lost = self._facts.lost
+        remains = walk.finish(
+            log_bounds(inspection, self._facts),
+            lambda units: lost.mask(units["physical_offset"].astype(np.int64)),
+        )
+        self._queue_facts.whole.append(remains.whole)
+        judge.expired += remains.expired
+        judge.expired_queues |= remains.expired_paths
+        for state in sorted(walk.queues.values(), key=lambda state: (state.topic, state.queue_id)):
             try:
                 yield from self._finish(state, judge, tails)
             except UnreadablePath as error:
                 yield from self._unread(state, error)
-        for name in self._inspection.units("queues"):
-            if name not in self._seen:
-                state = QueueState(self._inspection.queue("queues", name))
-                try:
-                    yield from judge.uncovered(state, 0, None, is_first=True)
-                except UnreadablePath as error:
-                    yield from self._unread(state, error)
-        yield from self._inspection.pending()
-        if judge.expired and not self._inspection.scope.taken_over:
+        for name in walk.without(inspection.units("queues")):
+            units = inspection.queue("queues", name)
+            state = QueueState(units, Numbering(units, self._facts.is_moved))
+            try:
+                yield from judge.uncovered(state, 0, None, is_first=True)
+            except UnreadablePath as error:
+                yield from self._unread(state, error)
+        yield from inspection.pending()
+        if judge.expired and not inspection.scope.taken_over:
             queues = judge.expired_queues
             message = f"{judge.expired:,} units of {len(queues):,} queues point to expired messages"
             yield finding(CQ_EXPIRED, At(min(queues)), message)
         yield from tails.findings()
         self._tags.close()
 
-    def _finish_sound(self, judge: UnitJudge) -> None:
-        """Take note of the queues that are as the log wants them, and leave the rest to be judged.
-
-        Args:
-            judge: of units that no record asks for.
-        """
-
-        def is_other(units: Units) -> npt.NDArray[np.bool_]:
-            places = units["physical_offset"].astype(np.int64)
-            mask = judge.pass_over(units) | self._facts.lost.mask(places)
-            mask |= places + units["size"] > self._facts.end
-            return mask
-
-        remains = self._sound.rest(self._facts.start, is_other)
-        self._queue_facts.whole.append(remains.whole)
-        self._seen.update(remains.whole)
-        judge.expired += remains.expired
-        judge.expired_queues |= remains.expired_paths
-        for key in remains.others:
-            self._new_state(*key)
-
     def _finish(self, state: QueueState, judge: UnitJudge, tails: Tails) -> Iterator[Finding]:
-        yield from self._resumed(state)
-        self._queue_facts.wanted[state.topic, state.queue_id] = state.expected
+        placement = state.placement
+        for numbers in placement.finish():
+            yield from self._of_numbers(state, numbers)
+        self._queue_facts.wanted[state.topic, state.queue_id] = placement.next
         if not state.units.is_there:
             if state.unread:
                 return
-            is_expected = tails.add(state, state.first, state.first_physical_offset)
-            for gap in state.breaks if is_expected else ():
+            is_expected = tails.add(state, placement.first, placement.first_physical_offset)
+            for gap in placement.breaks if is_expected else ():
                 yield from self._of_break(state, gap, judge)
             return
-        yield from judge.uncovered(state, 0, state.first, is_first=True)
-        for gap in state.breaks:
+        yield from judge.uncovered(state, 0, placement.first, is_first=True)
+        for gap in placement.breaks:
             yield from self._of_break(state, gap, judge)
-        yield from judge.uncovered(state, state.expected, None)
+        yield from judge.uncovered(state, placement.next, None)
         for start, end, physical_offset in state.wrong:
-            if end == state.expected and not any(True for _ in state.units.used(start)):
+            if end == placement.next and not any(True for _ in state.units.used(start)):
                 tails.add(state, start, physical_offset)
             else:
                 yield from judge.wrong(state, start, end)
@@ -500,49 +309,39 @@ class TagJudge:
         """Close the files of the log."""
         self._log.__exit__()
 
-    def judge(
-        self,
-        state: QueueState,
-        start: int,
-        units: tuple[Numbers, npt.NDArray[np.void], npt.NDArray[np.void]],
-    ) -> Iterator[Finding]:
-        """Judge some units of a run.
-
-        Args:
-            state: of the queue.
-            start: number of the first unit of the run.
-            units: rows to be judged; units as wanted; units as they are.
-        """
-        rows, want, have = units
-        stored = have["tags_code"][rows].astype(np.int64)
-        computed = want["tags_code"][rows].astype(np.int64)
-        offsets = want["physical_offset"][rows].astype(np.int64)
-        is_address = stored <= LARGEST_ADDRESS
-        extension = (yield from self._extension(state)) if is_address.any() else None
-        wrong = ~tags_right(state.topic, computed, stored, extension)
+    def judge(self, state: QueueState, held: HeldUnits) -> Iterator[Finding]:
+        """Judge the units that lead to the right records."""
+        rows = np.flatnonzero(held.alike & (held.wanted["tags_code"] != held.there["tags_code"]))
+        if not rows.size:
+            return
+        stored = held.there["tags_code"][rows].astype(np.int64)
+        computed = held.wanted["tags_code"][rows].astype(np.int64)
+        offsets = held.wanted["physical_offset"][rows].astype(np.int64)
+        is_address, wrong = stored <= LARGEST_ADDRESS, held.wrong[rows]
         if self._is_unread(state):
             wrong &= ~is_address
         lost = self._lost.mask(offsets)
         self._lost.count_units(offsets[lost])
         for number in np.flatnonzero(wrong & ~lost).tolist():
-            place = start + int(rows[number])
+            place = held.first + int(rows[number])
             at = at_unit(state.units, place, UNIT, int(offsets[number]))
             expected, actual = int(computed[number]), int(stored[number])
             difference = ADDRESS if is_address[number] else by_fields(["tags_code"])
             yield finding(difference.code, at, expected=expected, actual=actual)
         if self._inspection.options.level.is_deep:
             right = np.flatnonzero(~wrong & ~lost)
-            numbers = start + rows[right]
+            numbers = held.first + rows[right]
             yield from self._times(state, numbers, stored[right], offsets[right])
 
-    def _extension(self, state: QueueState) -> Generator[Finding, None, ExtUnits | None]:
+    def extension(self, state: QueueState) -> ExtUnits | None:
         """Give the extension of a queue; None where it has none, or it cannot be read."""
         try:
             return self._ext_units(state)
         except UnreadablePath as error:
             path = self._inspection.path_of(error.path)
             if not self._inspection.is_known_unread(path):
-                yield self._inspection.unread(path, error, (state.topic, state.queue_id))
+                queue = (state.topic, state.queue_id)
+                self._inspection.postpone(self._inspection.unread(path, error, queue))
             self._ext[state.topic, state.queue_id] = None
             self._unread.add((state.topic, state.queue_id))
             return None

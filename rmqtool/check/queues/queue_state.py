@@ -1,46 +1,35 @@
-"""What is known of one consume queue while the log goes by."""
+"""What every check of queues in files does with what the walk of the ledger gives it."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final, Generic
 
+from rmqtool.check.queues.grouping import grouped
+from rmqtool.errors import UnreadablePath
 from rmqtool.findings.finding import At
 from rmqtool.formats.consume_queue import CQ_UNIT
-from rmqtool.queues.units import KnownQueue
+from rmqtool.ledger.walk import HeldUnits, Queue, QueueWalk, WalkedQueue
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from rmqtool.check.inspection import Inspection
+    from rmqtool.check.log.facts import LogFacts
+    from rmqtool.check.queues.ranges import QueueFacts
+    from rmqtool.findings.finding import Finding
+    from rmqtool.ledger.numbering import Numbering, WrongNumbers
+    from rmqtool.ledger.walk import Stretch
     from rmqtool.queues.units import QueueUnits
 
 UNIT: Final = CQ_UNIT.size
+EVERYTHING: Final = 1 << 62
 
 
 def not_the_next(records: int, topic: str, queue_id: int) -> str:
     """Say that records of a queue have a wrong queue offset, in files or in RocksDB."""
     whose = "a record" if records == 1 else f"{records:,} records"
     return f"the queueOffset of {whose} of topic {topic} queue {queue_id} is not the next one"
-
-
-class Break(NamedTuple):
-    """Queue offsets that no record of the log has."""
-
-    start: int  # first of them
-    end: int  # after the last one
-    before: int  # physical offset of the record in front of them
-    after: int  # physical offset of the record after them
-
-    def is_left_by(self, state: QueueState, queue_offset: int) -> bool:
-        """Tell whether one record had gone over them, and the next goes on where they begin."""
-        return (self.end + 1, self.start + 1) == (state.expected, queue_offset)
-
-
-class Outlier(NamedTuple):
-    """Records whose queue offsets do not follow, although their units do."""
-
-    number: int  # queue offset at which the units lie
-    queue_offset: int  # what the first of the records says
-    records: int  # how many
-    physical_offset: int  # of the first one
 
 
 def at_unit(
@@ -60,29 +49,12 @@ def at_unit(
 
 
 @dataclass(slots=True)
-class QueueState(KnownQueue):
+class QueueState(WalkedQueue):
     """One queue. Numbers count units from the begin of the queue."""
 
-    first: int = -1  # first unit that a record of the log wants; -1 before there was one
-    first_physical_offset: int = -1  # of the first record of the queue; -1 before there was one
-    expected: int = -1  # where the next record's unit belongs
-    delta: int = 0  # what the queue offsets of the records are ahead of their units
-    last_physical_offset: int = -1  # of the record before
+    placement: Numbering  # where its units belong
     # [start, end, physical offset wanted at start] of units that are not as wanted
     wrong: list[list[int]] = field(default_factory=list)
-    breaks: list[Break] = field(default_factory=list)  # queue offsets without a record
-    outlier: Outlier | None = None  # records with wrong queue offsets, until the next ones decide
-    # [start, end) of units that cannot be read, so that nothing is said of them
-    unread: list[tuple[int, int]] = field(default_factory=list)
-
-    def assume(self, start: int, wanted: bytes, on_disk: bytes) -> bytes:
-        """Take units that cannot be read for what they should be."""
-        patched = bytearray(on_disk)
-        for low, high in self.unread:
-            begin = max(low - start, 0) * UNIT
-            end = max(min((high - start) * UNIT, len(wanted)), begin)
-            patched[begin:end] = wanted[begin:end]
-        return bytes(patched)
 
     def mark_wrong(self, start: int, end: int, physical_offset: int) -> None:
         """Note units that are not as wanted; neighbours become one stretch."""
@@ -90,3 +62,52 @@ class QueueState(KnownQueue):
             self.wrong[-1][1] = end
         else:
             self.wrong.append([start, end, physical_offset])
+
+
+class StretchJudge(Generic[Queue]):
+    """Words what the walk gives.
+
+    Attributes:
+        walk: takes the runs of the log.
+    """
+
+    walk: QueueWalk[Queue]
+    unit_size = UNIT  # bytes
+
+    def __init__(self, inspection: Inspection, facts: LogFacts, queue_facts: QueueFacts) -> None:
+        self._inspection, self._facts, self._queue_facts = inspection, facts, queue_facts
+        self._compared = 0
+
+    @grouped
+    def take(self, stretches: Iterable[tuple[Queue, Stretch]]) -> Iterator[Finding]:
+        """Word what the walk gives for one part of the log."""
+        for state, stretch in stretches:
+            try:
+                if isinstance(stretch, UnreadablePath):
+                    raise stretch
+                elif isinstance(stretch, HeldUnits):
+                    yield from self._differ(state, stretch)
+                else:
+                    yield from self._of_numbers(state, stretch)
+            except UnreadablePath as error:
+                yield from self._unread(state, error)
+        walk, account = self.walk, self._inspection.account
+        account.units += walk.units - self._compared
+        account.bytes += (walk.units - self._compared) * self.unit_size
+        self._compared = walk.units
+        if walk.newest >= 0:
+            self._queue_facts.note_newest(walk.newest)
+
+    def _differ(self, state: Queue, held: HeldUnits) -> Iterator[Finding]:
+        raise NotImplementedError
+
+    def _of_numbers(self, state: Queue, numbers: WrongNumbers) -> Iterator[Finding]:
+        raise NotImplementedError
+
+    def _unread(self, state: Queue, error: UnreadablePath) -> Iterator[Finding]:
+        """Say once that a file cannot be read; nothing is said of its units, the others go on."""
+        path, size = self._inspection.path_of(error.path), self.unit_size
+        bad = next((file for file in state.files if file.path == path), None)
+        state.unread.append((bad.start // size, bad.end // size) if bad else (0, EVERYTHING))
+        if not self._inspection.is_known_unread(path):
+            yield self._inspection.unread(path, error, (state.topic, state.queue_id))

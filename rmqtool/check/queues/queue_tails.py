@@ -68,7 +68,7 @@ class Tails:
         if not state.units.is_there and self._is_deleted(state):
             self._deleted.append((state, start))
             return False
-        if self._lags(first, state.last_physical_offset):
+        if self._lags(first, state.placement.last_physical_offset):
             self._short.append((state, start))
         else:
             self._lost.append((state, start))
@@ -127,12 +127,12 @@ class Tails:
         left = self._inspection.queue_topics("queues")
         if not is_deleted(state.topic, self._inspection.topics, left):
             return False
-        return not is_reached_by_name(self._log, state.last_physical_offset, state.topic)
+        return not is_reached_by_name(self._log, state.placement.last_physical_offset, state.topic)
 
     def findings(self) -> Iterator[Finding]:
         """Say which queues end too early."""
         if self._short:
-            count = sum(state.expected - start for state, start in self._short)
+            count = sum(state.placement.next - start for state, start in self._short)
             state, start = self._short[0]
             at = at_unit(state.units, start)
             message = f"{count:,} units of {len(self._short):,} queues are missing at the log's end"
@@ -140,16 +140,16 @@ class Tails:
             severity = None if crashed else Severity.WARNING
             yield finding(CQ_LAG, at, message, severity=severity)
         # The queue that has lost most is the first that a reader sees.
-        self._lost.sort(key=lambda lost: lost[1] - lost[0].expected)
+        self._lost.sort(key=lambda lost: lost[1] - lost[0].placement.next)
         for state, start in self._lost:
-            count = state.expected - start
+            count = state.placement.next - start
             code = CQ_LMQ if state.topic.startswith(LMQ_PREFIX) else CQ_GAP
             messages = counted(count, "message")
-            which = f"last {messages}" if start > state.first else messages
+            which = f"last {messages}" if start > state.placement.first else messages
             message = f"the queue's units are missing: consumers cannot read its {which}"
             yield finding(code, at_unit(state.units, start, count * UNIT), message)
         for state, start in self._deleted:
-            count = state.expected - start
+            count = state.placement.next - start
             is_light = state.topic.startswith(LMQ_PREFIX)
             why = "brokers delete those of idle lite topics" if is_light else GONE
             message = f"{count:,} records have no queue; {why}"

@@ -297,7 +297,7 @@ class UnitJudge:
         if blank.any():
             first = int(np.argmax(blank))
             yield from self._wrong_blanks(state, start + first, int(blank.sum()))
-        if empty.any() and (real.any() or end < state.expected or self._has_more(state, end)):
+        if empty.any() and (real.any() or end < state.placement.next or self._has_more(state, end)):
             yield from self._holes(state, start, empty, real)
         yield from self._invalid(state, start, kinds == UnitKind.INVALID)
         yield from self._wrong_real(state, start, (offsets, sizes), real)
@@ -327,7 +327,7 @@ class UnitJudge:
 
     def _wrong_blanks(self, state: QueueState, number: int, count: int) -> Iterator[Finding]:
         at = self._at(state, number, count, None)
-        if number == state.first:
+        if number == state.placement.first:
             message = f"{count:,} records have a pre-blank in place of their unit"
             yield finding(CQ_GAP, at, message)
         else:

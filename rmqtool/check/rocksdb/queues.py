@@ -32,6 +32,7 @@ from rmqtool.formats.rocksdb_queue import (
 )
 from rmqtool.ledger.differences import difference_of, point_alike, wrong_units
 from rmqtool.ledger.sound import SoundRocksQueues
+from rmqtool.machine import arrays
 from rmqtool.queues.kinds import as_units
 from rmqtool.queues.rocks import RocksQueue
 from rmqtool.queues.short_rocks import short_rocks
@@ -137,7 +138,9 @@ class RocksComparer:
         self._pool = RunPool(0, SHORT_RUN)
         self._kept_topics: dict[bytes, bool] = {}
         self._short, self._sound_units = self._short_queues(), 0
-        self._sound = SoundRocksQueues(self._short, self.keeps) if self._short else None
+        self._sound = (
+            SoundRocksQueues(self._short, self.keeps, self._is_late) if self._short else None
+        )
         self._tables = UnitTables.of(source.database)
         self._odd: list[tuple[bytes, bytes]] = []
         self._doubtful: list[Doubtful] = []
@@ -149,7 +152,7 @@ class RocksComparer:
         self._note(runs)
         left = runs
         if self._sound is not None:
-            left = self._sound.take(runs, lambda offsets: offsets >= self.dispatch.checkpoint)
+            left = self._sound.take(runs)
             self._inspection.account.units += self._sound.units - self._sound_units
             self._sound_units = self._sound.units
         for queue_runs in self._pool.add(left):
@@ -199,6 +202,10 @@ class RocksComparer:
         is_whole &= after > 0
         self._queue_facts.whole.append(WholeQueues(self.source, is_whole, first, after))
         return is_whole
+
+    def _is_late(self, offsets: Int64s) -> Mask:
+        """Tell which records the database need not have yet: bool, shape (n,)."""
+        return offsets >= self.dispatch.checkpoint
 
     def _short_queues(self) -> RocksShortQueues | None:
         """Give what is compared by columns; None where one topic is looked at alone."""
@@ -513,10 +520,7 @@ def missing_units(seen: QueueSeen, begin: int, count: int) -> Finding:
 
 def stretches(marked: Mask) -> Iterator[tuple[int, int]]:
     """Yield begin and length of the stretches that are marked; of too many the rest is one."""
-    if not marked.any():
-        return
-    edges = np.flatnonzero(np.diff(np.concatenate(([0], marked.view(np.int8), [0]))))
-    pairs = edges.reshape(-1, 2).tolist()
+    pairs = arrays.stretches(marked)
     for begin, end in pairs[:MOST_STRETCHES]:
         yield begin, end - begin
     if len(pairs) > MOST_STRETCHES:

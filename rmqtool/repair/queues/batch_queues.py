@@ -15,13 +15,14 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from rmqtool.broker.names import topic_text
+from rmqtool.errors import UnreadablePath
 from rmqtool.formats.batch_queue import BATCH_CQ_UNIT
-from rmqtool.queues.kinds import as_units
-from rmqtool.queues.units import KnownQueue
+from rmqtool.ledger.numbering import PlacedUnits
+from rmqtool.ledger.walk import HeldUnits, QueueWalk, WalkedQueue
 from rmqtool.store.record_heads import HEAD_BYTES, head_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator
 
     import numpy.typing as npt
 
@@ -29,7 +30,8 @@ if TYPE_CHECKING:
     from rmqtool.check.log.facts import LogFacts
     from rmqtool.derive.queue_runs import QueueRun
     from rmqtool.findings.finding import Finding
-    from rmqtool.queues.units import QueueUnits
+    from rmqtool.ledger.sound import SoundSoFar
+    from rmqtool.ledger.walk import Stretch
     from rmqtool.repair.log.stretches import Damaged
     from rmqtool.repair.queues.unit_judge import LostUnits
 
@@ -39,21 +41,27 @@ MOST_LOST: Final = 1 << 30  # messages between two records of a queue
 
 
 @dataclass(slots=True)
-class RepairedBatchQueue(KnownQueue):
+class RepairedBatchQueue(WalkedQueue):
     """One batch queue while it is compared."""
 
-    end: int  # number after the last unit that the log wants
+    end: int = 0  # number after the last unit that the log wants
     # (number of the first unit, bytes) of what differs
     patches: list[tuple[int, bytes]] = field(default_factory=list)
     time: int = 0  # store time of the last unit, ms
     next_base: int = -1  # queue offset after the last unit; -1 before the first
     last: bytes = b""  # the last unit
 
+    def put(self, wanted: bytes) -> PlacedUnits:
+        """Place units after the last one."""
+        start, self.end = self.end, self.end + len(wanted) // UNIT
+        return PlacedUnits(start, wanted, self.time)
+
 
 class BatchRepair:
     """All batch queues of a store.
 
     Attributes:
+        walk: takes the runs of the log; `keep` what it gives.
         queues: what each should hold, once `finish` was called.
         tail_end: after the last record in the log's tail that a queue knows; 0 for none.
         kept: physical offsets of records that no longer ask for the unit that delivers them.
@@ -65,28 +73,35 @@ class BatchRepair:
     """
 
     def __init__(self, inspection: Inspection, facts: LogFacts, judge: LostUnits) -> None:
-        self.queues: dict[tuple[bytes, int], RepairedBatchQueue] = {}
+        self.walk = QueueWalk(self._begin, self._place)
+        self.queues = self.walk.queues
         self.tail_end = 0
         self.kept: set[int] = set()
         self._inspection, self._facts, self._judge = inspection, facts, judge
         length = inspection.store.geometry.batch_queue.value
         self.file_length = length // UNIT * UNIT
 
-    def add(self, runs: Iterable[QueueRun]) -> None:
-        """Take runs in the order of the log."""
-        for run in runs:
-            queue = self.queues.get((run.topic, run.queue_id)) or self._open(run)
-            units = as_units(run.units, BATCH_CQ_UNIT)
-            ends = units["msg_base_offset"] + units["batch_size"]
-            breaks = np.flatnonzero(units["msg_base_offset"][1:] != ends[:-1]) + 1
-            for part in np.split(units, breaks):
-                if self._is_there(queue, part):
-                    continue
-                self._fill(queue, part[0])
-                self._put(queue, part.tobytes())
-                queue.next_base = int(part["msg_base_offset"][-1] + part["batch_size"][-1])
-                queue.last = part[-1].tobytes()
-            queue.time = run.store_timestamp
+    def keep(self, stretches: Iterable[tuple[RepairedBatchQueue, Stretch]]) -> None:
+        """Keep what differs. Raises UnreadablePath: a queue cannot be read."""
+        for queue, stretch in stretches:
+            if isinstance(stretch, UnreadablePath):
+                raise stretch
+            if isinstance(stretch, HeldUnits):
+                queue.patches.append((stretch.first, stretch.wanted.tobytes()))
+
+    def _place(self, queue: RepairedBatchQueue, run: QueueRun) -> Iterator[PlacedUnits]:
+        """Place the units of a run, and before them those that stand for lost ones."""
+        units = np.frombuffer(run.units, BATCH_CQ_UNIT.dtype)
+        ends = units["msg_base_offset"] + units["batch_size"]
+        breaks = np.flatnonzero(units["msg_base_offset"][1:] != ends[:-1]) + 1
+        for part in np.split(units, breaks):
+            if self._is_there(queue, part):
+                continue
+            yield from self._fill(queue, part[0])
+            yield queue.put(part.tobytes())
+            queue.next_base = int(part["msg_base_offset"][-1] + part["batch_size"][-1])
+            queue.last = part[-1].tobytes()
+        queue.time = run.store_timestamp
 
     def _is_there(self, queue: RepairedBatchQueue, part: npt.NDArray[np.void]) -> bool:
         """Pass over units whose numbers follow on disk, though not in their records.
@@ -105,18 +120,12 @@ class BatchRepair:
         queue.next_base, queue.last = int(ends[-1]), there[-1].tobytes()
         return True
 
-    def _put(self, queue: RepairedBatchQueue, wanted: bytes) -> None:
-        count = len(wanted) // UNIT
-        if queue.units.packed(queue.end, count) != wanted:
-            queue.patches.append((queue.end, wanted))
-        queue.end += count
-
-    def _fill(self, queue: RepairedBatchQueue, following: np.void) -> None:
+    def _fill(self, queue: RepairedBatchQueue, following: np.void) -> Iterator[PlacedUnits]:
         """Let units that name the next record stand for lost ones, each with its own range."""
         base = int(following["msg_base_offset"])
         while (lost := self._lost(queue, base)) is not None:
             if not self._is_sound(lost):
-                self._put(queue, _standing_for(lost, following))
+                yield queue.put(_standing_for(lost, following))
             else:
                 queue.end += 1  # a flipped transaction bit, for one: it still delivers
                 self.kept.add(int(lost["physical_offset"]))
@@ -127,7 +136,7 @@ class BatchRepair:
             count = min(base - queue.next_base, MOST_MESSAGES)
             lost = following.copy()
             lost["msg_base_offset"], lost["batch_size"] = queue.next_base, count
-            self._put(queue, lost.tobytes())
+            yield queue.put(lost.tobytes())
             queue.next_base += count
 
     def _lost(self, queue: RepairedBatchQueue, limit: int) -> np.void | None:
@@ -172,13 +181,13 @@ class BatchRepair:
                 is_tail = tail is not None and tail.start <= offset < tail.end
                 if is_tail and self._inspection.scope.has_crashed:
                     break
-                last: np.void = as_units(queue.last, BATCH_CQ_UNIT)[0]
+                last = np.frombuffer(queue.last, BATCH_CQ_UNIT.dtype)[0]
                 is_repeat = offset == int(last["physical_offset"])
                 if not (self._is_lost(lost) or is_tail or is_repeat):
                     break
                 if is_tail:
                     self.tail_end = max(self.tail_end, offset + int(lost["size"]))
-                self._put(queue, _standing_for(lost, last))
+                self.keep(self.walk.held(queue, queue.put(_standing_for(lost, last))))
                 queue.next_base = int(lost["msg_base_offset"] + lost["batch_size"])
             self._cut(queue)
 
@@ -191,23 +200,17 @@ class BatchRepair:
         for number, units in queue.units.used(queue.end):
             queue.patches.append((number, bytes(len(units.tobytes().rstrip(b"\0")))))
 
-    def _open(self, run: QueueRun) -> RepairedBatchQueue:
-        topic = topic_text(run.topic)
-        units = self._inspection.queue("batch_queues", (topic, run.queue_id))
-        queue = RepairedBatchQueue(units, self._first(units))
-        self.queues[run.topic, run.queue_id] = queue
-        return queue
-
-    def _first(self, units: QueueUnits) -> int:
-        """Give the number of the first unit that has not expired."""
-        log_start = self._inspection.store.commitlog.start
-        first = units.files.start // UNIT
+    def _begin(self, name: bytes, queue_id: int, _: SoundSoFar | None) -> RepairedBatchQueue:
+        """Begin a queue with the first unit that has not expired."""
+        units = self._inspection.queue("batch_queues", (topic_text(name), queue_id))
+        first, log_start = units.files.start // UNIT, self._inspection.store.commitlog.start
         for number, used in units.used(first):
             alive = np.flatnonzero((used["size"] <= 0) | (used["physical_offset"] >= log_start))
             if number != first or alive.size:
-                return first + int(alive[0]) if number == first else first
+                first += int(alive[0]) if number == first else 0
+                break
             first += len(used)
-        return first
+        return RepairedBatchQueue(units, end=first)
 
 
 def _standing_for(lost: np.void, sound: np.void) -> bytes:

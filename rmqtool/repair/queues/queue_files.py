@@ -180,7 +180,7 @@ def _file(
         patches[0][1].code,
         "the queue file of these records, missing until now",
         lost=lost,
-        mtime_ms=queue.times.get(start // length),
+        mtime_ms=queue.placement.times.get(start // length),
     )
 
 

@@ -15,14 +15,19 @@ unit. So:
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from rmqtool.formats.consume_queue import CQ_UNIT, CQ_UNIT_SIZE, first_offset
-from rmqtool.rebuild.placement import PlacedUnits, Placement
+from rmqtool.ledger.numbering import PlacedUnits, Turn, WrongNumbers
+from rmqtool.rebuild.placement import Placement, UnitTally
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
     from rmqtool.derive.queue_runs import QueueRun
     from rmqtool.repair.log.stretches import Damaged
+
+KNOWN: Final = CQ_UNIT["size"].end  # bytes of a unit before its tags code, which may be an address
 
 
 class Hole(NamedTuple):
@@ -39,14 +44,37 @@ class BridgedPlacement(Placement):
 
     Attributes:
         holes: all of them, in order.
+        times: store time of the last unit of each file, by the file's number, ms.
+
+    Args:
+        log: first physical offset of the log, and bytes of one of its files.
+        file_length: bytes of a queue file; 0 where nothing tells.
+        packed: reads units of the queue, by the number of the first one and how many.
     """
 
-    __slots__ = ("_filled", "holes")
+    __slots__ = ("_filled", "_packed", "_units_each", "holes", "times")
 
-    def __init__(self, log_start: int, segment_length: int) -> None:
-        super().__init__(log_start, segment_length)
+    def __init__(
+        self, log: tuple[int, int], file_length: int, packed: Callable[[int, int], bytes]
+    ) -> None:
+        super().__init__(*log)
         self._filled: set[int] | None = None  # of 200,000 queues few have a hole
+        self._packed, self._units_each = packed, file_length // CQ_UNIT_SIZE
         self.holes: list[Hole] = []
+        self.times: dict[int, int] = {}
+
+    def place(self, run: QueueRun) -> Iterator[PlacedUnits | WrongNumbers]:
+        """Take the next run in log order; yield what is certain now.
+
+        A queue that was deleted and made again begins anew: its files hold the newer units.
+        """
+        number = run.queue_offset
+        if 0 <= number < self.next and self._packed(number, 1)[:KNOWN] == run.units[:KNOWN]:
+            yield WrongNumbers(Turn.RESTART, self.next, number, run.count, first_offset(run.units))
+            self.first = self.next = -1
+            self._seen, self._last, self._doubtful = self._log[0], b"", None
+            self.tally, self.holes, self._filled = UnitTally(), [], None
+        yield from self.add(run)
 
     @property
     def last_unit(self) -> bytes:
@@ -73,7 +101,19 @@ class BridgedPlacement(Placement):
             self._filled.discard(queue_offset)
         if queue_offset == self.next or self.next < 0:
             return self._put_units(memoryview(unit), queue_offset, store_timestamp)
-        return PlacedUnits(queue_offset, unit, store_timestamp)
+        return self._timed(PlacedUnits(queue_offset, unit, store_timestamp))
+
+    def _put_units(
+        self, packed: memoryview, queue_offset: int, store_timestamp: int
+    ) -> PlacedUnits:
+        return self._timed(super()._put_units(packed, queue_offset, store_timestamp))
+
+    def _timed(self, units: PlacedUnits) -> PlacedUnits:
+        """Take note of a store time."""
+        if self._units_each:
+            last = units.queue_offset + units.length // CQ_UNIT_SIZE - 1
+            self.times[last // self._units_each] = units.store_timestamp
+        return units
 
     def _fill(self, hole: int, run: QueueRun) -> PlacedUnits:
         self._filled = self._filled or set()
@@ -83,7 +123,7 @@ class BridgedPlacement(Placement):
         placed = PlacedUnits(self.next, bytes(run.units[:CQ_UNIT_SIZE]), run.store_timestamp, hole)
         self.tally.filler += hole
         self.next += hole
-        return placed
+        return self._timed(placed)
 
 
 def alone(damaged: Damaged, log_start: int, segment_length: int, last_start: int) -> bytes | None:

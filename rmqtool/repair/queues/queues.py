@@ -15,20 +15,17 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from rmqtool.broker.names import topic_raw, topic_text
-from rmqtool.check.queues.consume_queue import sound_queues
+from rmqtool.check.queues.consume_queue import log_bounds, sound_queues
 from rmqtool.check.queues.consume_queue_ext import is_whole as ext_file_is_whole
-from rmqtool.check.queues.queue_state import UNIT
-from rmqtool.derive.run_pool import RunPool
 from rmqtool.errors import DecodeError, UnreadablePath
 from rmqtool.findings.registry_consume_queue import CQ_TAG
-from rmqtool.formats.consume_queue import CQ_UNIT
+from rmqtool.formats.consume_queue import CQ_UNIT_SIZE
 from rmqtool.formats.consume_queue_ext import LARGEST_ADDRESS
 from rmqtool.formats.message import SMALLEST_RECORD, decode
 from rmqtool.formats.properties import are_torn
-from rmqtool.ledger.differences import point_alike, wrong_units
 from rmqtool.ledger.extensions import ExtUnits
-from rmqtool.ledger.sound import pass_over
-from rmqtool.queues.kinds import as_units
+from rmqtool.ledger.walk import HeldUnits, QueueWalk
+from rmqtool.machine.arrays import stretches
 from rmqtool.queues.reach import is_record_of, messages_out_of_reach, places_in, places_of
 from rmqtool.repair.patches import Patch, RepairedQueue
 from rmqtool.repair.queues.batch_queues import BatchRepair
@@ -41,15 +38,11 @@ from rmqtool.store.record_heads import LogReader
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    import numpy.typing as npt
-
     from rmqtool.check.inspection import Inspection
     from rmqtool.check.log.facts import LogFacts
-    from rmqtool.check.observer import Proven
-    from rmqtool.derive.queue_runs import QueueRun, QueueRuns
     from rmqtool.findings.finding import Finding
-    from rmqtool.queues.kinds import Units
-    from rmqtool.rebuild.placement import PlacedUnits
+    from rmqtool.ledger.sound import SoundSoFar
+    from rmqtool.ledger.walk import Stretch
     from rmqtool.repair.log.stretches import Stretches
     from rmqtool.repair.queues.multi_dispatch import WrongLightNumber
     from rmqtool.repair.writer import EditWriter
@@ -60,6 +53,7 @@ class QueueRepair:
     """All queues of a store.
 
     Attributes:
+        walk: takes the runs of the log; `keep` what it gives.
         queues: what each should hold, once `finish` was called.
         batches: likewise for batch queues.
         judge: tells what stands after a unit.
@@ -74,7 +68,18 @@ class QueueRepair:
     def __init__(
         self, inspection: Inspection, facts: LogFacts, damaged: Stretches, early: Stretches
     ) -> None:
-        self.queues: dict[tuple[bytes, int], RepairedQueue] = {}
+        self._inspection, self._facts = inspection, facts
+        commitlog = inspection.store.commitlog
+        self._log = (commitlog.start, commitlog.file_length)
+        self._file_length = inspection.store.geometry.consume_queue.value
+        self.walk = QueueWalk(
+            self._begin,
+            lambda queue, run: queue.placement.place(run),
+            self._extension,
+            sound_queues(inspection, lambda offsets: np.zeros(len(offsets), np.bool_)),
+            self._file_length,
+        )
+        self.queues = self.walk.queues
         self.judge = LostUnits(inspection, facts, damaged, early)
         self.judge.queue_of = self.queue_of
         self.batches = BatchRepair(inspection, facts, self.judge)
@@ -83,15 +88,8 @@ class QueueRepair:
         self.torn = TornProperties(inspection)
         self.last_start = 0
         self.dropped: set[tuple[str, int]] = set()
-        self._inspection, self._facts = inspection, facts
         self.bad_ext: list[MappedFiles] = []
         self._ext: dict[tuple[str, int], ExtUnits | None] = {}
-        commitlog = inspection.store.commitlog
-        self._log = (commitlog.start, commitlog.file_length)
-        self._file_length = inspection.store.geometry.consume_queue.value
-        self._pool = RunPool(self._file_length // UNIT)
-        self._sound = sound_queues(inspection)
-        self._whole: dict[tuple[str, int], tuple[int, int]] = {}
 
     @property
     def file_length(self) -> int:
@@ -103,73 +101,18 @@ class QueueRepair:
         """Whether the next broker recovers after a crash."""
         return self._inspection.store.root.child("abort").stat() is not None
 
-    def add_part(self, runs: QueueRuns) -> Proven:
-        """Take the runs of the next part of the log; they may wait for more of their queues.
-
-        Returns:
-            Those that are as they should be, joined with what waited: nobody reads them again.
-        """
-        proven: set[tuple[bytes, int, int, int]] = set()
-        left = self._sound.take(runs, lambda offsets: np.zeros(len(offsets), np.bool_))
-        for joined in self._pool.add(left):
-            self._add(joined, proven)
-        return proven
-
-    def add(self, runs: Iterable[QueueRun]) -> None:
-        """Take the runs of the next part of the log, in an order that must stay."""
-        self._add_waiting()
-        self._add(runs)
-
-    def _add_waiting(self) -> None:
-        for joined in self._pool.rest():
-            self._add(joined)
-
-    def _add(
-        self, runs: Iterable[QueueRun], proven: set[tuple[bytes, int, int, int]] | None = None
-    ) -> None:
-        """Take runs; note those that are as they should be."""
-        for run in runs:
-            name = (run.topic, run.queue_id)
-            if not self._is_in_files(run.topic):
-                continue
-            queue = self.queues.get(name) or self._open(*name)
-            try:
-                is_same = self._take(queue, run)
-            except UnreadablePath:
-                self.unread.add(queue.path)
-            else:
-                if is_same and proven is not None:
-                    proven.add((*name, run.queue_offset, run.count))
-
-    def _take(self, queue: RepairedQueue, run: QueueRun) -> bool:
-        """Compare a run; tell whether it is there as a whole, at its own queue offset."""
-        if self._begins_anew(queue, run):
-            queue.placement = BridgedPlacement(*self._log)
-            queue.patches.clear()
-        is_same = False
-        for units in queue.placement.add(run):
-            is_own = (units.queue_offset, units.length) == (run.queue_offset, run.count * UNIT)
-            is_same = self._compare(queue, units) and is_own
-        return is_same
-
-    def add_batches(self, runs: Iterable[QueueRun]) -> None:
-        """Take the batch queue runs of the next part of the log."""
-        self.batches.add(runs)
-
     def finish(self, *, all_queues: bool) -> None:
         """Look at what lies in front of and after what the log wants.
 
         Args:
             all_queues: queues that the log wants nothing of, too.
         """
-        self._add_waiting()
-        self._finish_sound()
+        self._finish_walk()
         store = self._inspection.store
         with LogReader(store.old_commitlog, store.commitlog) as log:
             unwanted = UnwantedUnits(
                 self._inspection, self._facts, self.judge, log, self.last_start
             )
-            self._finish_placements()
             for name, number, record in self.light_numbers.find(log, self.judge, self.queues):
                 self._put_back(name, number, record)
             for queue in self.queues.values():
@@ -186,32 +129,24 @@ class QueueRepair:
                 queue.patches.clear()
                 queue.is_unread = True
 
-    def _finish_sound(self) -> None:
-        """Set the queues apart in which nothing is to be done, and look at what else is in others.
-
-        A queue without such a number is looked at where numbers of records are put back.
-        """
-        log_start, length = self._log
-
-        def is_other(units: Units) -> npt.NDArray[np.bool_]:
-            mask = pass_over(units, log_start, length) | self.judge.are_lost(units)
-            mask |= units["physical_offset"] + units["size"].astype(np.int64) > self._facts.end
-            return mask
-
-        remains = self._sound.rest(log_start, is_other)
-        self._whole = remains.whole
-        for name in remains.others:
-            self._open(*name)
-        if self.light_numbers.places:
-            for topic, queue_id in self._whole:
-                self._open(topic_raw(topic), queue_id)
-            self._whole = {}
+    def _finish_walk(self) -> None:
+        """Take what waits, and open the queues that hold more than the log wants."""
+        walk = self.walk
+        self.keep(walk.rest())
+        walk.finish(log_bounds(self._inspection, self._facts), self.judge.are_lost)
+        if self.light_numbers.places:  # a queue without such a number is looked at, too
+            for topic, queue_id in walk.whole:
+                walk.open(topic_raw(topic), queue_id)
+            walk.whole = {}
+        for queue in self.queues.values():
+            for placed in queue.placement.finish():
+                self.keep(walk.held(queue, placed))
 
     def queue_of(self, topic: bytes, queue_id: int) -> RepairedQueue | None:
         """Give what a queue should hold, as far as it was compared; None where nothing is."""
         queue = self.queues.get((topic, queue_id))
-        if queue is None and (topic_text(topic), queue_id) in self._whole:
-            return self._begun(topic, queue_id)
+        if queue is None and (topic_text(topic), queue_id) in self.walk.whole:
+            return self.walk.begun(topic, queue_id)
         return queue
 
     def _keep_readable(self, log: LogReader) -> None:
@@ -241,39 +176,26 @@ class QueueRepair:
             ),
         )
 
-    def _is_in_files(self, topic: bytes) -> bool:
-        return self._inspection.scope.placement.in_files(topic_text(topic))
-
-    def _finish_placements(self) -> None:
-        for queue in self.queues.values():
-            try:
-                for units in queue.placement.finish():
-                    self._compare(queue, units)
-            except UnreadablePath:
-                self.unread.add(queue.path)
-
     def _put_back(self, name: tuple[bytes, int], number: int, record: WrongLightNumber) -> None:
         """Want the unit of a record in a further queue, in place of what would fill its hole."""
-        if not self._is_in_files(name[0]):
+        queue = self.queues.get(name) or self.walk.open(*name)
+        if queue is None:
             return
-        queue = self.queues.get(name) or self._open(*name)
         queue.patches = [
             part for patch in queue.patches for part in patch.without(number, number + 1)
         ]
-        time_ms = record.message.store_timestamp
-        self._compare(queue, queue.placement.put_back(number, record.unit, time_ms))
+        placed = queue.placement.put_back(number, record.unit, record.message.store_timestamp)
+        self.keep(self.walk.held(queue, placed))
 
     def _others(self, unwanted: UnwantedUnits) -> None:
         """Look at queues of which the log has no message at all."""
-        known = {(queue.topic, queue.queue_id) for queue in self.queues.values()} | {*self._whole}
-        others = [name for name in self._inspection.units("queues") if name not in known]
+        others = self.walk.without(self._inspection.units("queues"))
         for name in others if self.judge.tail is not None else ():
             with contextlib.suppress(UnreadablePath):
                 unwanted.note_tail(self._inspection.queue("queues", name))
         for topic, queue_id in others:
-            units = self._inspection.queue("queues", (topic, queue_id))
-            queue = RepairedQueue(units, BridgedPlacement(*self._log))
-            odd = [file for file in units.files if file.size != self._file_length]
+            queue = self._repaired(topic, queue_id)
+            odd = [file for file in queue.files if file.size != self._file_length]
             try:
                 unwanted.of_other_queue(queue, is_odd=bool(odd))
             except UnreadablePath:
@@ -300,69 +222,51 @@ class QueueRepair:
 
         To be asked once all runs were taken and `finish` was called.
         """
-        if (topic, queue_id) in self._whole:
-            return range(*self._whole[topic, queue_id])
+        if (topic, queue_id) in self.walk.whole:
+            return range(*self.walk.whole[topic, queue_id])
         queue = self.queues.get((topic_raw(topic), queue_id))
         if queue is None or queue.placement.next < 0:
             return None
         return range(queue.placement.first, queue.placement.next)
 
-    def _open(self, name: bytes, queue_id: int) -> RepairedQueue:
-        queue = self.queues[name, queue_id] = self._begun(name, queue_id)
-        return queue
-
-    def _begun(self, name: bytes, queue_id: int) -> RepairedQueue:
-        """Begin a queue, after what was as it should be so far."""
-        units = self._inspection.queue("queues", (topic_text(name), queue_id))
-        queue = RepairedQueue(units, BridgedPlacement(*self._log))
-        seen = self._sound.seen_of(name, queue_id)
-        self._sound.leave(name, queue_id)
+    def _begin(self, name: bytes, queue_id: int, seen: SoundSoFar | None) -> RepairedQueue | None:
+        """Begin a queue, after what was as it should be so far; None for one not in files."""
+        topic = topic_text(name)
+        if not self._inspection.scope.placement.in_files(topic):
+            return None
+        queue = self._repaired(topic, queue_id)
         if seen is not None:
             queue.placement.resume(seen.first, seen.last, seen.next)
         return queue
 
-    def _begins_anew(self, queue: RepairedQueue, run: QueueRun) -> bool:
-        """Tell whether a queue was deleted and made again: the files then hold the newer units."""
-        if not 0 <= run.queue_offset < queue.placement.next:
-            return False
-        there = queue.units.packed(run.queue_offset, 1)
-        known = CQ_UNIT["size"].end  # tags codes may be addresses
-        return there[:known] == bytes(run.units[:known])
+    def _repaired(self, topic: str, queue_id: int) -> RepairedQueue:
+        units = self._inspection.queue("queues", (topic, queue_id))
+        return RepairedQueue(units, BridgedPlacement(self._log, self._file_length, units.packed))
 
-    def _compare(self, queue: RepairedQueue, units: PlacedUnits) -> bool:
-        """Keep what differs from the units that belong here; tell whether nothing does."""
-        wanted = bytes(units.packed) * units.repeated
-        count = len(wanted) // UNIT
-        if self._file_length:
-            last = (units.queue_offset + count) * UNIT - 1
-            queue.times[last // self._file_length] = units.store_timestamp
-        on_disk = queue.units.packed(units.queue_offset, count)
-        if on_disk == wanted:
-            return True
-        want, have = as_units(wanted), as_units(on_disk)
-        differs = self._differ(queue, units.queue_offset, want, have)
-        rows = np.flatnonzero(differs)
-        is_filler = queue.placement.is_filled(units.queue_offset)
-        for group in np.split(rows, np.flatnonzero(np.diff(rows) != 1) + 1) if rows.size else ():
-            first, end = int(group[0]), int(group[-1]) + 1
-            raw = wanted[first * UNIT : end * UNIT]
-            number = units.queue_offset + first
-            queue.patches.append(
-                self.judge.filler(queue, number, raw, have[first:end])
-                if is_filler
-                else Patch.of(number, want[first:end], have[first:end])
-            )
-        return False
+    def keep(self, stretches_of_queues: Iterable[tuple[RepairedQueue, Stretch]]) -> None:
+        """Keep what differs from the units that belong in a place."""
+        for queue, stretch in stretches_of_queues:
+            if isinstance(stretch, UnreadablePath):
+                self.unread.add(queue.path)
+            elif isinstance(stretch, HeldUnits):
+                self._patch(queue, stretch)
+            else:  # the queue begins anew
+                queue.patches.clear()
 
-    def _differ(
-        self, queue: RepairedQueue, first: int, want: Units, have: Units
-    ) -> npt.NDArray[np.bool_]:
-        """Tell which units of a queue, from the first one's number on, are to be written anew."""
-        differs = wrong_units(queue.topic, want, have, partial(self._extension, queue))
-        is_tags = differs & point_alike(want, have) & (have["tags_code"] > LARGEST_ADDRESS)
+    def _patch(self, queue: RepairedQueue, held: HeldUnits) -> None:
+        """Write the units of a queue that are wrong anew."""
+        differs, want = held.wrong, held.wanted
+        is_tags = differs & held.alike & (held.there["tags_code"] > LARGEST_ADDRESS)
         for row in np.flatnonzero(is_tags).tolist():
-            differs[row] = not self.torn.keeps(queue, first + row, want[row])
-        return differs
+            differs[row] = not self.torn.keeps(queue, held.first + row, want[row])
+        is_filler = queue.placement.is_filled(held.first)
+        for first, end in stretches(differs):
+            number, have = held.first + first, held.there[first:end]
+            queue.patches.append(
+                self.judge.filler(queue, number, want[first:end].tobytes(), have)
+                if is_filler
+                else Patch.of(number, want[first:end], have)
+            )
 
     def _extension(self, queue: RepairedQueue) -> ExtUnits | None:
         """Give the extension of a queue; None where there is none, or it is damaged."""
@@ -419,11 +323,11 @@ class TornProperties:
         if self._sound == MOST_SOUND_RECORDS:
             return False
         offset = int(unit["physical_offset"])
-        segment = queue.files.at(number * UNIT)
+        segment = queue.files.at(number * CQ_UNIT_SIZE)
         if segment is None or not self._is_torn(offset, int(unit["size"])):
             self._sound += 1
             return False
-        self._left[segment.path, number * UNIT - segment.start] = number, offset
+        self._left[segment.path, number * CQ_UNIT_SIZE - segment.start] = number, offset
         return True
 
     def _is_torn(self, offset: int, size: int) -> bool:

@@ -11,9 +11,8 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from rmqtool.derive.queue_runs import QueueKind
 from rmqtool.formats.batch_queue import BATCH_CQ_UNIT
-from rmqtool.formats.consume_queue import CQ_UNIT
+from rmqtool.formats.consume_queue import CQ_UNIT, QueueKind
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence

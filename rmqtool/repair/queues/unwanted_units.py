@@ -17,6 +17,7 @@ from rmqtool.check.queues.queue_state import UNIT
 from rmqtool.findings.registry_consume_queue import CQ_HOLE, CQ_ORDER, CQ_RANGE
 from rmqtool.formats.consume_queue import CQ_UNIT, PRE_BLANK
 from rmqtool.formats.message import SMALLEST_RECORD
+from rmqtool.machine.arrays import stretches
 from rmqtool.queues.kinds import UnitKind, are_recovered, as_units, kind_of, kinds_of
 from rmqtool.repair.patches import Patch, RepairedQueue
 from rmqtool.repair.queues.queue_place import alone
@@ -160,21 +161,19 @@ class UnwantedUnits:
         units = queue.units.read(patch.number, count)
         offsets, sizes = units["physical_offset"], units["size"]
         pairs = enumerate(zip(offsets.tolist(), sizes.tolist(), strict=True), patch.number)
-        rows = np.array(
+        is_lost = np.array(
             [
-                number - patch.number
+                not self._judge.is_own(queue, number, offset, size, self._log)
                 for number, (offset, size) in pairs
-                if not self._judge.is_own(queue, number, offset, size, self._log)
             ],
-            np.int64,
+            np.bool_,
         )
-        if rows.size == count:
+        if is_lost.all():
             yield patch
-        elif rows.size:
-            for group in np.split(rows, np.flatnonzero(np.diff(rows) != 1) + 1):
-                first, end = int(group[0]), int(group[-1]) + 1
-                raw = patch.raw[first * UNIT : end * UNIT]
-                yield self._judge.filler(queue, patch.number + first, raw, units[first:end])
+            return
+        for first, end in stretches(is_lost):
+            raw = patch.raw[first * UNIT : end * UNIT]
+            yield self._judge.filler(queue, patch.number + first, raw, units[first:end])
 
     def _in_front(self, queue: RepairedQueue, end: int, unit: bytes) -> None:
         """Put right what stands in front of the first unit that the log wants.

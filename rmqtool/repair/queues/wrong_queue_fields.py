@@ -22,13 +22,12 @@ import numpy as np
 from rmqtool.broker.dispatch import light_queues
 from rmqtool.broker.names import LMQ_PREFIX, topic_raw, topic_text
 from rmqtool.check.queues.queue_state import UNIT
-from rmqtool.derive.queue_runs import QueueKind
 from rmqtool.derive.settings import rules_of
 from rmqtool.errors import DecodeError, UnreadablePath
 from rmqtool.findings.registry_commitlog import CL_QOFF_BACK, CL_QOFF_DUP, CL_QOFF_GAP
 from rmqtool.findings.registry_consume_queue import CQ_MISMATCH, CQ_SHIFT
 from rmqtool.findings.registry_index import IX_KEY
-from rmqtool.formats.consume_queue import CQ_UNIT
+from rmqtool.formats.consume_queue import CQ_UNIT, QueueKind
 from rmqtool.formats.message import MESSAGE_PREFIX, decode
 from rmqtool.formats.properties import LENGTH_BYTES
 from rmqtool.machine.arrays import is_in
