@@ -26,7 +26,7 @@ from rmqtool.queues.discovery import Queues
 from rmqtool.queues.short import short_queues
 from rmqtool.repair.planning import examine
 from rmqtool.startup.account import counted_by
-from rmqtool.startup.losses import Reads
+from rmqtool.startup.losses import LogReading
 from rmqtool.startup.retention import early_deletion
 from rmqtool.startup.start import predict
 from rmqtool.store.access import Holdings, owner_name, user_named
@@ -206,7 +206,7 @@ class _Oracle:
                 self.store,
                 self.version,
                 as_user=self.as_user,
-                reads=Reads.WHAT_CHANGES if is_sound else Reads.ALL,
+                reads=LogReading.WHAT_CHANGES if is_sound else LogReading.ALL,
                 now_ms=self.now_ms,
             )
         except RmqtoolError as error:

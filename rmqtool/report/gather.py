@@ -24,7 +24,7 @@ from rmqtool.ledger.walk import NONE_PROVEN
 from rmqtool.query.lost import lost_messages
 from rmqtool.report.facts import Facts, QueueCoverage, SegmentTiling, TopicTraffic
 from rmqtool.startup.account import counted_by
-from rmqtool.startup.losses import Reads
+from rmqtool.startup.losses import LogReading
 from rmqtool.startup.start import predict
 from rmqtool.store.artefact import ArtefactKind
 from rmqtool.store.tree import open_store
@@ -91,7 +91,7 @@ def _predicted(store: Store, run: Findings, version: str | None) -> Prediction |
     if store.asked.kind is not ArtefactKind.STORE or not may_have_lost(run.summary.codes):
         return None
     try:
-        return predict(store, version, reads=Reads.ALL)
+        return predict(store, version, reads=LogReading.ALL)
     except RmqtoolError:
         return None
 

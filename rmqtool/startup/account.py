@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from rmqtool.errors import RmqtoolError
 from rmqtool.ledger.account import LossAccount, may_have_lost
-from rmqtool.startup.losses import Reads
+from rmqtool.startup.losses import LogReading
 from rmqtool.startup.start import predict
 
 if TYPE_CHECKING:
@@ -43,6 +43,6 @@ def account_of(
 def lost_of(store: Store, version: str | None = None) -> LossAccount | None:
     """Count what a store has lost, whatever a validation finds; see `account_of`."""
     try:
-        return counted_by(predict(store, version, reads=Reads.ALL))
+        return counted_by(predict(store, version, reads=LogReading.ALL))
     except RmqtoolError:
         return None

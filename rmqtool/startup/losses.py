@@ -106,7 +106,7 @@ def _known(*times: int | None) -> list[int]:
     return [time for time in times if time is not None]
 
 
-class Reads(Enum):
+class LogReading(Enum):
     """Which files of a log are read."""
 
     ALL = auto()
@@ -140,7 +140,7 @@ class LossCount:
     before: Before  # the store as it is
     recovered: Recovered | None  # how recovery went; None where it does not come to that
     is_known: Callable[[str], bool]  # tells whether a topic is configured or has a queue
-    reads: Reads = Reads.WHERE_IN_DOUBT
+    reads: LogReading = LogReading.WHERE_IN_DOUBT
     jobs: int | None = None  # threads; None is one for each processor
 
     @property
@@ -165,9 +165,9 @@ class LossCount:
         count = partial(census, check=check, by_kernels=size >= walk.KERNELS_FROM)
         holes = [self._absent(files)]
         in_doubt = [*files]
-        if self.reads is Reads.WHAT_CHANGES:
+        if self.reads is LogReading.WHAT_CHANGES:
             in_doubt = [file for file in files if not self._stays(file, ends.get(file.path))]
-        elif size > READ_WHOLE and self.reads is Reads.WHERE_IN_DOUBT:
+        elif size > READ_WHOLE and self.reads is LogReading.WHERE_IN_DOUBT:
             in_doubt = [file for file in files if self._is_in_doubt(file, ends, strays)]
             losses.unread = len(files) - len(in_doubt)
         by_path = {file.path: file for file in files}

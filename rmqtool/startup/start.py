@@ -50,7 +50,7 @@ from rmqtool.startup.load import (
     queue_directories,
     read_checkpoint,
 )
-from rmqtool.startup.losses import LossCount, Reads
+from rmqtool.startup.losses import LogReading, LossCount
 from rmqtool.startup.model import Model
 from rmqtool.startup.outcomes import Before, index_outcome, queue_outcomes
 from rmqtool.startup.plain_queues import PlainQueues, plain_queues
@@ -95,7 +95,7 @@ def predict(
     settings: Settings | None = None,
     *,
     as_user: str | None = None,
-    reads: Reads = Reads.WHERE_IN_DOUBT,
+    reads: LogReading = LogReading.WHERE_IN_DOUBT,
     now_ms: int | None = None,
 ) -> Prediction:
     """Predict what the broker of a version would do if it were started on a store now.
@@ -128,7 +128,7 @@ class _How(NamedTuple):
     """How a prediction is made; see `predict`."""
 
     as_user: str | None
-    reads: Reads
+    reads: LogReading
     now_ms: int
 
 

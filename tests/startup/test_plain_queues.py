@@ -12,7 +12,7 @@ from rmqtool.broker.release import Version
 from rmqtool.broker.rules import Rules
 from rmqtool.startup import predict, start
 from rmqtool.startup.load import Loader
-from rmqtool.startup.losses import Reads
+from rmqtool.startup.losses import LogReading
 from rmqtool.startup.plain_queues import PlainQueues, plain_queues
 from rmqtool.store.tree import open_store
 from tests.bench.store_builder import Builder, Spec
@@ -27,10 +27,10 @@ RELEASES: Final = ("4.9.3", "5.1.4", "5.3.3", "5.5.1")  # each searches a minimu
 def same(store: Path, release: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Demand the same prediction with plain queues as columns and with each as an object."""
     opened = open_store(str(store))
-    by_columns = predict(opened, release, reads=Reads.ALL)
+    by_columns = predict(opened, release, reads=LogReading.ALL)
     with monkeypatch.context() as patch:
         patch.setattr(start, "plain_queues", lambda *_: PlainQueues.none())
-        assert predict(opened, release, reads=Reads.ALL) == by_columns
+        assert predict(opened, release, reads=LogReading.ALL) == by_columns
 
 
 @pytest.mark.parametrize("name", fixture_names())

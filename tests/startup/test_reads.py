@@ -15,7 +15,7 @@ from rmqtool.repair.options import RepairOptions
 from rmqtool.startup import losses, predict
 from rmqtool.startup.census import SegmentCensus, census
 from rmqtool.startup.files import ModelFile
-from rmqtool.startup.losses import Reads
+from rmqtool.startup.losses import LogReading
 from rmqtool.startup.records import RecordCheck
 from rmqtool.store.tree import open_store
 from tests.bench.store_builder import Builder, Spec
@@ -37,7 +37,7 @@ def same(store: Path) -> bool:
     opened = open_store(str(store))
     if not has_sound_log(findings):
         return False
-    assert predict(opened, reads=Reads.ALL) == predict(opened, reads=Reads.WHAT_CHANGES)
+    assert predict(opened, reads=LogReading.ALL) == predict(opened, reads=LogReading.WHAT_CHANGES)
     return True
 
 
