@@ -195,8 +195,8 @@ class QueueWalk(Generic[Queue]):
 
     def without(self, names: Iterable[tuple[str, int]]) -> list[tuple[str, int]]:
         """Give the queues of which the log has no message."""
-        known = {(queue.topic, queue.queue_id) for queue in self.queues.values()} | {*self.whole}
-        return [name for name in names if name not in known]
+        known = {(queue.topic, queue.queue_id) for queue in self.queues.values()}
+        return [name for name in names if name not in known and name not in self.whole]
 
     def held(self, queue: Queue, placed: PlacedUnits) -> Iterator[tuple[Queue, Stretch]]:
         """Compare units with those in their place."""

@@ -388,6 +388,7 @@ def _edit_database(writer: EditWriter, survey: LogSurvey, findings: list[Finding
 
     rocksdb.edit(writer, store, findings)
     rocksdb.edit_index(writer, store, findings)
+    rocksdb.name_orphans(writer, survey, findings)
 
 
 def _is_answered(

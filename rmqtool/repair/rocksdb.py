@@ -9,7 +9,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from rmqtool.check.queues.orphans import FEWER, is_past, queue_counts
 from rmqtool.findings.catalogue import Owner, Severity
+from rmqtool.findings.registry_layout import FS_ORPHAN
 from rmqtool.findings.registry_rocksdb import (
     RD_BLOCK,
     RD_BOTH,
@@ -23,13 +25,14 @@ from rmqtool.findings.registry_rocksdb import (
     RQ_PAIR,
     RQ_UNIT,
 )
+from rmqtool.formats.config_names import TOPICS_JSON
 from rmqtool.formats.rocksdb_databases import MESSAGE_STORE
 from rmqtool.rebuild.in_place import stage
 from rmqtool.rebuild.options import RebuildOptions, StoreType, Target
 from rmqtool.rebuild.rocksdb_index import is_in_rocksdb
-from rmqtool.rebuild.sinks import WritingSink
-from rmqtool.rebuild.store_type import missing_database, missing_files
-from rmqtool.rebuild.work import rebuild_from
+from rmqtool.rebuild.sinks import CountingSink, WritingSink
+from rmqtool.rebuild.store_type import missing_database, missing_files, placement
+from rmqtool.rebuild.work import rebuild_from, run
 from rmqtool.repair.edited_place import with_edited_parts
 from rmqtool.repair.plans import QUEUE_DIRECTORIES, Action, Edit
 from rmqtool.store.artefact import ArtefactKind
@@ -37,8 +40,10 @@ from rmqtool.store.rocksdb import is_queue_database
 from rmqtool.store.tree import open_store
 
 if TYPE_CHECKING:
+    from rmqtool.check.inspection import Inspection
     from rmqtool.findings.finding import Finding
     from rmqtool.repair.plans import Plan
+    from rmqtool.repair.survey import LogSurvey
     from rmqtool.repair.writer import EditWriter
     from rmqtool.store.tree import Store
     from rmqtool.writing.edits import Transaction
@@ -100,6 +105,43 @@ def edit_index(writer: EditWriter, store: Store, findings: list[Finding]) -> Non
         writer.edits.append(
             Edit(Action.REBUILD, MESSAGE_STORE, 0, 0, 0, "", "", RI_ENTRY, INDEXED_ANEW)
         )
+
+
+def name_orphans(writer: EditWriter, survey: LogSurvey, findings: list[Finding]) -> None:
+    """Name topics that get queues past their configuration, as a validation will do after it.
+
+    A database that cannot be read does not tell which queues it will have: the log does.
+
+    Args:
+        writer: has the edits of the log, and that of the database.
+        survey: of the store.
+        findings: what validation found; topics that it names are left by these.
+    """
+    inspection, store = survey.inspection, survey.inspection.store
+    document = inspection.document(TOPICS_JSON)
+    rebuilt = [edit for edit in writer.edits if edit.action is Action.REBUILD]
+    paths = [edit.path for edit in rebuilt if edit.path != MESSAGE_STORE]
+    if document is None or not paths:
+        return
+    counts, path = queue_counts(document), paths[0].rpartition("/")[0] or paths[0]
+    known = {finding.topic for finding in findings if finding.code == FS_ORPHAN}
+    is_read = bool(inspection.units("rocksdb"))
+    names = survey.ranges.names() if is_read else _dispatched(writer, inspection)
+    in_rocksdb = placement(store).in_rocksdb
+    for topic in dict.fromkeys(topic for topic, number in names if is_past(counts, topic, number)):
+        if topic in counts and topic not in known and in_rocksdb(topic):
+            writer.leave(FS_ORPHAN, path, f"topic {topic} {FEWER}", FS_ORPHAN.remedy)
+
+
+def _dispatched(writer: EditWriter, inspection: Inspection) -> list[tuple[str, int]]:
+    """Give the queues that the log asks for, as the edits leave it."""
+    store, release = inspection.store, str(inspection.scope.version)
+    options = RebuildOptions(
+        store.root.location, Target.QUEUES, dry_run=True, broker_version=release
+    )
+    edited = with_edited_parts(store, writer.edits, {ArtefactKind.COMMITLOG})
+    queues = run(edited, options, CountingSink(), lambda _: None).queues
+    return [(queue.topic, queue.queue_id) for queue in queues if not queue.left_out]
 
 
 def is_answered(finding: Finding, writer: EditWriter) -> bool:

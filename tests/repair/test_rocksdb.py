@@ -123,6 +123,27 @@ def test_orphan(tmp_path: Path) -> None:
     assert (QUEUES, "traffic-orders") in orphans
 
 
+@pytest.mark.parametrize("is_there", [True, False], ids=["unreadable", "missing"])
+def test_orphan_to_come(tmp_path: Path, *, is_there: bool) -> None:
+    """A queue past the configured ones that the new database will have is named beforehand."""
+    name = "rocketmq-5.3.3-rocksdb"
+    store, conf = fixture_store(name, tmp_path), str(broker_conf(name))
+    inflict.flip_field("queue_id", byte=2, bit=7, where=0.5)(store)
+    if is_there:
+        min((store / QUEUES).glob("*.sst")).unlink()
+    else:
+        shutil.rmtree(store / QUEUES)
+    plan = repair.plan(store, broker_conf=conf)
+    assert Action.REBUILD in {edit.action for edit in plan.edits}
+    left = {(str(it.code), it.path) for it in plan.left}
+    assert ("FS-ORPHAN", QUEUES) in left
+    repair.apply(plan, in_place=True)
+    findings, _, _ = run(store, "full", broker_conf(name))
+    after = {(str(it.code), it.path) for it in findings if it.severity != "note"}
+    assert ("FS-ORPHAN", QUEUES) in after
+    assert after <= left
+
+
 @pytest.mark.parametrize("where", ["place", "copy"])
 def test_bridge(where: str, tmp_path: Path) -> None:
     """No unit points to a bridge; the lost message has a unit that consumers pass over."""
