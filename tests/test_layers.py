@@ -44,7 +44,6 @@ RUNS = {f"rmqtool.{name}" for name in ("derive.queue_runs", "derive.runs", "deri
 KNOW_BOTH = {
     "rmqtool.rebuild.work",  # it writes what the log wants
     "rmqtool.query.unflushed_units",  # units out of runs: nothing is compared
-    "rmqtool.repair.queues.wrong_queue_fields",  # it looks for the unit of one record
     # still to be moved: where units lie of which the ledger is asked, and what no run asks for
     "rmqtool.check.rocksdb.queues",
 }

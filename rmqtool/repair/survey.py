@@ -35,8 +35,7 @@ from rmqtool.repair.log.lost import lost_record, no_record
 from rmqtool.repair.log.stretches import Damaged, Stretches
 from rmqtool.repair.queues.multi_dispatch import CODE as LIGHT_NUMBER
 from rmqtool.repair.queues.queues import QueueRepair
-from rmqtool.repair.queues.runs import WrongOffset, in_order, mended
-from rmqtool.repair.queues.wrong_queue_fields import put_back
+from rmqtool.repair.queues.runs import WrongOffset, in_order, mended, put_back
 from rmqtool.scan.batch import Extent
 from rmqtool.store.record_heads import LogReader
 

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from rmqtool.formats.batch_queue import BATCH_CQ_UNIT
-from rmqtool.formats.consume_queue import CQ_UNIT, QueueKind
+from rmqtool.formats.consume_queue import CQ_UNIT, CQ_UNIT_SIZE, QueueKind
+from rmqtool.machine.arrays import is_in
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 
     from rmqtool.derive.queue_runs import QueueRun, QueueRuns
     from rmqtool.repair.log.stretches import Stretches
+    from rmqtool.repair.queues.wrong_queue_fields import WrongQueue
 
 DTYPES: Final = {
     QueueKind.CONSUME_QUEUE: CQ_UNIT.dtype,
@@ -60,6 +62,37 @@ def mended(
             yield run
             continue
         yield from replace(run, units=memoryview(units.tobytes())).parts(kept)
+
+
+def put_back(runs: Iterable[QueueRun], wrong_queues: Sequence[WrongQueue]) -> Iterator[QueueRun]:
+    """Yield runs with the units of misplaced records in their own queues."""
+    known = {record.physical_offset: record for record in wrong_queues}
+    places = np.array(sorted(known), np.int64)
+    for run in runs:
+        if run.kind is not QueueKind.CONSUME_QUEUE:
+            yield run
+            continue
+        kept = np.ones(run.count, np.bool_)
+        offsets = np.frombuffer(run.units, CQ_UNIT.dtype)["physical_offset"].astype(np.int64)
+        for row in np.flatnonzero(is_in(offsets, places)).tolist():
+            moved = _put_back(run, row, known[int(offsets[row])])
+            if moved is not None:
+                kept[row] = False
+                yield moved
+        yield from run.parts(kept)
+
+
+def _put_back(run: QueueRun, row: int, record: WrongQueue) -> QueueRun | None:
+    """Give the run of a record's unit in the queue that it belongs in; None where it stays."""
+    topic, queue_id, number = record.own
+    here = run.queue_offset + row
+    if run.topic in record.multi_dispatch and run.queue_id == record.claimed[1]:
+        unit = run.units[row * CQ_UNIT_SIZE :][:CQ_UNIT_SIZE]
+        return replace(run, queue_id=queue_id, queue_offset=here, units=unit, count=1)
+    if (run.topic, run.queue_id, here) != record.claimed:
+        return None
+    unit = memoryview(record.unit)
+    return replace(run, topic=topic, queue_id=queue_id, queue_offset=number, units=unit, count=1)
 
 
 def in_order(runs: Iterable[QueueRun], queues: set[tuple[bytes, int]]) -> Iterator[QueueRun]:

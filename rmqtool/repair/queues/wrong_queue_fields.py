@@ -17,8 +17,6 @@ from contextlib import closing
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-import numpy as np
-
 from rmqtool.broker.dispatch import light_queues
 from rmqtool.broker.names import LMQ_PREFIX, topic_raw, topic_text
 from rmqtool.check.queues.queue_state import UNIT
@@ -27,18 +25,16 @@ from rmqtool.errors import DecodeError, UnreadablePath
 from rmqtool.findings.registry_commitlog import CL_QOFF_BACK, CL_QOFF_DUP, CL_QOFF_GAP
 from rmqtool.findings.registry_consume_queue import CQ_MISMATCH, CQ_SHIFT
 from rmqtool.findings.registry_index import IX_KEY
-from rmqtool.formats.consume_queue import CQ_UNIT, QueueKind
+from rmqtool.formats.consume_queue import CQ_UNIT
 from rmqtool.formats.message import MESSAGE_PREFIX, decode
 from rmqtool.formats.properties import LENGTH_BYTES
-from rmqtool.machine.arrays import is_in
 from rmqtool.queues.discovery import DatabaseSource
 from rmqtool.repair.log.content import Content
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator
 
     from rmqtool.check.inspection import Inspection
-    from rmqtool.derive.queue_runs import QueueRun
     from rmqtool.findings.finding import Finding
     from rmqtool.formats.message import Message
     from rmqtool.queues.units import QueueUnits
@@ -241,44 +237,6 @@ def _has_unit(inspection: Inspection, database: DatabaseSource, record: WrongQue
     units = _queue(inspection, database, (topic, record.claimed[1]))
     offset, size, _ = CQ_UNIT.packer.unpack(units.packed(record.claimed[2], 1))
     return bool(size > 0 and offset == record.physical_offset)
-
-
-def put_back(runs: Iterable[QueueRun], wrong_queues: Sequence[WrongQueue]) -> Iterator[QueueRun]:
-    """Yield runs with the units of misplaced records in their own queues."""
-    known = {record.physical_offset: record for record in wrong_queues}
-    places = np.array(sorted(known), np.int64)
-    for run in runs:
-        if run.kind is not QueueKind.CONSUME_QUEUE:
-            yield run
-            continue
-        done = 0
-        offsets = np.frombuffer(run.units, CQ_UNIT.dtype)["physical_offset"].astype(np.int64)
-        for row in np.flatnonzero(is_in(offsets, places)).tolist():
-            moved = _moved(_slice(run, row, row + 1), known[int(offsets[row])])
-            if moved is None:
-                continue
-            if done < row:
-                yield _slice(run, done, row)
-            yield moved
-            done = row + 1
-        if done < run.count:
-            yield _slice(run, done, run.count)
-
-
-def _moved(run: QueueRun, record: WrongQueue) -> QueueRun | None:
-    """Give the run of a record's unit in the queue that it belongs in; None where it stays."""
-    if run.topic in record.multi_dispatch and run.queue_id == record.claimed[1]:
-        return replace(run, queue_id=record.own[1])
-    if (run.topic, run.queue_id, run.queue_offset) != record.claimed:
-        return None
-    topic, queue_id, number = record.own
-    units = memoryview(record.unit)
-    return replace(run, topic=topic, queue_id=queue_id, queue_offset=number, units=units)
-
-
-def _slice(run: QueueRun, first: int, end: int) -> QueueRun:
-    units = run.units[first * UNIT : end * UNIT]
-    return replace(run, queue_offset=run.queue_offset + first, units=units, count=end - first)
 
 
 def edit(
