@@ -7,8 +7,10 @@ import json
 import os
 import signal
 import subprocess
+import sys
 import time
 from collections.abc import Callable, Collection
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
 from typing import Any, Final
@@ -34,10 +36,13 @@ def whole(mutants: list[Mutant], out: Path, seconds: float) -> list[Mutant]:
         seconds: of tests for one mutant, as they took when nothing was changed.
     """
     asked = Asked(mutants, switched(mutants), out, seconds)
-    quick = asked.watched("quick", "quick", WHOLE)
-    some = asked.watched("some", f"not quick and {NEED_MORE}", CI)
+    slow = f"not quick and {NEED_MORE}"
+    with ThreadPoolExecutor(2) as pool:  # one process each
+        left_out = pool.submit(asked.watched, "all", slow, WHOLE, but=_collected(slow, CI))
+        quick, some = asked.watched("quick", "quick", WHOLE), asked.watched("some", slow, CI)
+        rest = left_out.result()
     asked.tell("whole", quick | some)
-    asked.tell("all", asked.watched("all", f"not quick and {NEED_MORE}", WHOLE, but=some.keys()))
+    asked.tell("all", rest)
     asked.tell_apart(asked.watched("java", MARKS, CI))
     git = ["git", "checkout", "-q", "rmqtool"]
     subprocess.run(git, check=True)  # noqa: S603
@@ -68,17 +73,15 @@ class Asked:
             name: of what is noted.
             marks: of the tests.
             tier: that has them.
-            but: those that ran before.
+            but: those that run elsewhere.
         """
         folder = self._out.with_name(f"{self._out.stem}-{name}")
         if not (folder / "ran").exists():
             folder.mkdir(exist_ok=True)
             folder.chmod(0o777)  # some tests run commands as another user
             (folder / NOW).touch()
-            os.environ[SEEN] = str(folder)
             words = ["--tier", tier, "-m", marks, "tests"]
-            forked(partial(_run, words, Reached(folder, but)), 4 * 3600)
-            del os.environ[SEEN]
+            forked(partial(_run, words, Reached(folder, but), str(folder)), 4 * 3600)
         found = reached(folder)
         self._quick |= found.keys() if name == "quick" else set()
         return found
@@ -132,7 +135,27 @@ class Asked:
             file.write(json.dumps(line) + "\n")
 
 
-def _run(arguments: list[str], plugin: object) -> int:
+def _collected(marks: str, tier: str) -> set[str]:
+    """Name the tests of a tier."""
+    words = [
+        "pytest",
+        "--collect-only",
+        "-q",
+        "-p",
+        "no:cacheprovider",
+        "--tier",
+        tier,
+        "-m",
+        marks,
+    ]
+    command = [sys.executable, "-m", *words, "tests"]
+    text = subprocess.run(command, capture_output=True, text=True, check=True).stdout  # noqa: S603
+    return {line for line in text.splitlines() if "::" in line}
+
+
+def _run(arguments: list[str], plugin: object, seen: str | None = None) -> int:
+    if seen is not None:
+        os.environ[SEEN] = seen
     return int(pytest.main(["-q", "-p", "no:cacheprovider", *arguments], [plugin]))
 
 

@@ -103,7 +103,7 @@ class Reached:
 
     Args:
         folder: for its files.
-        but: tests that ran before.
+        but: tests that run elsewhere.
     """
 
     def __init__(self, folder: Path, but: Collection[str]) -> None:
@@ -111,7 +111,7 @@ class Reached:
 
     @pytest.hookimpl(trylast=True)
     def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
-        """Leave out what ran before."""
+        """Leave out what runs elsewhere."""
         items[:] = [item for item in items if item.nodeid not in self._but]
 
     @pytest.hookimpl(wrapper=True)
