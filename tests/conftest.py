@@ -16,6 +16,7 @@ from xdist.remote import Producer
 
 from rmqtool.machine import announce
 from rmqtool.store import rocksdb_cell
+from rmqtool.writing import staging
 from tests import rocksdb_process, tiers
 from tests.evidence import Evidence
 from tests.scopes import LongestFirst, workers
@@ -148,6 +149,22 @@ def _quick_rocksdb(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPat
     """Fork the processes that read databases; where they are what is tested, start them."""
     if request.path.stem not in {"test_rocksdb_database", "test_confinement", "test_budget"}:
         monkeypatch.setattr(rocksdb_cell, "_start", rocksdb_process.start)
+
+
+@pytest.fixture(autouse=True)
+def _quick_disk(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Wait for no disk: what a test writes need not outlive the machine.
+
+    Who tests the order of writes, or faults of them, puts something else in place of these.
+    """
+    monkeypatch.setattr(os, "fsync", _need_open)
+    monkeypatch.setattr(staging, "sync_file_system", _need_open)
+
+
+def _need_open(handle: int) -> bool:
+    """Fail as they do for what is not open."""
+    os.fstat(handle)
+    return True
 
 
 @pytest.fixture

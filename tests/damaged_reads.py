@@ -37,14 +37,21 @@ def damaged_stores(factory: pytest.TempPathFactory, *, is_whole: bool) -> Damage
     return _MADE[is_whole]
 
 
+def damaged_in(stores: Damaged, table: TableName) -> dict[Path, tuple[str, set[str]]]:
+    """Give the stores with damage in the files of a table: name and codes of the damage."""
+    damages = {
+        store: (name, damage_in(TABLES[table], seen)) for store, (name, seen) in stores.items()
+    }
+    return {store: (name, damage) for store, (name, damage) in damages.items() if damage}
+
+
 def judge(stores: Damaged, table: TableName, codes_of: Callable[[Path], set[str]]) -> None:
     """Demand a row with a code for each damage in the files of a table."""
-    silent, damaged = [], 0
-    for store, (name, seen) in stores.items():
-        damage, codes = damage_in(TABLES[table], seen), codes_of(store)
-        damaged += bool(damage)
+    silent, damaged = [], damaged_in(stores, table)
+    for store, (name, damage) in damaged.items():
+        codes = codes_of(store)
         is_first = table is TableName.SEGMENTS  # a row has the first code of its file
-        if damage and not (codes if is_first else codes & {*damage, "FS-READ"}):
+        if not (codes if is_first else codes & {*damage, "FS-READ"}):
             silent.append((name, damage, codes))
     assert [] == silent
     assert damaged

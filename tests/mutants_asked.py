@@ -137,18 +137,8 @@ class Asked:
 
 def _collected(marks: str, tier: str) -> set[str]:
     """Name the tests of a tier."""
-    words = [
-        "pytest",
-        "--collect-only",
-        "-q",
-        "-p",
-        "no:cacheprovider",
-        "--tier",
-        tier,
-        "-m",
-        marks,
-    ]
-    command = [sys.executable, "-m", *words, "tests"]
+    words = ["pytest", "--collect-only", "-q", "-p", "no:cacheprovider"]
+    command = [sys.executable, "-m", *words, "--tier", tier, "-m", marks, "tests"]
     text = subprocess.run(command, capture_output=True, text=True, check=True).stdout  # noqa: S603
     return {line for line in text.splitlines() if "::" in line}
 

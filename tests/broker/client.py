@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from py4j.java_gateway import JavaObject
 
 _WAIT_SECONDS: Final = 600  # patience, on a busy machine
+_ASKS_AGAIN_MS: Final = 1000  # for new topics; half a minute by itself
 _MOST_UNIQUE: Final = 32  # as the client's own
 _NO_MESSAGE: Final = "but no message"
 _INSTANCES: Final = itertools.count()
@@ -38,6 +39,7 @@ class Client:
         client.setInstanceName(f"client-{next(_INSTANCES)}")
         client.setVipChannelEnabled(False)
         client.setMqClientApiTimeout(_WAIT_SECONDS * 1000)
+        client.setPollNameServerInterval(_ASKS_AGAIN_MS)
 
     def __enter__(self) -> Self:
         self._client.start()

@@ -12,13 +12,14 @@ from rmqtool.broker.release import COMMONEST, LINES, RELEASES, Trace, Version, W
 from rmqtool.check.options import CheckLevel, ValidateOptions
 from rmqtool.check.validate import validate
 from rmqtool.cli.commands.query import Query
-from rmqtool.errors import NotAStore, UnsupportedStore, UsageError
+from rmqtool.errors import NotAStore, UnreadablePath, UnsupportedStore, UsageError
 from rmqtool.info.overview import overview
 from rmqtool.rebuild.options import RebuildOptions
 from rmqtool.repair.options import RepairOptions
 from rmqtool.report.gather import gather
 from rmqtool.startup import predict
 from rmqtool.startup.report import verdict
+from rmqtool.store import release
 from rmqtool.store.release import written_by
 from rmqtool.store.tree import open_store
 from tests.stores import broker_conf, fixture_names, fixture_store, manifest
@@ -186,3 +187,18 @@ def test_every_command_names_the_writer(name: str, tmp_path: Path) -> None:
             named["rebuild"] = result.rules.release.version
     wrote = Version.parse(manifest(name)["version"])
     assert dict.fromkeys(named, wrote) == named
+
+
+def test_log_unread(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of a log that cannot be read, that is said; the other files tell the release."""
+    store = open_store(fixture_store("rocketmq-5.3.3-traffic", tmp_path))
+    error = UnreadablePath(path="commitlog", reason="the disk fails")
+
+    def fails(*_: object) -> None:
+        raise error
+
+    monkeypatch.setattr(release, "find_tail", fails)
+    unread: list[UnreadablePath] = []
+    wrote = written_by(store, unread.append)
+    assert [error] == unread
+    assert wrote.at_least is not None

@@ -76,7 +76,11 @@ def cost_of(root: Path, conf: str | None, version: str | None = None) -> tuple[b
 
     None where no start can be predicted.
     """
-    seen = predicted(root, conf, version)
+    return cost_in(predicted(root, conf, version))
+
+
+def cost_in(seen: Prediction | None) -> tuple[bool, int] | None:
+    """Give what a predicted start costs; None where there is none."""
     if seen is None:
         return None
     messages = seen.lost.messages + seen.unreachable + seen.light.messages + seen.timers_lost
@@ -93,7 +97,11 @@ def predicted(root: Path, conf: str | None, version: str | None = None) -> Predi
 
 def lost_of(root: Path, conf: str | None, version: str | None = None) -> set[Lost]:
     """Give the queue offsets that have lost their messages."""
-    seen = predicted(root, conf, version)
+    return lost_in(predicted(root, conf, version))
+
+
+def lost_in(seen: Prediction | None) -> set[Lost]:
+    """Give the queue offsets that have lost their messages, as a predicted start counts them."""
     return {
         (one.topic, one.queue_id, number)
         for one in (seen.lost_numbers if seen else ())

@@ -30,7 +30,7 @@ from tests.spark.cluster import MODEST
 from tests.spark.test_engine import SMALL, WHOLE, everything, wrapping
 from tests.spark.variants import task_bytes
 
-ASKED, HITS = "asked", "found"  # files in the directory: stores by name, results
+ASKED, HITS = "asked", "found"  # files in the directory: stores, results
 QUICK = {f"spark.{one}.defaultJavaOptions": MODEST for one in ("driver", "executor")}
 # Tasks that take longer than others are run a second time, by the other executor.
 SPECULATION = {
@@ -149,8 +149,8 @@ def with_lost_segment(store: Path, directory: Path) -> dict[str, Any]:
 
 
 def main(master: str, directory: Path) -> None:
-    """Run everything on each store, then what breaks on the first one."""
-    stores: dict[str, Path] = pickle.loads((directory / ASKED).read_bytes())  # noqa: S301 - ours
+    """Run everything on each store, with parts of a size; then what breaks on the first one."""
+    asked: dict[tuple[str, int], Path] = pickle.loads((directory / ASKED).read_bytes())  # noqa: S301 - ours
     found: dict[str, object] = {}
     spark = session(master, log_file=str(directory / "driver.log"), options=QUICK)
     with engine.using(SparkEngine.on(spark)):
@@ -158,11 +158,13 @@ def main(master: str, directory: Path) -> None:
         for part_bytes in (WHOLE, SMALL):
             for module in results.PER_PART:
                 put(f"{module}.PART_BYTES", part_bytes)
-            for name, store in stores.items():
+            for (name, size), store in asked.items():
+                if size != part_bytes:
+                    continue
                 put("rmqtool.spark.tasks.TASK_BYTES", task_bytes(store, part_bytes))
                 output = directory / f"{name}-{part_bytes}"
                 found[output.name] = everything(store, output, part_bytes)
-        first = next(iter(stores.values()))
+        first = next(iter(asked.values()))
         found |= with_killed_executor(first, directory)
         found |= with_lost_segment(first, directory)
     spark.stop()

@@ -67,12 +67,20 @@ def found(
     has_spark: None,  # noqa: ARG001 - asked first
     stores: dict[str, Path],
     tmp_path_factory: pytest.TempPathFactory,
+    *,
+    is_whole: bool,
 ) -> dict[str, Any]:
-    """Give what a master and two workers gave for all of them."""
+    """Give what a master and two workers gave, for each store with parts of a size, or of both."""
     above = tmp_path_factory.mktemp("cluster")
     out = above / "out"
     out.mkdir()
-    (out / on_cluster.ASKED).write_bytes(pickle.dumps(stores))
+    asked = {
+        (name, part_bytes): store
+        for number, (name, store) in enumerate(stores.items())
+        for turn, part_bytes in enumerate((SMALL, WHOLE))
+        if is_whole or number % 2 == turn
+    }
+    (out / on_cluster.ASKED).write_bytes(pickle.dumps(asked))
     with cluster(above / "daemons") as master:
         done = subprocess.run(  # noqa: S603 - our own program
             [sys.executable, "-m", "tests.spark.on_cluster", master, str(out)],
@@ -99,9 +107,12 @@ def test_same_bytes(
     assert str(ROOT) not in found["where"]  # the package that was sent, unpacked
     for module in results.PER_PART:
         monkeypatch.setattr(f"{module}.PART_BYTES", part_bytes)
-    for name, store in stores.items():
-        expected = everything(store, tmp_path / name, part_bytes)
-        there = found[f"{name}-{part_bytes}"]
+    given = {name: found.get(f"{name}-{part_bytes}") for name in stores}
+    assert any(given.values())
+    for name, there in given.items():
+        if there is None:
+            continue  # of parts of the other size
+        expected = everything(stores[name], tmp_path / name, part_bytes)
         assert expected.keys() == there.keys()
         differing = [command for command in expected if expected[command] != there[command]]
         assert [] == differing, name

@@ -1,7 +1,7 @@
 """What `validate` calls damage, no read of Spark and no question calls fine.
 
-All damaged stores are read as one table, which is one job a table: each row says of which store it
-is. The same for a question is asked of some.
+All stores with damage in the files of a table are read as one table, which is one job: each row
+says of which store it is. The same for a question is asked of some.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import pytest
 from rmqtool.cli.main import main
 from rmqtool.reads.options import TableName
 from tests.damaged import damaged_store
-from tests.damaged_reads import TABLES, Damaged, damaged_stores, judge
+from tests.damaged_reads import TABLES, Damaged, damaged_in, damaged_stores, judge
 from tests.stores import fixture_store
 
 if TYPE_CHECKING:
@@ -42,7 +42,8 @@ def stores(tmp_path_factory: pytest.TempPathFactory, is_whole: bool) -> Damaged:
 def test_read(spark: SparkSession, stores: Damaged, table: TableName) -> None:
     """Each damage in the files of a table is a row with a code."""
     source = spark.read.format("rocketmq").options(table=table, columns="store,code")
-    rows = source.load(list(map(str, stores))).where("code IS NOT NULL").distinct().collect()
+    wanted = damaged_in(stores, table)
+    rows = source.load(list(map(str, wanted))).where("code IS NOT NULL").distinct().collect()
     codes: dict[str, set[str]] = {}
     for row in rows:
         codes.setdefault(row["store"], set()).add(row["code"])
