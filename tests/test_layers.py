@@ -44,8 +44,6 @@ RUNS = {f"rmqtool.{name}" for name in ("derive.queue_runs", "derive.runs", "deri
 KNOW_BOTH = {
     "rmqtool.rebuild.work",  # it writes what the log wants
     "rmqtool.query.unflushed_units",  # units out of runs: nothing is compared
-    # still to be moved: where units lie of which the ledger is asked, and what no run asks for
-    "rmqtool.check.rocksdb.queues",
 }
 RANK = {room: number for number, floor in enumerate(FLOORS) for room in floor}
 OWNERS = {

@@ -380,7 +380,7 @@ class Checks:
                 yield from queues.take(queues.walk.take(runs.queues, proven))
                 yield from batches.take(batches.walk.take_now(runs.batch_queues))
             if rocks is not None:
-                yield from rocks.take(runs.queues)
+                yield from rocks.take(rocks.walk.take(runs.queues))
             if index is not None:
                 yield from index.take(runs.index)
 

@@ -13,10 +13,10 @@ from typing import Final
 import numpy as np
 import pytest
 
-from rmqtool.check.rocksdb.queues import RocksComparer
 from rmqtool.cli.main import main
 from rmqtool.formats.rocksdb_databases import DEFAULT
 from rmqtool.formats.rocksdb_queue import MAX, offset_key
+from rmqtool.ledger.rocks_walk import RocksWalk
 from rmqtool.queues import rocks
 from rmqtool.queues.rocks import OFFSETS, RocksQueue, RocksQueues, end_values
 from rmqtool.queues.short_rocks import short_rocks
@@ -69,7 +69,7 @@ def test_columns_judge(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """By columns no unit of a sound store is looked at one by one."""
     store = fixture_store(CLEAN, tmp_path)
     monkeypatch.setattr(rocks, "MANY_QUEUES", 0)
-    monkeypatch.setattr(RocksComparer, "_run", lambda *_: pytest.fail("one by one"))
+    monkeypatch.setattr(RocksWalk, "_run", lambda *_: pytest.fail("one by one"))
     assert results.validated(store, PART_BYTES).units > 0
 
 

@@ -29,7 +29,7 @@ from tests.stores import broker_conf, fixture_store
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from rmqtool.check.rocksdb.queues import QueueSeen
+    from rmqtool.ledger.rocks_walk import QueueSeen
 
 QUEUES: Final = "consumequeue"
 BESIDE: Final = ("timer", "trans")  # the key index, in one database with it

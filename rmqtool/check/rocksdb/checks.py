@@ -67,9 +67,9 @@ if TYPE_CHECKING:
     from rmqtool.check.inspection import Inspection
     from rmqtool.check.log.facts import LogFacts
     from rmqtool.check.queues.ranges import QueueFacts
-    from rmqtool.check.rocksdb.queues import QueueSeen
     from rmqtool.findings.finding import Finding
     from rmqtool.formats.rocksdb_row import RocksdbRow
+    from rmqtool.ledger.rocks_walk import QueueSeen
     from rmqtool.store.rocksdb import RocksDb
 
     Int64s = npt.NDArray[np.int64]
@@ -246,10 +246,10 @@ class EndJudge:
         try:
             whole = comparer.whole(self._facts.oldest)
             names = [*compress(comparer.source.names, ~whole)]
-            for name in sorted({*names, *comparer.seen}):
-                if not comparer.keeps(name[0]):
+            for name in sorted({*names, *comparer.walk.seen}):
+                if not comparer.walk.keeps(name[0]):
                     continue
-                seen = comparer.queue_of(*name)
+                seen = comparer.walk.queue_of(*name)
                 if topic in {None, seen.queue.topic}:
                     yield from self._queue(seen)
             yield from comparer.odd_rows(comparer.source.odd_rows)
@@ -295,8 +295,8 @@ class EndJudge:
         rest = UnexplainedUnits()
         limit = seen.queue.ends.next_offset
         doubtful: list[tuple[int, int]] = []
-        for numbers, offsets in self._comparer.uncovered(seen):
-            is_above = (numbers >= limit) | (offsets >= self._comparer.dispatch.checkpoint)
+        for numbers, offsets in self._comparer.walk.uncovered(seen):
+            is_above = (numbers >= limit) | (offsets >= self._comparer.walk.dispatch.checkpoint)
             is_expired = ~is_above & (offsets < self._facts.oldest)
             rest.above += int(is_above.sum())
             rest.expired += int(is_expired.sum())
@@ -388,7 +388,7 @@ class EndJudge:
 
     def _dispatch(self) -> Iterator[Finding]:
         """Judge CHECKPOINT against the log."""
-        dispatch, log = self._comparer.dispatch, self._facts
+        dispatch, log = self._comparer.walk.dispatch, self._facts
         at = At(self._path, physical_offset=dispatch.checkpoint)
         if dispatch.checkpoint > log.end:
             message = "CHECKPOINT is past the end of the log"
@@ -402,7 +402,7 @@ class EndJudge:
             yield self._lags()
 
     def _lags(self) -> Finding:
-        dispatch, inspection = self._comparer.dispatch, self._inspection
+        dispatch, inspection = self._comparer.walk.dispatch, self._inspection
         at = At(self._path, physical_offset=dispatch.checkpoint)
         segments = [
             segment
@@ -436,7 +436,7 @@ class EndJudge:
             name = topic_text(topic)
             if topic.startswith(LMQ_PREFIX.raw) or ends.maximum is None:
                 continue
-            if not self._comparer.keeps(topic):
+            if not self._comparer.walk.keeps(topic):
                 continue
             queue = self._inspection.units("queues").get((name, queue_id))
             if queue is None or any(queue.unread()):
@@ -493,9 +493,9 @@ def finish_rocks(
     inspection: Inspection, facts: LogFacts, comparer: RocksComparer
 ) -> Iterator[Finding]:
     """Judge the queues in RocksDB when the log was read to its end."""
-    yield from comparer.rest()
+    yield from comparer.take(comparer.walk.rest())
     yield from comparer.misnumbered()
-    for topic, count in sorted(comparer.nowhere.items()):
+    for topic, count in sorted(comparer.walk.nowhere.items()):
         message = f"light queue {topic}: {counted(count, 'message')} in no queue: "
         message += f"{SELECTIVE.name} leaves out topics that are not lite"
         yield finding(RQ_LIGHT, At(comparer.source.path), message, expected=count, actual=0)
