@@ -309,6 +309,12 @@ class Inspection:
                 return segment
         return None
 
+    def at_record(self, place: int, queue: tuple[str, int, int], length: int | None = None) -> At:
+        """Say where a record of a queue is in the log, for a finding."""
+        segment = self.segment_at(place)
+        path, position = (segment.path, place - segment.start) if segment else ("commitlog", None)
+        return At(path, position, length, place, *queue)
+
     def path_of(self, location: str) -> str:
         """Give a path of the operating system relative to the store root."""
         return location.removeprefix(f"{self.store.root}/")

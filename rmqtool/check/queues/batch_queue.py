@@ -149,12 +149,10 @@ class BatchComparer(StretchJudge[BatchState]):
     def _of_record(self, state: BatchState, want: np.void, expected: int) -> Finding:
         """Say that a record has a wrong queue offset; its unit is right."""
         offset, actual = int(want["physical_offset"]), int(want["msg_base_offset"])
-        segment = self._inspection.segment_at(offset)
-        path, start = (segment.path, segment.start) if segment else (state.units.path, offset)
-        queue = (state.units.topic, state.units.queue_id)
+        queue, length = (state.topic, state.queue_id, actual), int(want["size"])
         return finding(
             CL_QOFF_DUP if actual < expected else CL_QOFF_GAP,
-            At(path, offset - start, int(want["size"]), offset, *queue, actual),
+            self._inspection.at_record(offset, queue, length),
             f"the queueOffset of a batch of topic {queue[0]} queue {queue[1]} is not the next one",
             expected=expected,
             actual=actual,

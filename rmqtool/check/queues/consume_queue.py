@@ -172,11 +172,7 @@ class QueueComparer(StretchJudge[QueueState]):
 
     def _record_at(self, state: QueueState, physical_offset: int, queue_offset: int) -> At:
         place = self._facts.moved.get(physical_offset, physical_offset)
-        segment = self._inspection.segment_at(place)
-        queue = (state.topic, state.queue_id, queue_offset)
-        if segment is None:
-            return At("commitlog", None, None, place, *queue)
-        return At(segment.path, place - segment.start, None, place, *queue)
+        return self._inspection.at_record(place, (state.topic, state.queue_id, queue_offset))
 
     def _differ(self, state: QueueState, held: HeldUnits) -> Iterator[Finding]:
         """Note which units are not as wanted; tags codes can be judged at once."""

@@ -180,9 +180,7 @@ class RocksComparer:
     def _of_record(self, doubt: Doubtful, seen: QueueSeen, number: int | None) -> Finding:
         """Say that a record has a wrong queue offset, or names a wrong queue."""
         place, stated, queue = doubt.physical_offset, doubt.number, seen.queue
-        segment = self._inspection.segment_at(place)
-        path, position = (segment.path, place - segment.start) if segment else ("commitlog", None)
-        at = At(path, position, None, place, queue.topic, queue.queue_id, stated)
+        at = self._inspection.at_record(place, (queue.topic, queue.queue_id, stated))
         expected = "" if number is None else str(number)
         if seen is not doubt.seen:
             named = doubt.seen.queue.queue_id

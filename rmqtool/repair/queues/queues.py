@@ -55,6 +55,7 @@ class QueueRepair:
     Attributes:
         walk: takes the runs of the log; `keep` what it gives.
         queues: what each should hold, once `finish` was called.
+        file_length: bytes of a queue file.
         batches: likewise for batch queues.
         judge: tells what stands after a unit.
         last_start: start of the last segment in use.
@@ -71,13 +72,13 @@ class QueueRepair:
         self._inspection, self._facts = inspection, facts
         commitlog = inspection.store.commitlog
         self._log = (commitlog.start, commitlog.file_length)
-        self._file_length = inspection.store.geometry.consume_queue.value
+        self.file_length = inspection.store.geometry.consume_queue.value
         self.walk = QueueWalk(
             self._begin,
             lambda queue, run: queue.placement.place(run),
             self._extension,
             sound_queues(inspection, lambda offsets: np.zeros(len(offsets), np.bool_)),
-            self._file_length,
+            self.file_length,
         )
         self.queues = self.walk.queues
         self.judge = LostUnits(inspection, facts, damaged, early)
@@ -90,11 +91,6 @@ class QueueRepair:
         self.dropped: set[tuple[str, int]] = set()
         self.bad_ext: list[MappedFiles] = []
         self._ext: dict[tuple[str, int], ExtUnits | None] = {}
-
-    @property
-    def file_length(self) -> int:
-        """Bytes of a queue file."""
-        return self._file_length
 
     @property
     def is_crashed(self) -> bool:
@@ -195,7 +191,7 @@ class QueueRepair:
                 unwanted.note_tail(self._inspection.queue("queues", name))
         for topic, queue_id in others:
             queue = self._repaired(topic, queue_id)
-            odd = [file for file in queue.files if file.size != self._file_length]
+            odd = [file for file in queue.files if file.size != self.file_length]
             try:
                 unwanted.of_other_queue(queue, is_odd=bool(odd))
             except UnreadablePath:
@@ -241,7 +237,7 @@ class QueueRepair:
 
     def _repaired(self, topic: str, queue_id: int) -> RepairedQueue:
         units = self._inspection.queue("queues", (topic, queue_id))
-        return RepairedQueue(units, BridgedPlacement(self._log, self._file_length, units.packed))
+        return RepairedQueue(units, BridgedPlacement(self._log, self.file_length, units.packed))
 
     def keep(self, stretches_of_queues: Iterable[tuple[RepairedQueue, Stretch]]) -> None:
         """Keep what differs from the units that belong in a place."""
