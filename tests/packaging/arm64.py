@@ -5,7 +5,7 @@
 1. Each locked package has a wheel for aarch64 (`test_supply.py`).
 2. debootstrap fetches Debian's Python for arm64, as root, and pip the wheels. Nothing of it is
    installed here, and no kind of program is made known to the kernel: a script starts Python in
-   qemu.
+   qemu, with the directories of this machine mounted where qemu looks, in a namespace of its own.
 3. All kernels are compiled there, and their probe must be right.
 4. Commands must give what they give here, byte for byte, of sound stores and of damaged ones.
 5. The quick tests of some rooms pass; `--rooms` alone leaves them out.
@@ -31,11 +31,24 @@ from typing import Final
 from packaging.requirements import Requirement
 
 from tests.inflict import flip_field
+from tests.packaging.bare import remove
 from tests.stores import fixture_store
 
 ROOT: Final = Path(__file__).parents[2]
 QEMU: Final = "qemu-aarch64-static"
-NEEDED: Final = {QEMU: "qemu-user-static", "debootstrap": "debootstrap", "dpkg-deb": "dpkg"}
+NEEDED: Final = {
+    QEMU: "qemu-user-static",
+    "debootstrap": "debootstrap",
+    "dpkg-deb": "dpkg",
+    "unshare": "util-linux",
+}
+# What is opened from `/` on, part by part, is looked up below the root of arm64.
+START: Final = """#!/bin/sh
+exec unshare --mount --propagation private sh -c '
+for name in {names}; do mount --rbind "/$name" "{root}/$name" || exit; done
+exec {qemu} -L {root} -0 {program} -E PYTHONHOME={root}/usr {root}/usr/bin/python{python} "$@"
+' python "$@"
+"""
 GLIBC: Final = ("2_17", "2_28")
 PYTHON: Final = "3.11"  # Debian 12 has it
 OF_TESTS: Final = {"pytest", "pytest-xdist", "hypothesis", "py4j", "jsonschema", "pyyaml", "pillow"}
@@ -74,8 +87,14 @@ def python_of(place: Path) -> Path:
         subprocess.run(["debootstrap", *words, root], check=True, stdout=subprocess.DEVNULL)  # noqa: S603, S607
         for package in sorted((root / "var/cache/apt/archives").glob("*.deb")):
             subprocess.run(["dpkg-deb", "-x", package, root], check=True)  # noqa: S603, S607
-    start = f"exec {QEMU} -L {root} -0 {program} -E PYTHONHOME={root}/usr"
-    program.write_text(f'#!/bin/sh\n{start} {root}/usr/bin/python{PYTHON} "$@"\n', encoding="utf-8")
+    names = {"proc", "dev", "tmp", *(path.parts[1] for path in (place, ROOT, Path.home()))}
+    for name in names:
+        there = root / name
+        if there.is_symlink():
+            there.unlink()
+        there.mkdir(exist_ok=True)
+    start = {"names": " ".join(sorted(names)), "root": root, "program": program, "qemu": QEMU}
+    program.write_text(START.format(**start, python=PYTHON), encoding="utf-8")
     program.chmod(0o755)
     return program
 
@@ -151,6 +170,14 @@ def compared(python: Path, variables: Mapping[str, str], tree: Path, place: Path
     return len(differ)
 
 
+def timed(python: Path, words: list[str], tree: Path, variables: Mapping[str, str]) -> int:
+    """Run a module there, and say what came of it."""
+    begin = time.monotonic()
+    done = subprocess.run([python, "-m", *words], cwd=tree, env=variables, check=False)  # noqa: S603
+    say(f"{' '.join(words)}: exit {done.returncode}, {time.monotonic() - begin:.0f} s")
+    return done.returncode
+
+
 def main() -> int:
     """Do all of it, and say what each step took."""
     parser = argparse.ArgumentParser(prog="python -m tests.packaging.arm64", description=__doc__)
@@ -171,19 +198,15 @@ def main() -> int:
         python = python_of(place)
         variables = environment(tree, wheels(place))
         failed = wheel.returncode
-        steps: list[list[str]] = [["rmqtool", "warm-up"]]
-        if given.rooms:
-            steps.append(["pytest", "-q", "-m", "quick", "-p", "no:cacheprovider", *given.rooms])
-        for step in steps:
-            begin = time.monotonic()
-            done = subprocess.run([python, "-m", *step], cwd=tree, env=variables, check=False)  # noqa: S603
-            failed += done.returncode
-            say(f"{' '.join(step)}: exit {done.returncode}, {time.monotonic() - begin:.0f} s")
+        failed += timed(python, ["rmqtool", "warm-up"], tree, variables)
         failed += compared(python, variables, tree, place)
+        if given.rooms:
+            words = ["pytest", "-q", "-m", "quick", "-p", "no:cacheprovider", *given.rooms]
+            failed += timed(python, words, tree, variables)
         return int(bool(failed))
     finally:
         if not given.keep:
-            shutil.rmtree(place)
+            remove(place)
 
 
 if __name__ == "__main__":
