@@ -95,27 +95,24 @@ def found(
     return written
 
 
-@pytest.mark.parametrize("part_bytes", [SMALL, WHOLE])
 def test_same_bytes(
     stores: dict[str, Path],
     found: dict[str, Any],
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
-    part_bytes: int,
 ) -> None:
     """Every command gives on two workers what it gives here, with parts of 64 KiB and segments."""
     assert str(ROOT) not in found["where"]  # the package that was sent, unpacked
-    for module in results.PER_PART:
-        monkeypatch.setattr(f"{module}.PART_BYTES", part_bytes)
-    given = {name: found.get(f"{name}-{part_bytes}") for name in stores}
-    assert any(given.values())
-    for name, there in given.items():
-        if there is None:
-            continue  # of parts of the other size
-        expected = everything(stores[name], tmp_path / name, part_bytes)
-        assert expected.keys() == there.keys()
-        differing = [command for command in expected if expected[command] != there[command]]
-        assert [] == differing, name
+    for part_bytes in (SMALL, WHOLE):
+        for module in results.PER_PART:
+            monkeypatch.setattr(f"{module}.PART_BYTES", part_bytes)
+        asked = {name: f"{name}-{part_bytes}" for name in stores if f"{name}-{part_bytes}" in found}
+        assert asked
+        for name, output in asked.items():
+            expected, there = everything(stores[name], tmp_path / output, part_bytes), found[output]
+            assert expected.keys() == there.keys()
+            differing = [command for command in expected if expected[command] != there[command]]
+            assert [] == differing, output
 
 
 def test_killed_executor(stores: dict[str, Path], found: dict[str, Any]) -> None:
