@@ -338,6 +338,11 @@ class Scratch:
         return hashes, offsets, times
 
 
+def forget_scratch() -> None:
+    """Let go of what is kept for the next part of a log: there is none."""
+    _SPARE.clear()
+
+
 # Units that are made one by one: of batch queues, of light queues, and of records in doubt.
 
 

@@ -6,6 +6,7 @@ next start would change, is read again by the start's model.
 
 from __future__ import annotations
 
+import gc
 import math
 import os
 from dataclasses import dataclass, field
@@ -200,6 +201,7 @@ class _Oracle:
     def foretell(self, findings: list[Finding] | None) -> Prediction | None:
         """Predict it, by what a whole validation found; None where that cannot be done."""
         self.prediction, self.why_not = None, ""
+        gc.collect()  # of many queues the validation leaves as much as this takes, in circles
         is_sound = findings is not None and has_sound_log(findings)
         try:
             self.prediction = predict(

@@ -14,6 +14,7 @@ import numpy as np
 from rmqtool.broker.conf import APPENDS_PROPERTY_CRC, FORCES_PROPERTY_CRC
 from rmqtool.check.log.part import PartOptions, PartReport, inspect_part
 from rmqtool.check.log.segments import SegmentJudge
+from rmqtool.derive.collector import forget_scratch
 from rmqtool.derive.part import DeriveOptions
 from rmqtool.derive.settings import rocksdb_rules, rules_of, run_units
 from rmqtool.engine import results_travel
@@ -116,6 +117,7 @@ class LogPass:
                 yield from judge.take(part.segment, report.stretches, report.end)
                 yield from self._take_report(part, report)
             yield from judge.finish()
+        forget_scratch()
         facts.is_scanned = True
         facts.timer_messages = self.transactions.timer_messages()
 
