@@ -138,7 +138,7 @@ def test_changed_byte(store: Path, book: Path) -> None:
         (finding.code, finding.position, finding.length) for finding in findings
     ]
     (finding,) = findings
-    assert f"the first {used:,} bytes of the file changed" in finding.message
+    assert f"the first {used:,} bytes of the file changed after {book} was made" in finding.message
     assert (f"sha256 {then.used_sha256}", f"sha256 {now}") == (finding.expected, finding.actual)
     assert finding.expected != finding.actual
     assert not manifest_of(run).is_proven

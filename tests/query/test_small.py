@@ -192,7 +192,7 @@ def test_lines(line: str, kind: type) -> None:
     [
         *("--key", "--nothing x", "--key a --id b", "{", '{"key": []}', "--topic a", '"'),
         *("--queue-offset 3", "--at x", "--at 99999999999999999999", "--time never", "--key 'a"),
-        '{"key": "a", "queue": 3}',
+        *('{"key": "a", "queue": 3}', "--key a --topic"),
     ],
 )
 def test_bad_lines(line: str) -> None:

@@ -21,6 +21,7 @@ def stores(tmp_path_factory: pytest.TempPathFactory, is_whole: bool) -> Damaged:
     return damaged_stores(tmp_path_factory, is_whole=is_whole)
 
 
+@pytest.mark.every_case
 @pytest.mark.parametrize("table", TABLES)
 def test_read(stores: Damaged, table: TableName) -> None:
     """Each damage in the files of a table is a row with a code."""

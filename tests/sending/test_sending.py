@@ -162,6 +162,8 @@ BAD = [
     ({"topic": "orders", "body": "x", "body_error": "zlib"}, "is damaged: zlib"),
     ({"topic": "orders", "body": "x", "properties_b64": "/w=="}, "properties that is not UTF-8"),
     ({"topic": "orders", "body": "x", "topic_b64": "/w=="}, "topic that is not UTF-8"),
+    ({"topic": "orders", "body": "x", "keys": "K-1"}, "keys is not a list of texts"),
+    ({"topic": "orders", "body": "x", "keys": ["K-1", 2]}, "keys is not a list of texts"),
 ]
 
 
@@ -173,7 +175,7 @@ def test_bad_lines(cluster: Cluster, tmp_path: Path) -> None:
     file.write_text("\n".join([json.dumps(line(1)), *texts, "", *more]), encoding="utf-8")
     outcome = send(cluster, file)
     bad = outcome.checked.bad
-    assert [*range(2, 16), *range(17, 21)] == [line.line for line in bad]
+    assert [*range(2, 18), *range(19, 23)] == [line.line for line in bad]
     for found, (_, reason) in zip(bad, BAD, strict=False):
         assert reason in found.reason
     raw = file.read_bytes()

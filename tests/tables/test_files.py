@@ -29,9 +29,11 @@ from rmqtool.store.tree import open_store
 from rmqtool.tables.selection import Selection
 from rmqtool.tables.views import VIEWS
 from rmqtool.times import iso_time
+from tests.stores import fixture_store
 from tests.tables.dumped import rows
 from tests.truth.broker_files import ext_units
 
+HASH_OF_TAG_A = 2_598_919  # "TagA".hashCode()
 LONGEST = 8 << 20  # of a file that is read unit by unit with construct
 
 
@@ -96,6 +98,14 @@ def test_batch_queues(store: Path) -> None:
     names = ("topic", "queue_id", "msg_base_offset", "batch_size", "physical_offset", "size",
              "tags_code", "store_time")  # fmt: skip
     assert expected == [tuple(row[name] for name in names) for row in rows(store, "batch-queue")]
+
+
+def test_batches_of_a_tag(tmp_path: Path) -> None:
+    """Units of batches are chosen by the hash of a tag."""
+    store = fixture_store("rocketmq-5.3.3-batch-queue", tmp_path)
+    expected = [row for row in rows(store, "batch-queue") if row["tags_code"] == HASH_OF_TAG_A]
+    assert expected
+    assert expected == rows(store, "batch-queue", selection=Selection(tag="TagA"))
 
 
 def test_extensions(store: Path) -> None:

@@ -67,6 +67,7 @@ def test_no_false_alarm(name: str, tmp_path: Path, *, has_conf: bool) -> None:
     assert before == state_of(store)
 
 
+@pytest.mark.every_case
 @pytest.mark.parametrize("damage", DAMAGES.values(), ids=DAMAGES)
 def test_damage(damage: RocksDamage, tmp_path: Path) -> None:
     """A damage has its codes, damage has an exit code, and the store is not sound."""
