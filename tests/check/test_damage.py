@@ -12,17 +12,19 @@ from typing import Final
 
 import pytest
 
+from rmqtool.check.options import ValidateOptions
+from rmqtool.check.validate import validate
 from rmqtool.errors import DecodeError
 from rmqtool.findings.catalogue import Severity
 from rmqtool.findings.finding import Finding
 from rmqtool.findings.registry import CODES
 from rmqtool.formats.consume_queue import CQ_UNIT
 from rmqtool.formats.message import decode
-from tests import damage_rocksdb, inflict
+from tests import damage_rocksdb, inflict, plain_store
 from tests.check.validation import run
 from tests.damage import DAMAGES, Damage, NotApplicable
 from tests.plain_store import index_files
-from tests.stores import broker_conf, fixture_names
+from tests.stores import broker_conf, fixture_names, fixture_store
 
 ORDINARY: Final = "traffic"  # several segments, queue and index files, all kinds of messages
 # Codes that no file alone can have, with the test that produces each.
@@ -194,3 +196,19 @@ def test_lock_of_a_running_broker(copy_of: Give) -> None:
         assert "ready\n" == process.stdout.readline()
         assert "FS-LOCK" in {finding.code for finding in run(store)[0]}
         process.communicate("")
+
+
+@pytest.mark.parametrize(("code", "path"), [("CQ-NOREC", "consumequeue"), ("IX-KEY", "index")])
+def test_consequences_alone(code: str, path: str, tmp_path: Path) -> None:
+    """Who asks for findings of queues or of the index alone is told what points into lost bytes."""
+    name = "rocketmq-5.3.3-traffic"
+    store = fixture_store(name, tmp_path)
+    before = plain_store.records(store)
+    DAMAGES["zero-8-sectors-middle"].inflict(store)
+    logs = {file: file.read_bytes() for file in plain_store.segments(store)}
+    changed = [one for one in before if not logs[one.path].startswith(one.raw, one.position)]
+    options = ValidateOptions(store, broker_conf=str(broker_conf(name)), only=frozenset({code}))
+    (told,) = (one for one in validate(options) if "of the log that are lost" in one.message)
+    assert (code, path) == (told.code, told.path)
+    count = int(told.message.partition(" ")[0])
+    assert count == len(changed) if code == "CQ-NOREC" else count >= len(changed)
