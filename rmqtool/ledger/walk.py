@@ -59,7 +59,7 @@ class WalkedQueue(KnownQueue):
     """One queue in files while the log goes by."""
 
     # [start, end) of units that cannot be read, so that nothing is said of them
-    unread: list[tuple[int, int]] = field(default_factory=list, kw_only=True)
+    unread: tuple[tuple[int, int], ...] = field(default=(), kw_only=True)
 
     def there(self, first: int, wanted: bytes) -> bytes:
         """Read the units in a place; those that cannot be read are taken for what they should be.
@@ -177,10 +177,10 @@ class QueueWalk(Generic[Queue]):
         remains = self.sound.rest(log, are_lost)
         self.whole = remains.whole
         for name in remains.others:
-            self.open(*name)
+            self.take_up(*name)
         return remains
 
-    def open(self, topic: bytes, queue_id: int) -> Queue | None:
+    def take_up(self, topic: bytes, queue_id: int) -> Queue | None:
         """Give a queue that is compared from now on; None for one that is not compared here."""
         queue = self.begun(topic, queue_id)
         if queue is not None:
@@ -229,7 +229,7 @@ class QueueWalk(Generic[Queue]):
     ) -> Iterator[tuple[Queue, Stretch]]:
         for run in runs if self.lost is None else self._without_lost(runs, self.lost):
             name = run.topic, run.queue_id
-            queue = self.queues.get(name) or self.open(*name)
+            queue = self.queues.get(name) or self.take_up(*name)
             if queue is not None:
                 yield from _named(queue, self._stretches(queue, run, proven))
 

@@ -122,11 +122,11 @@ def test_moved() -> None:
 
 def test_unread() -> None:
     """Units that cannot be read are taken for what they should be; all others are read."""
-    queue = WalkedQueue(Held(range(4)), unread=[(1, 2)])
+    queue = WalkedQueue(Held(range(4)), unread=((1, 2),))
     wanted = packed([7, 7, 7, 7])
     there = as_units(queue.there(0, wanted))["physical_offset"] // SIZE
     assert [0, 7, 2, 3] == there.tolist()
-    queue = WalkedQueue(Held([], is_readable=False), unread=[(2, 1 << 62)])
+    queue = WalkedQueue(Held([], is_readable=False), unread=((2, 1 << 62),))
     assert wanted == queue.there(2, wanted)
     with pytest.raises(UnreadablePath):
         queue.there(1, wanted)

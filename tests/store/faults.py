@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import cast
 from unittest import mock
 
-from rmqtool.writing import system_calls
+from rmqtool.writing import staging, system_calls
 from rmqtool.writing.directory import Spot
 
 CHANGING = (
@@ -70,9 +70,9 @@ class Faults:
         patches.append(mock.patch.object(os, "open", self._opening(os.open)))
         if self._entries:
             patches.append(mock.patch.object(os, "scandir", self._scanning(os.scandir)))
-        for name in ("_rename", "sync_file_system"):
-            call = self._passing(getattr(system_calls, name))
-            patches.append(mock.patch.object(system_calls, name, call))
+        for owner, name in ((system_calls, "_rename"), (staging, "sync_file_system")):
+            call = self._passing(getattr(owner, name))
+            patches.append(mock.patch.object(owner, name, call))
         for patch in patches:
             patch.start()
         try:

@@ -122,7 +122,7 @@ class QueueComparer(StretchJudge[QueueState]):
         units = inspection.queue("queues", name)
         state = QueueState(units, Numbering(units, self._facts.is_moved))
         if inspection.account.unread or state.files.oddities:
-            state.unread += self._unread_units(state)
+            state.unread += (*self._unread_units(state),)
         if seen is not None:
             state.placement.resume(seen)
         return state

@@ -108,6 +108,6 @@ class StretchJudge(Generic[Queue]):
         """Say once that a file cannot be read; nothing is said of its units, the others go on."""
         path, size = self._inspection.path_of(error.path), self.unit_size
         bad = next((file for file in state.files if file.path == path), None)
-        state.unread.append((bad.start // size, bad.end // size) if bad else (0, EVERYTHING))
+        state.unread += ((bad.start // size, bad.end // size) if bad else (0, EVERYTHING),)
         if not self._inspection.is_known_unread(path):
             yield self._inspection.unread(path, error, (state.topic, state.queue_id))

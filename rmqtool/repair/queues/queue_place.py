@@ -15,14 +15,14 @@ unit. So:
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
 from rmqtool.formats.consume_queue import CQ_UNIT, CQ_UNIT_SIZE, first_offset
 from rmqtool.ledger.numbering import PlacedUnits, Turn, WrongNumbers
 from rmqtool.rebuild.placement import Placement, UnitTally
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
 
     from rmqtool.derive.queue_runs import QueueRun
     from rmqtool.repair.log.stretches import Damaged
@@ -39,6 +39,13 @@ class Hole(NamedTuple):
     after: int  # physical offset of the record after them
 
 
+class HasUnits(Protocol):
+    """A queue as it is."""
+
+    def packed(self, first: int, count: int) -> bytes:
+        """Read units by number; zeros where none is."""
+
+
 class BridgedPlacement(Placement):
     """Places units by their queue offset; a hole repeats the unit after it.
 
@@ -49,17 +56,15 @@ class BridgedPlacement(Placement):
     Args:
         log: first physical offset of the log, and bytes of one of its files.
         file_length: bytes of a queue file; 0 where nothing tells.
-        packed: reads units of the queue, by the number of the first one and how many.
+        units: of the queue, as they are.
     """
 
-    __slots__ = ("_filled", "_packed", "_units_each", "holes", "times")
+    __slots__ = ("_filled", "_there", "_units_each", "holes", "times")
 
-    def __init__(
-        self, log: tuple[int, int], file_length: int, packed: Callable[[int, int], bytes]
-    ) -> None:
+    def __init__(self, log: tuple[int, int], file_length: int, units: HasUnits) -> None:
         super().__init__(*log)
         self._filled: set[int] | None = None  # of 200,000 queues few have a hole
-        self._packed, self._units_each = packed, file_length // CQ_UNIT_SIZE
+        self._there, self._units_each = units, file_length // CQ_UNIT_SIZE
         self.holes: list[Hole] = []
         self.times: dict[int, int] = {}
 
@@ -69,7 +74,8 @@ class BridgedPlacement(Placement):
         A queue that was deleted and made again begins anew: its files hold the newer units.
         """
         number = run.queue_offset
-        if 0 <= number < self.next and self._packed(number, 1)[:KNOWN] == run.units[:KNOWN]:
+        there = self._there.packed(number, 1) if 0 <= number < self.next else b""
+        if there and there[:KNOWN] == run.units[:KNOWN]:
             yield WrongNumbers(Turn.RESTART, self.next, number, run.count, first_offset(run.units))
             self.first = self.next = -1
             self._seen, self._last, self._doubtful = self._log[0], b"", None

@@ -132,7 +132,7 @@ class QueueRepair:
         walk.finish(log_bounds(self._inspection, self._facts), self.judge.are_lost)
         if self.light_numbers.places:  # a queue without such a number is looked at, too
             for topic, queue_id in walk.whole:
-                walk.open(topic_raw(topic), queue_id)
+                walk.take_up(topic_raw(topic), queue_id)
             walk.whole = {}
         for queue in self.queues.values():
             for placed in queue.placement.finish():
@@ -174,7 +174,7 @@ class QueueRepair:
 
     def _put_back(self, name: tuple[bytes, int], number: int, record: WrongLightNumber) -> None:
         """Want the unit of a record in a further queue, in place of what would fill its hole."""
-        queue = self.queues.get(name) or self.walk.open(*name)
+        queue = self.queues.get(name) or self.walk.take_up(*name)
         if queue is None:
             return
         queue.patches = [
@@ -237,7 +237,7 @@ class QueueRepair:
 
     def _repaired(self, topic: str, queue_id: int) -> RepairedQueue:
         units = self._inspection.queue("queues", (topic, queue_id))
-        return RepairedQueue(units, BridgedPlacement(self._log, self.file_length, units.packed))
+        return RepairedQueue(units, BridgedPlacement(self._log, self.file_length, units))
 
     def keep(self, stretches_of_queues: Iterable[tuple[RepairedQueue, Stretch]]) -> None:
         """Keep what differs from the units that belong in a place."""
