@@ -144,11 +144,11 @@ class SheetScreen(Screen[None]):
         self.write("remark", text or KEYS)
 
     def write(self, part: str, *lines: str) -> None:
-        """Write harmless lines into a part."""
-        text = "\n".join(map(escape, lines))
-        if self._written.get(part) != text:  # over a slow line, nothing is drawn twice
+        """Write harmless lines into a part; a screen that is not composed yet has none."""
+        text, places = "\n".join(map(escape, lines)), self.query(f"#{part}")
+        if places and self._written.get(part) != text:  # over a slow line, nothing is drawn twice
             self._written[part] = text
-            self.query_one(f"#{part}", Static).update(Content(text))
+            places.first(Static).update(Content(text))
 
     def on_row_table_looked(self) -> None:
         """Go where the sheet begins, as soon as that is known."""

@@ -41,12 +41,15 @@ class Driver:
     async def until(self, is_there: Callable[[], bool]) -> None:
         """Wait for something that is read meanwhile."""
         end = time.monotonic() + LONGEST
-        while not is_there():
-            if self.browser.bug is not None:
-                raise self.browser.bug
+        while not self._is_there(is_there):
             assert time.monotonic() < end, self.text
             await self._pause(0.02)
         await self._pause()
+
+    def _is_there(self, is_there: Callable[[], bool]) -> bool:
+        if self.browser.bug is not None:  # what is seen then says nothing
+            raise self.browser.bug
+        return is_there()
 
     async def press(self, *keys: str) -> None:
         """Press keys one after the other; after each one, wait until all is read."""

@@ -11,7 +11,9 @@ from typing import Final
 import pytest
 from textual.events import MouseScrollDown
 
-from rmqtool.browse.pages import extract_lines
+from rmqtool.browse.app import SheetScreen
+from rmqtool.browse.pages import Sheet, extract_lines
+from rmqtool.browse.sources import TurnedRows
 from rmqtool.browse.table import RowTable
 from rmqtool.cli.main import main
 from tests.browse.driver import Driver, drive
@@ -35,6 +37,21 @@ def test_pasted_id() -> None:
         fields = rows(driver.screen.sheet.source)
         kinds = {row["field"] for row in fields}
         assert {"queue unit", "index entry", "verified", "body", "property KEYS"} <= kinds
+
+    drive(TOUR, script)
+
+
+def test_early_tick() -> None:
+    """The clock may tick before a new screen has its parts: on a busy machine it does."""
+
+    async def script(driver: Driver) -> None:
+        screen = SheetScreen(driver.browser, Sheet("early", "", TurnedRows([("x", "seen")])))
+        screen.tick()
+        screen.remark("too early")
+        driver.browser.push_screen(screen)
+        await driver.settle()
+        assert "early" in driver.text
+        assert "seen" in driver.text
 
     drive(TOUR, script)
 
