@@ -73,8 +73,9 @@ class BatchComparer(StretchJudge[BatchState]):
 
     def __init__(self, inspection: Inspection, facts: LogFacts, queue_facts: QueueFacts) -> None:
         super().__init__(inspection, facts, queue_facts)
-        place = lambda state, run: state.numbering.place(run)  # noqa: E731
-        self.walk = QueueWalk(self._begin, place, lost=facts)
+        self.walk = QueueWalk(
+            self._begin, lambda state, run: state.numbering.place(run), lost=facts
+        )
 
     def _begin(self, topic: bytes, queue_id: int, _: SoundSoFar | None) -> BatchState | None:
         """Begin a queue; None for one that was not asked for, or a part of which is unreadable."""
