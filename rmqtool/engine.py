@@ -86,7 +86,20 @@ def run(
     engine = _chosen.get()
     if engine is not None:
         yield from engine.run(function, parts)
-        return
+    else:
+        yield from on_threads(function, parts, jobs)
+
+
+def on_threads(
+    function: Callable[[Part], Result], parts: Iterable[Part], jobs: int | None = None
+) -> Iterator[Result]:
+    """Yield `function(part)` for each part, in the order of the parts, on threads.
+
+    Args:
+        function: see `run`; it need not be picklable.
+        parts: see `run`.
+        jobs: threads; None is one for each processor.
+    """
     workers = jobs or default_jobs()
     if workers == 1:
         yield from map(function, parts)
@@ -121,4 +134,4 @@ class LocalEngine:
 
     def run(self, function: Callable[[Part], Result], parts: Iterable[Part]) -> Iterator[Result]:
         """Yield `function(part)` for each part, in the order of the parts; see `run` above."""
-        return run(function, parts, jobs=self._jobs)
+        return on_threads(function, parts, self._jobs)

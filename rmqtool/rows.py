@@ -111,7 +111,7 @@ def in_chunks(rows: Iterable[Row]) -> Iterator[Chunk]:
 
 def text_length(row: Row) -> int:
     """Give the characters of a row's texts."""
-    return sum(len(value) for value in row.values() if isinstance(value, str))
+    return sum([len(value) for value in row.values() if isinstance(value, str)])
 
 
 def part_of(chunk: Chunk, start: int, end: int) -> Chunk:

@@ -132,7 +132,10 @@ class Table:
                 row[name] = None
                 continue
             value = given[name] if number < 0 else getattr(things[number], attribute)
-            row[name] = value if type(value) in _TEXTS else _public(value, is_time=is_time)
+            kind = type(value)
+            if kind not in _TEXTS and (is_time or kind is not int):
+                value = _public(value, is_time=is_time)
+            row[name] = value
         return row
 
     @cached_property

@@ -20,7 +20,9 @@ from rmqtool.findings.finding import At, finding
 from rmqtool.findings.registry_layout import FS_ORPHAN, FS_READ
 from rmqtool.formats import config_shapes
 from rmqtool.formats.config_names import TOPICS_JSON
+from rmqtool.queues.discovery import QueuesInFiles, by_topic
 from rmqtool.store.artefact import ArtefactKind
+from rmqtool.store.queues import NOT_LISTED
 from rmqtool.store.segment import OddityKind
 from rmqtool.store.unread import error_of
 
@@ -35,7 +37,7 @@ if TYPE_CHECKING:
     from rmqtool.queues.short import ShortQueues
     from rmqtool.queues.units import QueueUnits
     from rmqtool.store.place import Place
-    from rmqtool.store.queues import QueueFiles
+    from rmqtool.store.queues import QueueFiles, TopicListing
     from rmqtool.store.segment import MappedFiles, Oddity, Segment
     from rmqtool.store.tree import Store
 
@@ -92,7 +94,7 @@ class Inspection:
     _units: dict[str, Mapping[QueueName, QueueUnits]] = field(default_factory=dict)
     _names: dict[str, frozenset[str]] = field(default_factory=dict)
     _pending: deque[Finding] = field(default_factory=deque)
-    _short: list[ShortQueues[str]] = field(default_factory=list)  # none until they are asked for
+    _short: list[ShortQueues] = field(default_factory=list)  # none until they are asked for
 
     def of_scope(self, scope: CheckScope) -> Inspection:
         """Give the same, with what is settled by now; both take note in the same place."""
@@ -166,7 +168,7 @@ class Inspection:
         if (what, why) not in self.account.left_out:
             self.account.left_out.append((what, why))
 
-    def short_queues(self) -> ShortQueues[str]:
+    def short_queues(self) -> ShortQueues:
         """Give the short consume queues in files, read once."""
         if not self._short:
             from rmqtool.queues.short import NO_QUEUES, short_queues
@@ -201,7 +203,8 @@ class Inspection:
     def queue_topics(self, family: UnitFamily) -> frozenset[str]:
         """Give the topics that have a queue of one family."""
         if family not in self._names:
-            self._names[family] = frozenset(topic for topic, _ in self.units(family))
+            listed = by_topic(self.units(family))
+            self._names[family] = frozenset(topic for topic, _ in listed)
         return self._names[family]
 
     def queue(self, family: UnitFamily, name: QueueName) -> QueueUnits:
@@ -248,13 +251,18 @@ class Inspection:
         else:
             self._pending.append(self.unread(self.path_of(error.path), error))
 
+    def listings(self, kind: ArtefactKind) -> Mapping[str, TopicListing]:
+        """Give what lies in the topics of a family, as far as they were listed already."""
+        units = next((self._units.get(name) for name, of in FAMILIES.items() if of is kind), None)
+        return units.listings if isinstance(units, QueuesInFiles) else NOT_LISTED
+
     def _name_links(self, kind: ArtefactKind) -> None:
         """Take note of links in place of topics and queues: what is after them is not read."""
         family = self.store.family(kind)
         if family is None:
             return
         with suppress(UnreadablePath):  # which has been said
-            for oddity in family.oddities():
+            for oddity in family.oddities(self.listings(kind)):
                 topic = oddity.path.removeprefix(f"{family.path}/").split("/")[0]
                 error = error_of(oddity) if oddity.kind is OddityKind.LINK else None
                 if error is not None and self.options.topic in {None, topic}:

@@ -15,6 +15,7 @@ from rmqtool.findings.catalogue import Severity
 from rmqtool.findings.finding import At, finding, of_queue
 from rmqtool.findings.registry_layout import FS_LOCK, FS_NAME
 from rmqtool.judge.files import LENGTHS, FileJudge, is_explained, no_log
+from rmqtool.queues.discovery import by_topic
 from rmqtool.store.artefact import ArtefactKind
 from rmqtool.store.entry import EntryKind
 from rmqtool.store.segment import OddityKind
@@ -65,11 +66,12 @@ def check(inspection: Inspection) -> Iterator[Finding]:
 
 def _long_queues(inspection: Inspection) -> Iterator[QueueUnits]:
     """Yield the consume queues in files but for the short ones, in which nothing is odd."""
-    short, family = inspection.short_queues().rows, inspection.queues.files.family
-    units = inspection.units("queues")
-    for topic, queue_id in units:
-        if not short or family is None or f"{family.path}/{topic}/{queue_id}" not in short:
-            yield units[topic, queue_id]
+    names, units = inspection.short_queues().rows.names, inspection.units("queues")
+    for topic, numbers in by_topic(units):
+        short = {*names.numbers_of(topic.encode("utf-8", "surrogatepass"))}
+        for queue_id in numbers:
+            if queue_id not in short:
+                yield units[topic, queue_id]
 
 
 def _odd_files(
@@ -167,7 +169,7 @@ def _misnamed_queues(inspection: Inspection) -> Iterator[Finding]:
         if family is None:
             continue
         with suppress(UnreadablePath):  # the listing of the queues says so
-            for queue in family.misnamed():
+            for queue in family.misnamed(inspection.listings(kind)):
                 if inspection.options.topic in {None, queue.topic}:
                     yield _of_misnamed_queue(queue)
 

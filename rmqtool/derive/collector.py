@@ -12,7 +12,7 @@ import numpy as np
 from rmqtool.broker.dispatch import DispatchThrows
 from rmqtool.broker.names import SCHEDULE_TOPIC
 from rmqtool.derive import kernels
-from rmqtool.derive.queue_runs import QueueRuns
+from rmqtool.derive.queue_runs import QueueRuns, RunQueues
 from rmqtool.derive.runs import IndexRun, Runs, Stretch
 from rmqtool.formats.batch_queue import BATCH_CQ_UNIT, INVALID_POS
 from rmqtool.formats.consume_queue import CQ_UNIT, CQ_UNIT_SIZE, QueueKind
@@ -249,14 +249,10 @@ class RunCollector:
         runs = np.empty((kernels.RUN_ROWS, run_count), np.int64)
         kernels.cut_runs(facts, count, run_units, runs)
         keys = table.facts[kernels.KEY, :queues]
-        topics, queue_ids = (keys >> 32).tolist(), keys.astype(np.int32).tolist()
         queue, offset, first, counts, last_times = runs
         return QueueRuns(
             QueueKind.CONSUME_QUEUE,
-            tuple(
-                (self._topics[topic], queue_id)
-                for topic, queue_id in zip(topics, queue_ids, strict=True)
-            ),
+            RunQueues(tuple(self._topics), keys >> 32, keys.astype(np.int32).astype(np.int64)),
             packed.reshape(count, CQ_UNIT_SIZE),
             queue,
             offset,
@@ -398,7 +394,7 @@ class RareUnits:
         packed = np.frombuffer(self._packed, np.uint8).reshape(-1, SIZES[self._kind])
         return QueueRuns(
             self._kind,
-            tuple(self._queues),
+            RunQueues.of(self._queues),
             packed[order],
             queue[first],
             offset[first],
@@ -411,7 +407,7 @@ class RareUnits:
 
 def _no_runs(kind: QueueKind) -> QueueRuns:
     units = np.empty((0, SIZES[kind]), np.uint8)
-    return QueueRuns(kind, (), units, *(np.empty(0, np.int64) for _ in range(6)))
+    return QueueRuns(kind, RunQueues.of(()), units, *(np.empty(0, np.int64) for _ in range(6)))
 
 
 class RowRecord:

@@ -6,9 +6,10 @@ of batch queues have no such place; their runs are in log order.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from itertools import repeat
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Self, overload
 
 import numpy as np
 
@@ -17,7 +18,7 @@ from rmqtool.formats.consume_queue import PHYSICAL_OFFSET, QueueKind, first_offs
 from rmqtool.machine.arrays import stretches
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
     import numpy.typing as npt
 
@@ -32,6 +33,71 @@ def _no_times() -> npt.NDArray[np.int64]:
 
 def _no_ends() -> npt.NDArray[np.int64]:
     return np.empty((0, 2), np.int64)
+
+
+class RunQueues(Sequence[tuple[bytes, int]]):
+    """Topic and number of each queue that occurs, in columns: few topics have many queues.
+
+    Args:
+        topics: as stored.
+        topic: int64, shape (n,): which of `topics` each queue has.
+        queue_id: int64, shape (n,).
+    """
+
+    __slots__ = ("queue_id", "topic", "topics")
+
+    def __init__(
+        self,
+        topics: Sequence[bytes],
+        topic: npt.NDArray[np.int64],
+        queue_id: npt.NDArray[np.int64],
+    ) -> None:
+        self.topics, self.topic, self.queue_id = topics, topic, queue_id
+
+    @classmethod
+    def of(cls, names: Iterable[tuple[bytes, int]]) -> Self:
+        """Take them from names."""
+        listed = [*names]
+        numbers: dict[bytes, int] = {}
+        topic = [numbers.setdefault(name, len(numbers)) for name, _ in listed]
+        queue_ids = np.array([queue_id for _, queue_id in listed], np.int64)
+        return cls((*numbers,), np.array(topic, np.int64), queue_ids)
+
+    def __len__(self) -> int:
+        return len(self.topic)
+
+    def __iter__(self) -> Iterator[tuple[bytes, int]]:
+        topics = self.topics
+        names = zip(self.topic.tolist(), self.queue_id.tolist(), strict=True)
+        return ((topics[topic], queue_id) for topic, queue_id in names)
+
+    @overload
+    def __getitem__(self, number: int) -> tuple[bytes, int]: ...
+
+    @overload
+    def __getitem__(self, number: slice) -> RunQueues: ...
+
+    def __getitem__(self, number: int | slice) -> tuple[bytes, int] | RunQueues:
+        if isinstance(number, slice):
+            return RunQueues(self.topics, self.topic[number], self.queue_id[number])
+        return self.topics[int(self.topic[number])], int(self.queue_id[number])
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, RunQueues) and [*self] == [*other]
+
+    __hash__ = None  # type: ignore[assignment]  # columns can change
+
+    def chosen(self, numbers: npt.NDArray[np.int64]) -> RunQueues:
+        """Give some of them, and no topic more than these have."""
+        used, topic = np.unique(self.topic[numbers], return_inverse=True)
+        topics = [self.topics[number] for number in used.tolist()]
+        return RunQueues(topics, topic.astype(np.int64), self.queue_id[numbers])
+
+    def followed_by(self, other: RunQueues) -> RunQueues:
+        """Give these and then others; a queue may be in both."""
+        topic = np.concatenate([self.topic, other.topic + len(self.topics)])
+        queue_id = np.concatenate([self.queue_id, other.queue_id])
+        return RunQueues((*self.topics, *other.topics), topic, queue_id)
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +155,7 @@ class QueueRuns:
     """
 
     kind: QueueKind  # which kind of files they belong to
-    queues: tuple[tuple[bytes, int], ...]  # topic and queue id of each queue that occurs
+    queues: RunQueues  # each queue that occurs
     units: npt.NDArray[np.uint8]  # uint8, shape (n, 20 or 46): packed, run after run
     queue: npt.NDArray[np.int64]  # int64, shape (runs,): number in `queues`
     queue_offset: npt.NDArray[np.int64]  # int64, shape (runs,): of the first unit
@@ -118,8 +184,9 @@ class QueueRuns:
             map(tuple, self.ends.tolist()) if len(self.ends) else repeat(_HERE, len(self)),
             strict=True,
         )
+        names = [*self.queues] if len(self) else []
         for queue, offset, first, count, store_timestamp, ends in rows:
-            topic, queue_id = self.queues[queue]
+            topic, queue_id = names[queue]
             is_here = ends == _HERE
             packed = flat[first * size : (first + count) * size] if is_here else flat[:0]
             times = self.times[first : first + count]
@@ -160,7 +227,7 @@ class QueueRuns:
             return self
         return QueueRuns(
             self.kind,
-            self.queues + other.queues,
+            self.queues.followed_by(other.queues),
             np.concatenate([self.units, other.units]),
             np.concatenate([self.queue, other.queue + len(self.queues)]),
             np.concatenate([self.queue_offset, other.queue_offset]),

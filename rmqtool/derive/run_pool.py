@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from rmqtool.derive.queue_runs import QueueRuns
+from rmqtool.derive.queue_runs import QueueRuns, RunQueues
 from rmqtool.formats.consume_queue import CQ_UNIT_SIZE, QueueKind
 
 if TYPE_CHECKING:
@@ -71,7 +71,7 @@ class RunPool:
 
     def _joined(self) -> QueueRuns:
         """Give the runs queue by queue, one for each stretch that has no break."""
-        runs, queues = np.concatenate(self._runs, axis=1), tuple(self._numbers)
+        runs, queues = np.concatenate(self._runs, axis=1), RunQueues.of(self._numbers)
         order = np.argsort(runs[QUEUE], kind="stable")
         units, times = self._sorted(runs[COUNT], order)
         queue, offset, count, store_timestamp = runs[:, order]

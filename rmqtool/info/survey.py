@@ -21,7 +21,7 @@ from rmqtool.store.segment import MappedFiles
 from rmqtool.store.tail import FoundBy, Stop, Tail, find_tail
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
     from rmqtool.broker.release import WrittenBy
     from rmqtool.queues.units import QueueSource, QueueSpan
@@ -142,6 +142,27 @@ class Survey:
             self.problem(error)
             return None
 
+    def _times(self, spans: list[QueueSpan]) -> Callable[[int], int | None] | None:
+        """Read the store times of the first and last records of queues at once."""
+        import numpy as np  # not for a few queues
+
+        from rmqtool.machine.arrays import distinct
+        from rmqtool.store.record_heads import UNKNOWN, record_times
+
+        ends = (unit for span in spans for unit in (span.first, span.last))
+        offsets = distinct(np.array([unit.physical_offset for unit in ends if unit], np.int64))
+        try:
+            times = record_times(self.reader, offsets)
+        except UnreadablePath:  # one by one, that which file is said
+            return None
+        known = dict(zip(offsets.tolist(), times.tolist(), strict=True))
+
+        def time_at(physical_offset: int) -> int | None:
+            time = known[physical_offset]
+            return None if time == UNKNOWN else time
+
+        return time_at
+
     def ends_of(self, segment: Segment, end: int) -> tuple[RecordHead | None, RecordHead | None]:
         """Find the first record of a commitlog file, and the last one in front of a position."""
         try:
@@ -154,12 +175,21 @@ class Survey:
     @cached_property
     def queue_rows(self) -> list[QueueRow]:
         """All queues with the times of their first and last messages."""
-        return [_queue_row(self, queue) for queue in self.ranges]
+        return self._rows(self.ranges)
 
     def rows_of(self, topic: str) -> list[QueueRow]:
         """The queues of one topic alone, as `queue_rows` has them."""
         spans = (self._spans_of(source, topic) for source in self.queues.sources)
-        return [_queue_row(self, span) for some in spans for span in some]
+        return self._rows([span for some in spans for span in some])
+
+    def _rows(self, spans: list[QueueSpan]) -> list[QueueRow]:
+        times = self._times(spans) if len(spans) > _FEW_QUEUES else None
+
+        def time_at(physical_offset: int) -> int | None:
+            head = self.head_at(physical_offset)
+            return head and head.store_timestamp
+
+        return [_queue_row(span, times or time_at) for span in spans]
 
     def note_refused(self) -> None:
         """Note the files of which a read failed, and nobody has said so."""
@@ -189,7 +219,8 @@ class Survey:
                 continue
             for topic in self._topics_of(source):
                 try:
-                    for queue in self.queues.files.queues_of(topic, but=short):
+                    but = {*short.numbers_of(topic)}
+                    for queue in self.queues.files.queues_of(topic, but):
                         yield queue.span(self.log_start)
                 except UnreadablePath as error:
                     self.problem(error)
@@ -210,15 +241,20 @@ class Survey:
             if wanted not in {None, topic}:
                 continue
             try:
-                queues = list(source.queues_of(topic))
-                count += len(queues)
                 if short is None and count > _FEW_QUEUES and source is self.queues.files:
                     short = self._short_spans(wanted)
-                for queue in queues:
-                    if short is not None and queue.path in short:
-                        yield short[queue.path]
-                    else:
-                        yield queue.span(self.log_start)
+                if short is None:
+                    queues = [*source.queues_of(topic)]
+                    count += len(queues)
+                    yield from (queue.span(self.log_start) for queue in queues)
+                    continue
+                known = short.of_topic(topic)
+                others = {
+                    queue.queue_id: queue for queue in self.queues.files.queues_of(topic, known)
+                }
+                for queue_id in sorted({*known, *others}):
+                    span = known.get(queue_id)
+                    yield span or others[queue_id].span(self.log_start)
             except UnreadablePath as error:
                 self.problem(error)
 
@@ -233,9 +269,8 @@ class Survey:
         return ShortSpans(short, self.log_start)
 
 
-def _queue_row(survey: Survey, queue: QueueSpan) -> QueueRow:
-    first = survey.head_at(queue.first and queue.first.physical_offset)
-    last = survey.head_at(queue.last and queue.last.physical_offset)
+def _queue_row(queue: QueueSpan, time_at: Callable[[int], int | None]) -> QueueRow:
+    first, last = queue.first, queue.last
     min_offset, max_offset = queue.min_offset, queue.max_offset
     messages = max_offset - min_offset
     return QueueRow(
@@ -247,8 +282,8 @@ def _queue_row(survey: Survey, queue: QueueSpan) -> QueueRow:
         messages=messages,
         message_bytes=round(queue.mean_size * messages),
         is_estimate=not queue.is_exact,
-        first_store_timestamp=first and first.store_timestamp,
-        last_store_timestamp=last and last.store_timestamp,
+        first_store_timestamp=first and time_at(first.physical_offset),
+        last_store_timestamp=last and time_at(last.physical_offset),
         expired=queue.expired,
         files=queue.files,
         size=queue.size,

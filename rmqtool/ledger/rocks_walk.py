@@ -24,7 +24,7 @@ from rmqtool.formats.rocksdb_queue import (
     ROCKSDB_CQ_UNIT,
     queue_offset_of,
 )
-from rmqtool.ledger.sound import SoundRocksQueues
+from rmqtool.ledger.sound import SoundQueues
 from rmqtool.ledger.walk import HeldUnits
 from rmqtool.queues.kinds import as_units
 from rmqtool.queues.rocks import RocksQueue
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from rmqtool.derive.placement import QueuePlacement
     from rmqtool.derive.queue_runs import QueueRun, QueueRuns
     from rmqtool.queues.rocks import RocksQueues
-    from rmqtool.queues.short_rocks import RocksShortQueues
+    from rmqtool.queues.short import ShortQueues
     from rmqtool.store.rocksdb_frames import RowBatch
 
     Int64s = npt.NDArray[np.int64]
@@ -135,8 +135,8 @@ class RocksWalk:
     configured: frozenset[str] | None  # the topics of the broker; None where nothing tells
     wanted: dict[tuple[str, int], int]  # how far the log wants each queue; to be added to
     dispatch: Dispatch = field(init=False)  # how far the log and the database go
-    sound: SoundRocksQueues | None = field(init=False)  # compares short queues by columns
-    short: RocksShortQueues | None = None  # what these hold; None where one topic is compared
+    sound: SoundQueues | None = None  # compares short queues by columns
+    short: ShortQueues | None = None  # what these hold; None where one topic is compared
     seen: dict[tuple[bytes, int], QueueSeen] = field(default_factory=dict)  # the other queues
     # units of light queues that neither store keeps, by queue
     nowhere: dict[str, int] = field(default_factory=dict)
@@ -150,8 +150,8 @@ class RocksWalk:
         self.dispatch = Dispatch(self.source.dispatched or 0)
         with suppress(DamagedDatabase):  # who looks at each queue says so
             self.short = short_rocks(self.source) if self.topic is None else None
-        sound = (self.keeps, self._is_late)
-        self.sound = SoundRocksQueues(self.short, *sound) if self.short else None
+        if self.short is not None:
+            self.sound = SoundQueues(self.short, self._name_of, self._is_late)
 
     def take(self, runs: QueueRuns) -> Iterator[tuple[QueueSeen, RocksStretch]]:
         """Take the runs of one part of the log."""
@@ -219,10 +219,13 @@ class RocksWalk:
             self._kept_topics[topic] = self.placement.in_rocksdb(topic_text(topic))
         return self._kept_topics[topic]
 
+    def _name_of(self, topic: bytes) -> bytes | None:
+        return topic if self.keeps(topic) else None
+
     def _kept(self, runs: QueueRuns) -> Mask:
         """Tell of each run whether it is to be in the database."""
-        kept = np.array([self.keeps(topic) for topic, _ in runs.queues], np.bool_)
-        return kept[runs.queue] if len(runs) else np.zeros(0, np.bool_)
+        kept = np.array([*map(self.keeps, runs.queues.topics)], np.bool_)
+        return kept[runs.queues.topic[runs.queue]] if len(runs) else np.zeros(0, np.bool_)
 
     def _leave_out(self, run: QueueRun) -> None:
         """Count the units of a light queue that is to be in neither store."""

@@ -7,7 +7,9 @@ later runs follow. A queue of which nothing differs never becomes an object.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, Generic, NamedTuple
+from collections.abc import Mapping
+from itertools import compress
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
@@ -15,18 +17,17 @@ from rmqtool.broker.names import topic_text
 from rmqtool.formats.consume_queue import CQ_UNIT, CQ_UNIT_SIZE
 from rmqtool.formats.rocksdb_queue import ROCKSDB_CQ_UNIT
 from rmqtool.queues.kinds import UnitKind, kinds_of
-from rmqtool.queues.queue_names import QueueName
-from rmqtool.queues.short import NO_QUEUES, Key
+from rmqtool.queues.short import NO_QUEUES
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator, Sequence
 
     import numpy.typing as npt
 
-    from rmqtool.derive.queue_runs import QueueRuns
+    from rmqtool.derive.queue_runs import QueueRuns, RunQueues
     from rmqtool.queues.kinds import Units
+    from rmqtool.queues.queue_names import QueueNames
     from rmqtool.queues.short import ShortQueues
-    from rmqtool.queues.short_rocks import RocksShortQueues
 
     Int64s = npt.NDArray[np.int64]
     Mask = npt.NDArray[np.bool_]
@@ -65,13 +66,65 @@ class SoundSoFar(NamedTuple):
     last: bytes  # the last unit
 
 
+class WholeQueues(Mapping[tuple[str, int], tuple[int, int]]):
+    """First and next queue offset of queues that hold what the log wants alone, by printed name.
+
+    Args:
+        names: of queues.
+        topics_of: gives the topics of `names` that are printed as a text.
+        is_whole: which of them are whole: bool, shape (n,).
+        first: int64, shape (n,).
+        next_: int64, shape (n,).
+    """
+
+    def __init__(
+        self,
+        names: QueueNames,
+        topics_of: Callable[[str], Sequence[bytes]],
+        is_whole: Mask,
+        first: Int64s,
+        next_: Int64s,
+    ) -> None:
+        self._names, self._topics_of, self._is_whole = names, topics_of, is_whole
+        self._first, self._next = first, next_
+
+    def __getitem__(self, name: tuple[str, int]) -> tuple[int, int]:
+        topic, queue_id = name
+        for row in (self._names.row(raw, queue_id) for raw in self._topics_of(topic)):
+            if row >= 0:
+                if self._is_whole[row]:
+                    return int(self._first[row]), int(self._next[row])
+                break
+        raise KeyError(name)
+
+    def numbers_of(self, topic: str) -> Iterator[int]:
+        """Give the numbers of those of one topic."""
+        for raw in self._topics_of(topic):
+            rows = self._names.rows_in(raw)
+            yield from compress(self._names.numbers_of(raw), self._is_whole[rows.start : rows.stop])
+
+    def messages(self) -> Iterator[tuple[str, int]]:
+        """Yield the topics, and how many messages the queues of each have together."""
+        counts = np.where(self._is_whole, self._next - self._first, 0)
+        for topic in self._names.topics:
+            rows = self._names.rows_in(topic)
+            yield topic_text(topic), int(counts[rows.start : rows.stop].sum())
+
+    def __iter__(self) -> Iterator[tuple[str, int]]:
+        names = compress(self._names, self._is_whole)
+        return ((topic_text(topic), queue_id) for topic, queue_id in names)
+
+    def __len__(self) -> int:
+        return int(self._is_whole.sum())
+
+
 class Remains(NamedTuple):
     """What is left of the queues that were sound to the end, once the log was read."""
 
-    whole: dict[tuple[str, int], tuple[int, int]]  # those that hold nothing else: first, next
+    whole: WholeQueues  # those that hold nothing else
     others: list[tuple[bytes, int]]  # those that hold more, which is to be judged
     expired: int  # units of whole queues that point before the log
-    expired_paths: set[str]  # the queues that have any
+    expired_queues: set[tuple[str, int]]  # the queues that have any
 
 
 class ExactQueues(NamedTuple):
@@ -83,25 +136,25 @@ class ExactQueues(NamedTuple):
     last_physical_offset: Int64s  # of the record of the last one
 
 
-class SoundQueues(Generic[Key]):
+class SoundQueues:
     """Compares the runs of the log with the short queues of a store.
 
     Args:
         short: what the queues hold.
-        key_of: says which of them a queue is, by topic, as the log has it, and number; None for
-            one that is not to be compared here.
+        name_of: gives a topic, as the log has it, by the name that the short queues have; None for
+            one whose queues are not to be compared here.
         is_explained: tells which physical offsets a finding about the log explains.
     """
 
     def __init__(
         self,
-        short: ShortQueues[Key],
-        key_of: Callable[[bytes, int], Key | None],
+        short: ShortQueues,
+        name_of: Callable[[bytes], bytes | None],
         is_explained: Callable[[Int64s], Mask],
     ) -> None:
-        self._short, self._key_of, self._is_explained = short, key_of, is_explained
-        self._rows: dict[tuple[bytes, int], int] = {}
-        self._names: dict[int, tuple[bytes, int]] = {}
+        self._short, self._name_of, self._is_explained = short, name_of, is_explained
+        self._topics: dict[bytes, tuple[int, int]] = {}  # as the log has them: see `_topic`
+        self._owner = np.full(len(short), UNKNOWN, np.int64)  # which of these each queue has
         self._seen = np.full((4, len(short)), UNKNOWN, np.int64)  # as `SoundSoFar` begins
         self._is_left = np.zeros(len(short), np.bool_)
         self.units = self.newest = 0
@@ -142,13 +195,13 @@ class SoundQueues(Generic[Key]):
 
     def leave(self, topic: bytes, queue_id: int) -> None:
         """Let others judge a queue from now on."""
-        row = self._row_of((topic, queue_id))
+        row = self._row_of(topic, queue_id)
         if row >= 0:
             self._is_left[row] = True
 
     def seen_of(self, topic: bytes, queue_id: int) -> SoundSoFar | None:
         """Give what was seen of a queue before it was to be judged; None for nothing."""
-        row = self._row_of((topic, queue_id))
+        row = self._row_of(topic, queue_id)
         if row < 0 or self._seen[1, row] == UNKNOWN:
             return None
         first, end, first_place, last_place = self._seen[:, row].tolist()
@@ -162,20 +215,47 @@ class SoundQueues(Generic[Key]):
             self._is_left[rows[rows >= 0]] = True
 
     def _rows_of(self, runs: QueueRuns) -> Int64s:
-        """Give the row of the queue of each run: int64, shape (runs,); -1 for none."""
-        rows = [*map(self._rows.get, runs.queues)]
-        if None in rows:
-            rows = [*map(self._row_of, runs.queues)]
-        return np.array(rows, np.int64)[runs.queue]
+        """Give the row of the queue of each run: int64, shape (runs,); UNKNOWN for none."""
+        return self._rows(runs.queues)[runs.queue]
 
-    def _row_of(self, name: tuple[bytes, int]) -> int:
-        """Give the row of a queue; -1 for none."""
-        if name not in self._rows:
-            key = self._key_of(*name)
-            row = self._rows[name] = UNKNOWN if key is None else self._short.rows.get(key, UNKNOWN)
-            if row >= 0 and self._names.setdefault(row, name) != name:
-                self._is_left[row] = True  # two names that Java decodes to one text
-        return self._rows[name]
+    def _rows(self, queues: RunQueues) -> Int64s:
+        topics = np.array([*map(self._topic, queues.topics)], np.int64).reshape(-1, 2)
+        number, owner = topics[queues.topic].T
+        rows = self._short.rows.rows_of(number, queues.queue_id)
+        known = rows >= 0
+        here, owner = rows[known], owner[known]
+        is_new = self._owner[here] == UNKNOWN
+        self._owner[here[is_new]] = owner[is_new]
+        # Two names that Java decodes to one text.
+        self._is_left[here[self._owner[here] != owner]] = True
+        return rows
+
+    def _topic(self, topic: bytes) -> tuple[int, int]:
+        """Give which of the topics of the short queues one is, UNKNOWN for none, and a number."""
+        if topic not in self._topics:
+            name = self._name_of(topic)
+            number = UNKNOWN if name is None else self._short.rows.names.topic_number(name)
+            self._topics[topic] = number, len(self._topics)
+        return self._topics[topic]
+
+    def _row_of(self, topic: bytes, queue_id: int) -> int:
+        """Give the row of a queue; UNKNOWN for none."""
+        number, owner = self._topic(topic)
+        if number == UNKNOWN:
+            return UNKNOWN
+        row = self._short.rows.get((self._short.rows.names.topics[number], queue_id), UNKNOWN)
+        if row >= 0 and self._owner[row] not in {UNKNOWN, owner}:
+            self._is_left[row] = True
+        elif row >= 0:
+            self._owner[row] = owner
+        return row
+
+    def _names(self, rows: Int64s) -> list[tuple[bytes, int]]:
+        """Give the names of queues as the log has them."""
+        topics, names = [*self._topics], self._short.rows.names
+        numbers = names.queue_ids[self._short.rows.of_names[rows]].tolist()
+        owners = self._owner[rows].tolist()
+        return [(topics[owner], number) for owner, number in zip(owners, numbers, strict=True)]
 
     def _is_same(self, runs: QueueRuns, chosen: Int64s, rows: Int64s) -> Mask:
         """Tell of some runs whether their units lie in the queues: bool, shape (chosen,)."""
@@ -222,16 +302,16 @@ class SoundQueues(Generic[Key]):
         rows = np.flatnonzero(is_whole & (short.first < first))
         expired, is_odd = self._expired(rows, log, are_lost)
         is_whole[rows[is_odd]] = False
-        paths = {row: str(key) for key, row in short.rows.items()}
-        counts = [*zip(rows[~is_odd].tolist(), expired[~is_odd].tolist(), strict=True)]
-        kept = zip(first.tolist(), next_.tolist(), strict=True)
-        spans = dict(enumerate(kept))
-        names = [(row, *self._names[row]) for row in np.flatnonzero(is_whole).tolist()]
+        counts = expired[~is_odd]
+        has_expired = self._names(rows[~is_odd][counts > 0])
+        names, of_names = short.rows.names, short.rows.of_names
+        whole = np.zeros((3, len(names)), np.int64)
+        whole[:, of_names] = is_whole, first, next_
         return Remains(
-            {(topic_text(topic), queue_id): spans[row] for row, topic, queue_id in names},
-            [self._names[row] for row in np.flatnonzero(is_here & ~is_whole).tolist()],
-            sum(count for _, count in counts),
-            {paths[row] for row, count in counts if count},
+            WholeQueues(names, _in_files, whole[0] > 0, *whole[1:]),
+            self._names(np.flatnonzero(is_here & ~is_whole)),
+            int(counts.sum()),
+            {(topic_text(topic), queue_id) for topic, queue_id in has_expired},
         )
 
     def _expired(
@@ -262,33 +342,17 @@ class SoundQueues(Generic[Key]):
         )
 
 
-def no_sound_queues() -> SoundQueues[str]:
+def _in_files(topic: str) -> tuple[bytes]:
+    """Give a printed topic as the names of short queues in files have it."""
+    return (topic.encode("utf-8", "surrogatepass"),)
+
+
+def no_sound_queues() -> SoundQueues:
     """Give one that has no queue to compare."""
-    return SoundQueues(NO_QUEUES, lambda *_: None, lambda offsets: np.ones(len(offsets), np.bool_))
+    return SoundQueues(NO_QUEUES, lambda _: None, lambda offsets: np.ones(len(offsets), np.bool_))
 
 
-class SoundRocksQueues(SoundQueues[QueueName]):
-    """Does the same with queues in RocksDB, a million of them: their names are kept once.
-
-    Args:
-        short: what the queues hold.
-        keeps: tells whether the queues of a topic are to be compared here.
-        is_explained: tells which physical offsets a finding about the log explains.
-    """
-
-    def __init__(
-        self,
-        short: RocksShortQueues,
-        keeps: Callable[[bytes], bool],
-        is_explained: Callable[[Int64s], Mask],
-    ) -> None:
-        super().__init__(short, lambda *name: name, is_explained)
-        self._by_name, self._keeps = short.rows, keeps
-
-    def _rows_of(self, runs: QueueRuns) -> Int64s:
-        rows = self._by_name.rows_of(runs.queues)
-        kept = [self._keeps(topic) for topic, _ in runs.queues]
-        return np.where(kept, rows, UNKNOWN)[runs.queue]
-
-    def _row_of(self, name: QueueName) -> int:
-        return self._by_name.get(name, UNKNOWN) if self._keeps(name[0]) else UNKNOWN
+def no_queue_whole() -> WholeQueues:
+    """Give no queue that is whole."""
+    none = np.zeros(0, np.int64)
+    return WholeQueues(NO_QUEUES.rows.names, _in_files, np.zeros(0, np.bool_), none, none)

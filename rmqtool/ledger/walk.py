@@ -22,7 +22,8 @@ from rmqtool.errors import UnreadablePath
 from rmqtool.formats.consume_queue import CQ_UNIT, CQ_UNIT_SIZE
 from rmqtool.ledger.differences import point_alike, wrong_units
 from rmqtool.ledger.numbering import PlacedUnits, WrongNumbers
-from rmqtool.ledger.sound import SoundQueues, no_sound_queues
+from rmqtool.ledger.sound import SoundQueues, WholeQueues, no_queue_whole, no_sound_queues
+from rmqtool.queues.discovery import by_topic
 from rmqtool.queues.kinds import as_units
 from rmqtool.queues.units import KnownQueue
 
@@ -124,13 +125,13 @@ class QueueWalk(Generic[Queue]):
     # gives the extension of a queue; asked where a unit leads to one
     extension: Callable[[Queue], ExtUnits | None] = lambda _: None
     # compares short consume queues by columns
-    sound: SoundQueues[str] = field(default_factory=no_sound_queues)
+    sound: SoundQueues = field(default_factory=no_sound_queues)
     file_length: int = 0  # bytes of a consume queue file; 0 where nothing tells
     lost: LostOffsets | None = None  # which records are; None: the runs are without these
     # those that are not proven by columns, by topic, as the log has it, and number
     queues: dict[tuple[bytes, int], Queue] = field(default_factory=dict)
     # those that hold what the log wants alone: first and next queue offset; by `finish`
-    whole: dict[tuple[str, int], tuple[int, int]] = field(default_factory=dict)
+    whole: WholeQueues = field(default_factory=no_queue_whole)
     units: int = 0  # how many were compared
     newest: int = -1  # physical offset of the newest record that has its unit; -1 for none
     # runs of those taken last whose units lie at their queue offset
@@ -196,7 +197,12 @@ class QueueWalk(Generic[Queue]):
     def without(self, names: Iterable[tuple[str, int]]) -> list[tuple[str, int]]:
         """Give the queues of which the log has no message."""
         known = {(queue.topic, queue.queue_id) for queue in self.queues.values()}
-        return [name for name in names if name not in known and name not in self.whole]
+        left = [
+            (topic, queue_id)
+            for topic, numbers in by_topic(names)
+            for queue_id in sorted({*numbers}.difference(self.whole.numbers_of(topic)))
+        ]
+        return [name for name in left if name not in known]
 
     def held(self, queue: Queue, placed: PlacedUnits) -> Iterator[tuple[Queue, Stretch]]:
         """Compare units with those in their place."""

@@ -152,3 +152,40 @@ def call_crc32(context: Any, array: Any, position: Any, length: Any, address: An
         return builder.zext(result, _I64)
 
     return types.int64(array, types.int64, types.int64, types.int64), generate
+
+
+def address_of(context: Any, array: Any, position: Any) -> Any:
+    """Give the address of an item of an array of bytes, as a number."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        return builder.ptrtoint(_address(context, builder, signature, arguments), _I64)
+
+    return types.int64(array, types.int64), generate
+
+
+def call_c(context: Any, address: Any, numbers: Any) -> Any:
+    """Call a function of C at an address with some integers and addresses; it gives one, too.
+
+    A function that takes fewer finds those that it takes: the first are in registers. One that
+    gives an `int` gives the low half. As of a variable number of arguments, so that `openat` may
+    be one: for others that is the same on every system that has these functions.
+    """
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        count = len(signature.args[1])
+        given = [builder.extract_value(arguments[1], number) for number in range(count)]
+        kind = ir.FunctionType(_I64, [_I64] * count, var_arg=True)
+        function = builder.inttoptr(arguments[0], kind.as_pointer())
+        return builder.call(function, given)
+
+    return types.int64(types.int64, numbers), generate
+
+
+def number_at(context: Any, address: Any) -> Any:
+    """Read a native `int` at an address."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        place = builder.inttoptr(arguments[0], _I32.as_pointer())
+        return builder.sext(builder.load(place), _I64)
+
+    return types.int64(types.int64), generate

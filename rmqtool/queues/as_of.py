@@ -24,7 +24,7 @@ from rmqtool.store.segment import start_of
 from rmqtool.store.used import used_bytes
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Container, Mapping
 
     from typing_extensions import Buffer
 
@@ -158,9 +158,9 @@ class CutPlace(Place):
         """List this directory, sorted by name. Raises UnreadablePath: see `Place.entries`."""
         return self.own.entries()
 
-    def owners(self) -> list[tuple[str, int, int, int]]:
+    def owners(self, but: Container[str] = ()) -> list[tuple[str, int, int, int]]:
         """List this directory with owners. Raises UnreadablePath: see `Place.owners`."""
-        return self.own.owners()
+        return self.own.owners(but)
 
     def open(self) -> OpenFile:
         """Open a regular file for reading. Raises UnreadablePath: see `Place.open`."""

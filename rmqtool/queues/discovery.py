@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from array import array
 from bisect import bisect_left
 from collections.abc import Mapping
 from functools import cached_property
+from itertools import groupby
+from operator import itemgetter
 from typing import TYPE_CHECKING, Final, Self
 
 from rmqtool.errors import Trouble, UnreadablePath
@@ -19,11 +20,12 @@ from rmqtool.store.record_heads import OPEN_FILES, OpenFiles
 from rmqtool.store.used import used_bytes
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Container, Iterable, Iterator
+    from array import array
+    from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 
     from rmqtool.queues.rocks import RocksQueue, RocksQueues
     from rmqtool.queues.units import QueueUnits, Unit, UnitPlace
-    from rmqtool.store.queues import QueueFamily, QueueFiles
+    from rmqtool.store.queues import QueueFamily, QueueFiles, TopicListing
     from rmqtool.store.rocksdb_database import Database
     from rmqtool.store.tree import Store
 
@@ -99,7 +101,6 @@ UNITS: Final[dict[ArtefactKind, type[MappedUnits]]] = {
     ArtefactKind.CONSUME_QUEUE: PlainUnits,
     ArtefactKind.BATCH_QUEUE: BatchUnits,
 }
-NUMBER: Final = "i"  # of a queue: Java's int
 DIRECTORIES: Final = {
     ArtefactKind.CONSUME_QUEUE: "consumequeue",
     ArtefactKind.BATCH_QUEUE: "batchconsumequeue",
@@ -156,8 +157,8 @@ class FileSource(QueueSource):
         for queue in self.family.queues() if self.family else ():
             yield self._of(queue)
 
-    def queues_of(self, topic: str, but: Container[str] = ()) -> Iterator[MappedUnits]:
-        """See `QueueSource`; queues whose paths are in `but` are left out."""
+    def queues_of(self, topic: str, but: Container[int] = ()) -> Iterator[MappedUnits]:
+        """See `QueueSource`; queues whose numbers are in `but` are left out."""
         for queue in self.family.queues_of(topic, but) if self.family else ():
             yield self._of(queue)
 
@@ -175,6 +176,8 @@ class QueuesInFiles(Mapping[tuple[str, int], MappedUnits]):
 
     Attributes:
         problem: why a directory could not be listed; the queues of all others are there.
+        numbers: of the queues of each topic, sorted.
+        listings: of the topics, as the operating system spells them.
 
     Args:
         family: that has them, none of which was asked for alone.
@@ -188,7 +191,8 @@ class QueuesInFiles(Mapping[tuple[str, int], MappedUnits]):
         """List them. Raises UnreadablePath: the family's directory may not be listed."""
         self._family, self._make = family, made
         self._made: dict[tuple[str, int], MappedUnits] = {}
-        self._numbers: dict[str, array[int]] = {}  # sorted
+        self.numbers: dict[str, array[int]] = {}
+        self.listings: dict[str, TopicListing] = {}
         self._names: dict[str, str] = {}  # of directories, as the operating system spells them
         self.problem: UnreadablePath | None = None
         for name in family.topics():
@@ -197,12 +201,12 @@ class QueuesInFiles(Mapping[tuple[str, int], MappedUnits]):
 
     def _list(self, name: str, shown: str) -> None:
         try:
-            numbers = self._family.numbers_of(name)
+            listing = self.listings[name] = self._family.listing(name)
         except UnreadablePath as error:  # one that was deleted since it was listed has none
             if self._family.topic is not None or error.trouble is not Trouble.MISSING:
                 self.problem = self.problem or error
             return
-        self._numbers[shown], self._names[shown] = array(NUMBER, numbers), name
+        self.numbers[shown], self._names[shown] = listing.numbers, name
 
     def __getitem__(self, name: tuple[str, int]) -> MappedUnits:
         if name not in self:
@@ -217,19 +221,28 @@ class QueuesInFiles(Mapping[tuple[str, int], MappedUnits]):
         if not isinstance(name, tuple):
             return False
         topic, queue_id = name
-        numbers = self._numbers.get(topic)
+        numbers = self.numbers.get(topic)
         if not numbers:
             return False
         row = bisect_left(numbers, queue_id)
         return row < len(numbers) and numbers[row] == queue_id
 
     def __iter__(self) -> Iterator[tuple[str, int]]:
-        for topic, numbers in self._numbers.items():
+        for topic, numbers in self.numbers.items():
             for queue_id in numbers:
                 yield topic, queue_id
 
     def __len__(self) -> int:
-        return sum(map(len, self._numbers.values()))
+        return sum(map(len, self.numbers.values()))
+
+
+def by_topic(names: Iterable[tuple[str, int]]) -> Iterator[tuple[str, Sequence[int]]]:
+    """Yield topics, and the numbers of queues of each; a topic may come several times."""
+    if isinstance(names, QueuesInFiles):
+        yield from ((topic, numbers) for topic, numbers in names.numbers.items() if numbers)
+        return
+    for topic, queues in groupby(names, itemgetter(0)):
+        yield topic, [queue_id for _, queue_id in queues]
 
 
 class DatabaseSource(QueueSource):

@@ -9,6 +9,7 @@ from __future__ import annotations
 from array import array
 from bisect import bisect_left, bisect_right
 from collections.abc import Mapping, Sequence
+from functools import cached_property
 from itertools import pairwise
 from typing import TYPE_CHECKING, Final, NamedTuple, Self, overload
 
@@ -42,8 +43,13 @@ class NameList:
 
     def add(self, topic: bytes, queue_id: int) -> None:
         """Add a name."""
-        self.numbers.append(self.topics.setdefault(topic, len(self.topics)))
-        self.queue_ids.append(queue_id)
+        self.extend(topic, (queue_id,))
+
+    def extend(self, topic: bytes, queue_ids: Sequence[int]) -> None:
+        """Add names of one topic."""
+        number = self.topics.setdefault(topic, len(self.topics))
+        self.numbers.extend([number] * len(queue_ids))
+        self.queue_ids.extend(queue_ids)
 
 
 class QueueNames(Sequence[QueueName]):
@@ -71,8 +77,7 @@ class QueueNames(Sequence[QueueName]):
         topics = sorted(names.topics)
         place = np.empty(len(topics), np.int64)
         place[[names.topics[topic] for topic in topics]] = np.arange(len(topics))
-        keys = place[np.array(names.numbers, np.int64)] << NUMBER_BITS
-        keys += np.array(names.queue_ids, np.int64) - LOWEST
+        keys = _keys(place[np.array(names.numbers, np.int64)], np.array(names.queue_ids, np.int64))
         unique, rows = np.unique(keys, return_inverse=True)
         starts = np.searchsorted(unique >> NUMBER_BITS, np.arange(len(topics) + 1))
         queue_ids = (unique & ((1 << NUMBER_BITS) - 1)) + LOWEST
@@ -111,12 +116,55 @@ class QueueNames(Sequence[QueueName]):
         row = bisect_left(self._queue_ids, queue_id, self._starts[number], end)
         return row if row < end and self._queue_ids[row] == queue_id else -1
 
+    def numbers_of(self, topic: bytes) -> Sequence[int]:
+        """Give the numbers of the queues of one topic, sorted."""
+        rows = self.rows_in(topic)
+        return self._queue_ids[rows.start : rows.stop]
+
+    def rows_in(self, topic: bytes) -> range:
+        """Give which names are those of the queues of one topic."""
+        if (number := self._numbers.get(topic)) is None:
+            return range(0)
+        return range(self._starts[number], self._starts[number + 1])
+
     def of_topic(self, topic: bytes) -> Iterator[QueueName]:
         """Give the names of one topic, by number."""
-        if (number := self._numbers.get(topic)) is None:
-            return iter(())
-        rows = self._queue_ids[self._starts[number] : self._starts[number + 1]]
-        return ((topic, queue_id) for queue_id in rows)
+        return ((topic, queue_id) for queue_id in self.numbers_of(topic))
+
+    def topic_number(self, topic: bytes) -> int:
+        """Give which of `topics` one is; -1 for none."""
+        return self._numbers.get(topic, -1)
+
+    def rows_of(self, topic_numbers: Int64s, queue_ids: Int64s) -> Int64s:
+        """Give which names some are.
+
+        Args:
+            topic_numbers: int64, shape (n,): which of `topics`; -1 for none.
+            queue_ids: int64, shape (n,).
+
+        Returns:
+            int64, shape (n,); -1 for none.
+        """
+        keys, wanted = self._keys, _keys(topic_numbers, queue_ids)
+        if not len(keys):
+            return np.full(wanted.shape, -1, np.int64)
+        rows = np.minimum(np.searchsorted(keys, wanted), len(keys) - 1)
+        return np.where(keys[rows] == wanted, rows, -1)
+
+    @property
+    def queue_ids(self) -> Int64s:
+        """The numbers of the queues: int64, shape (n,)."""
+        return np.frombuffer(self._queue_ids, np.int64)
+
+    @property
+    def topic_numbers(self) -> Int64s:
+        """Which of `topics` each name has: int64, shape (n,)."""
+        starts = np.array(self._starts, np.int64)
+        return np.repeat(np.arange(len(self.topics)), starts[1:] - starts[:-1])
+
+    @cached_property
+    def _keys(self) -> Int64s:
+        return _keys(self.topic_numbers, self.queue_ids)
 
 
 class QueueEnds(NamedTuple):
@@ -240,6 +288,11 @@ class EndsOfQueues(Mapping[QueueName, QueueEnds]):
 
     def __len__(self) -> int:
         return len(self._maxima.names) + len(self._others)
+
+
+def _keys(topic_numbers: Int64s, queue_ids: Int64s) -> Int64s:
+    keys: Int64s = (topic_numbers << NUMBER_BITS) + (queue_ids - LOWEST)
+    return keys
 
 
 def _packed(column: Int64s) -> array[int]:

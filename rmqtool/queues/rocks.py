@@ -53,7 +53,7 @@ from rmqtool.queues.units import LookedUp, QueueSource, QueueSpan, QueueUnits, U
 from rmqtool.store.artefact import ArtefactKind
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from rmqtool.queues.kinds import Units
     from rmqtool.store.rocksdb_database import Database
@@ -408,8 +408,12 @@ class RocksQueues(QueueSource):
 
     def row(self, topic: str, queue_id: int) -> int:
         """Give which of `names` is that of a queue; -1 for none."""
-        rows = (self.names.row(raw, queue_id) for raw in self._topics.get(topic, ()))
+        rows = (self.names.row(raw, queue_id) for raw in self.topics_of(topic))
         return next((row for row in rows if row >= 0), -1)
+
+    def topics_of(self, text: str) -> Sequence[bytes]:
+        """Give the topics, as they are stored, that Java reads as a text."""
+        return self._topics.get(text, ())
 
     def named(self, name: tuple[bytes, int]) -> RocksQueue:
         """Give the queue of a name, whether it has rows or not."""

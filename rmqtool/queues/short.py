@@ -6,27 +6,36 @@ pages of data. What else there is, is read one by one, and judged there.
 
 from __future__ import annotations
 
-from array import array
-from dataclasses import dataclass, field
-from functools import cached_property
-from typing import TYPE_CHECKING, Final, Generic, TypeVar
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property, partial
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
 from rmqtool.formats.consume_queue import CQ_UNIT, CQ_UNIT_SIZE
 from rmqtool.queues.kinds import are_real
+from rmqtool.queues.lone_kernels import (
+    COUNT,
+    DIRECTORY_GROUP,
+    DIRECTORY_MODE,
+    FIRST,
+    GROUP,
+    MODE,
+    QUEUE_ID,
+    START,
+    STORED,
+)
+from rmqtool.queues.lone_queues import lone_queues
+from rmqtool.queues.queue_names import NameList, QueueName, QueueNames
 from rmqtool.store.entry import printable
-from rmqtool.store.lone_files import lone_files
 from rmqtool.store.one_look import once
-from rmqtool.store.queues import queue_id_of
-from rmqtool.store.used import without_zeros
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator
 
     import numpy.typing as npt
 
-    from rmqtool.store.lone_files import LoneFile
     from rmqtool.store.queues import QueueFamily
 
     Int64s = npt.NDArray[np.int64]
@@ -34,24 +43,74 @@ if TYPE_CHECKING:
     Mask = npt.NDArray[np.bool_]
 
 MOST_BYTES: Final = 128 << 20  # of units; the queues after these are read one by one
+NO_ROW: Final = -1
 
 
-Key = TypeVar("Key")
+class ShortRows(Mapping[QueueName, int]):
+    """Which of the short queues a queue is, by topic and number.
+
+    Args:
+        names: of all queues, among them the short ones.
+        of_names: which of the names each short queue has: int64, shape (short queues,).
+    """
+
+    def __init__(self, names: QueueNames, of_names: Int64s) -> None:
+        self.names, self.of_names = names, of_names
+        self._rows = np.full(len(names) + 1, NO_ROW, np.int64)  # the last one is of no name
+        self._rows[of_names] = np.arange(len(of_names))
+
+    def __getitem__(self, name: QueueName) -> int:
+        short = int(self._rows[self.names.row(*name)])
+        if short < 0:
+            raise KeyError(name)
+        return short
+
+    def __iter__(self) -> Iterator[QueueName]:
+        return (self.name(row) for row in range(len(self)))
+
+    def __len__(self) -> int:
+        return len(self.of_names)
+
+    def name(self, short: int) -> QueueName:
+        """Give the name of a short queue."""
+        return self.names[int(self.of_names[short])]
+
+    def rows_of(self, topic_numbers: Int64s, queue_ids: Int64s) -> Int64s:
+        """Give the rows of some queues: int64, shape (n,); NO_ROW for those that are not short.
+
+        Args:
+            topic_numbers: int64, shape (n,): which of the topics of `names`; -1 for none.
+            queue_ids: int64, shape (n,).
+        """
+        return self._rows[self.names.rows_of(topic_numbers, queue_ids)]
+
+    def of_rows(self, start: int, end: int) -> list[int]:
+        """Give the rows of some names that follow each other; NO_ROW for those not short."""
+        rows: list[int] = self._rows[start:end].tolist()
+        return rows
+
+
+class ShortFiles(NamedTuple):
+    """The files of short queues, one each; int64, shape (n,)."""
+
+    path: str  # of the directory of the family, relative to the store root
+    file_length: int  # bytes of each
+    start: Int64s  # its first byte in the queue, by its name
+    stored: Int64s  # bytes that the disk holds
+    whose: Int64s  # shape (3, n): mode, owner and group of the file
+    whose_directory: Int64s  # the same of its directory
 
 
 @dataclass(frozen=True)
-class ShortQueues(Generic[Key]):
+class ShortQueues:
     """Consume queues; numbers are those of units, from the begin of a queue."""
 
-    rows: Mapping[Key, int]  # by queue: in files, by the path of its directory
+    rows: ShortRows  # by queue: in files, by the topic as it is printed
     first: Int64s  # int64, shape (n,): of the first unit that is not zeros
     end: Int64s  # int64, shape (n,): after the last unit that is not zeros; `first` without any
     position: Int64s  # int64, shape (n,): where `first` lies in `units`
     units: UInt8s  # uint8, shape (units, 20): of all queues, packed; of RocksDB with times, 28
-    owners: list[tuple[int, int, int]] = field(default_factory=list)  # mode, owner, group by row
-    names: dict[int, str] = field(default_factory=dict)  # row to name of a file that is not 0
-    stored: Sequence[int] = ()  # bytes that the disk holds, by row
-    file_length: int = 0  # bytes of each file
+    files: ShortFiles | None = None  # None: in RocksDB
 
     def __len__(self) -> int:
         return len(self.first)
@@ -67,33 +126,50 @@ class ShortQueues(Generic[Key]):
         follows = np.ones(len(units), np.bool_)
         follows[1:] = offsets[1:] > offsets[:-1]
         follows[self.position[has_units]] = True
-        starts = np.zeros(len(self), np.int64)
-        for row, name in self.names.items():
-            starts[row] = int(name)
-        plain: Mask = has_units & (self.first * CQ_UNIT_SIZE == starts)
+        start = self.files.start if self.files else 0
+        plain: Mask = has_units & (self.first * CQ_UNIT_SIZE == start)
         are_sound = follows & are_real(units)
         plain[has_units] &= np.logical_and.reduceat(are_sound, self.position[has_units])
         return plain
 
-    def whose(self, path: Key) -> tuple[int, int, int]:
-        """Give mode, owner and group of the file of one of these queues."""
-        return self.owners[self.rows[path]]
+    def names_in(self, path: str) -> frozenset[str]:
+        """See `KnownFiles`."""
+        above, _, topic = path.rpartition("/")
+        if self.files is None or above != self.files.path:
+            return frozenset()
+        return frozenset(map(str, self.rows.names.numbers_of(topic.encode())))
 
-    def file_of(self, path: Key) -> str:
-        """Give the path of the file of one of these queues."""
-        return f"{path}/{self.names.get(self.rows[path], FIRST)}"
+    def by_rights(self) -> Iterator[tuple[tuple[int, int, int], int, Callable[[], Iterator[str]]]]:
+        """See `KnownFiles`."""
+        if self.files is None:
+            return
+        for is_file, whose in ((True, self.files.whose), (False, self.files.whose_directory)):
+            left = np.arange(len(self))
+            while left.size:  # few differ
+                first = whose[:, left[0]]
+                are_alike = (whose[:, left] == first[:, None]).all(axis=0)
+                rows, left = left[are_alike], left[~are_alike]
+                mode, owner, group = first.tolist()
+                yield (mode, owner, group), len(rows), partial(self._paths, rows, is_file=is_file)
 
-
-FIRST: Final = "0" * 20  # name of the first file of a queue
+    def _paths(self, rows: Int64s, *, is_file: bool) -> Iterator[str]:
+        """Give the paths of some queues in files, or of their files."""
+        if self.files is None:
+            return
+        for row in rows.tolist():
+            topic, queue_id = self.rows.name(row)
+            path = f"{self.files.path}/{topic.decode()}/{queue_id}"
+            yield f"{path}/{self.files.start[row]:020d}" if is_file else path
 
 
 _NONE: Final = np.empty(0, np.int64)
-NO_QUEUES: Final[ShortQueues[str]] = ShortQueues(
-    {}, _NONE, _NONE, _NONE, np.empty((0, CQ_UNIT_SIZE), np.uint8)
+NO_QUEUES: Final = ShortQueues(
+    ShortRows(QueueNames.of(NameList())[0], _NONE),
+    *(_NONE, _NONE, _NONE, np.empty((0, CQ_UNIT_SIZE), np.uint8)),
 )
 
 
-def short_queues(family: QueueFamily | None, topic: str | None = None) -> ShortQueues[str]:
+def short_queues(family: QueueFamily | None, topic: str | None = None) -> ShortQueues:
     """Read the short queues of a family; none where the length of its files is unknown.
 
     During `one_look` they are read once.
@@ -112,52 +188,29 @@ def short_queues(family: QueueFamily | None, topic: str | None = None) -> ShortQ
     return once(asked, lambda: _read(family, topic))
 
 
-def _read(family: QueueFamily, topic: str | None) -> ShortQueues[str]:
-    rows: dict[str, int] = {}
-    first, counts, stored = array("q"), array("q"), array("q")
-    packed = bytearray()  # not an object each: they would lie between others that stay
-    owners: list[tuple[int, int, int]] = []
-    known: dict[tuple[int, int, int], tuple[int, int, int]] = {}  # one object for all alike
-    names: dict[int, str] = {}
-    for path, file in _files(family, topic):
-        number, units = _units(file)
-        row = rows[path] = len(first)
-        whose = (file.mode, file.owner, file.group)
-        owners.append(known.setdefault(whose, whose))
-        stored.append(file.stored)
-        if file.start:
-            names[row] = file.name
-        first.append(number)
-        counts.append(len(units) // CQ_UNIT_SIZE)
-        packed += units
+def _read(family: QueueFamily, topic: str | None) -> ShortQueues:
+    directories = family.topics()
+    names = {printable(name): name for name in directories}
+    if len(names) < len(directories):  # which of two is meant cannot be told by name
+        return NO_QUEUES
+    topics = [shown for shown in names if topic in {None, shown}]
+    listed, packed = NameList(), bytearray()
+    facts: list[Int64s] = []
+    places = [family.place.child(names[shown]) for shown in topics]
+    for shown, queues in zip(topics, lone_queues(places, family.file_length), strict=False):
+        listed.extend(shown.encode(), queues.facts[QUEUE_ID].tolist())
+        facts.append(queues.facts)
+        packed += queues.units  # not an object each: they would lie between others that stay
         if len(packed) >= MOST_BYTES:
             break
-    begins, lengths = (np.array(column, np.int64) for column in (first, counts))
-    joined = np.frombuffer(packed, np.uint8).reshape(-1, CQ_UNIT_SIZE)
-    position = np.cumsum(lengths) - lengths
-    return ShortQueues(
-        *(rows, begins, begins + lengths, position, joined, owners, names, stored),
-        file_length=family.file_length,
+    if not len(listed):
+        return NO_QUEUES
+    columns = np.concatenate(facts, axis=1)
+    first, count = columns[FIRST], columns[COUNT]
+    files = ShortFiles(
+        *(family.path, family.file_length, columns[START], columns[STORED]),
+        *(columns[MODE : GROUP + 1], columns[DIRECTORY_MODE : DIRECTORY_GROUP + 1]),
     )
-
-
-def _files(family: QueueFamily, topic: str | None) -> Iterator[tuple[str, LoneFile]]:
-    """Yield the path of each queue, and its only file."""
-    for name in family.topics():
-        shown = printable(name)
-        if topic in {None, shown}:
-            for file in lone_files(family.place.child(name), family.file_length):
-                if queue_id_of(file.directory) is not None:
-                    yield f"{family.path}/{shown}/{file.directory}", file
-
-
-def _units(file: LoneFile) -> tuple[int, bytes]:
-    """Give the number of the first unit that is not zeros, and all up to the last one."""
-    begin, data = file.start + file.begin, without_zeros(file.data)
-    if not data:
-        return begin // CQ_UNIT_SIZE, b""
-    zeros = len(data) - len(data.lstrip(b"\0")) if not data[0] else 0
-    number = (begin + zeros) // CQ_UNIT_SIZE
-    before = begin - number * CQ_UNIT_SIZE  # zeros of a hole, where it ends within a unit
-    data = bytes(before) + data if before > 0 else data[-before:]
-    return number, data.ljust(-(-len(data) // CQ_UNIT_SIZE) * CQ_UNIT_SIZE, b"\0")
+    units = np.frombuffer(packed, np.uint8).reshape(-1, CQ_UNIT_SIZE)
+    rows, position = ShortRows(*QueueNames.of(listed)), np.cumsum(count) - count
+    return ShortQueues(rows, first, first + count, position, units, files)

@@ -6,7 +6,6 @@ is of no known shape, or the rows are not kept in memory, there are none of them
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from itertools import pairwise
 from typing import TYPE_CHECKING, Final
 
@@ -20,15 +19,11 @@ from rmqtool.formats.rocksdb_queue import (
     ROCKSDB_CQ_UNIT,
     queue_of_unit,
 )
-from rmqtool.queues.queue_names import QueueName
-from rmqtool.queues.short import ShortQueues
+from rmqtool.queues.short import ShortQueues, ShortRows
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
     import numpy.typing as npt
 
-    from rmqtool.queues.queue_names import QueueNames
     from rmqtool.queues.rocks import RocksQueues
     from rmqtool.store.rocksdb_kept import KeptRows
 
@@ -45,49 +40,7 @@ AT_OFFSET: Final = CQ_KEY_TAIL.positions["queue_offset"] - CQ_KEY_TAIL.size
 ROWS: Final = 1 << 16  # whose keys are looked at together
 
 
-class ShortRows(Mapping[QueueName, int]):
-    """Which of the short queues a queue is, by topic, as it is stored, and number.
-
-    Args:
-        names: of all queues.
-        rows: of the short one by the row of its name; -1 for another queue. int64, shape (names,).
-        of_names: the other way round. int64, shape (short queues,).
-    """
-
-    def __init__(self, names: QueueNames, rows: Int64s, of_names: Int64s) -> None:
-        self._names, self._rows, self.of_names = names, rows, of_names
-
-    def __getitem__(self, name: QueueName) -> int:
-        row = self._names.row(*name)
-        short = int(self._rows[row]) if row >= 0 else -1
-        if short < 0:
-            raise KeyError(name)
-        return short
-
-    def __iter__(self) -> Iterator[QueueName]:
-        return (self.name(row) for row in range(len(self)))
-
-    def __len__(self) -> int:
-        return len(self.of_names)
-
-    def name(self, short: int) -> QueueName:
-        """Give the name of a short queue."""
-        return self._names[int(self.of_names[short])]
-
-    def rows_of(self, names: Sequence[QueueName]) -> Int64s:
-        """Give the rows of some names: int64, shape (n,); -1 for queues that are not short."""
-        row = self._names.row
-        rows = np.fromiter((row(*name) for name in names), np.int64, len(names))
-        return np.where(rows >= 0, self._rows[rows], -1) if len(self._rows) else rows
-
-
-class RocksShortQueues(ShortQueues[QueueName]):
-    """Short queues of a RocksDB database; their `units` are uint8, shape (units, 28)."""
-
-    rows: ShortRows
-
-
-def short_rocks(source: RocksQueues) -> RocksShortQueues | None:
+def short_rocks(source: RocksQueues) -> ShortQueues | None:
     """Give the queues whose units have no gap, each unit with its store time; None where unknown.
 
     Raises:
@@ -96,7 +49,7 @@ def short_rocks(source: RocksQueues) -> RocksShortQueues | None:
     return source.database.once("short queues", lambda: _read(source))
 
 
-def _read(source: RocksQueues) -> RocksShortQueues | None:
+def _read(source: RocksQueues) -> ShortQueues | None:
     kept = source.database.kept(DEFAULT) if len(source.ends) else None  # they are, of many queues
     if kept is None or not len(kept) or len(kept.values) != VALUE * len(kept):
         return None
@@ -121,11 +74,8 @@ def _read(source: RocksQueues) -> RocksShortQueues | None:
         of_names[short] = names.row(topic, queue_id)
     if (of_names < 0).any():  # a queue that is not listed
         return None
-    rows = np.full(len(names), -1, np.int64)
-    rows[of_names] = np.arange(len(firsts))
     units = np.frombuffer(kept.values, np.uint8).reshape(-1, VALUE)
-    short_rows = ShortRows(names, rows, of_names)
-    return RocksShortQueues(short_rows, numbers[firsts], next_, firsts, units)
+    return ShortQueues(ShortRows(names, of_names), numbers[firsts], next_, firsts, units)
 
 
 def _ends(kept: KeptRows) -> tuple[npt.NDArray[np.uint32], npt.NDArray[np.uint32]]:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from functools import cache, cached_property
-from itertools import islice
 from struct import Struct
 from typing import TYPE_CHECKING, Final, NamedTuple
 
@@ -73,14 +72,14 @@ def span_of(queue: QueueUnits, log_start: int) -> QueueSpan:
 
 
 class ShortSpans:
-    """How far short queues reach that are plain, by path; those with other units are not in it.
+    """How far short queues reach that are plain, by name; those with other units are not in it.
 
     Args:
         short: read before.
         log_start: see `span_of`.
     """
 
-    def __init__(self, short: ShortQueues[str], log_start: int) -> None:
+    def __init__(self, short: ShortQueues, log_start: int) -> None:
         import numpy as np
 
         units = short.units.view(CQ_UNIT.dtype)[:, 0]
@@ -93,9 +92,22 @@ class ShortSpans:
         self._sums = np.zeros(len(units) + 1, np.int64)
         np.cumsum(self._sizes, out=self._sums[1:])
 
-    def __contains__(self, path: object) -> bool:
-        row = self._short.rows.get(path) if isinstance(path, str) else None
-        return row is not None and self._is_chosen[row]
+    def numbers_of(self, topic: str) -> list[int]:
+        """Give the numbers of those of one topic."""
+        return [queue_id for queue_id, row in self._rows_in(topic) if self._is_chosen[row]]
+
+    def of_topic(self, topic: str) -> dict[int, QueueSpan]:
+        """Give those of one topic, by number."""
+        return {
+            queue_id: self._span(topic, queue_id, row)
+            for queue_id, row in self._rows_in(topic)
+            if self._is_chosen[row]
+        }
+
+    def _rows_in(self, topic: str) -> Iterator[tuple[int, int]]:
+        rows, raw = self._short.rows, topic.encode()
+        within = rows.names.rows_in(raw)
+        return zip(rows.names.numbers_of(raw), rows.of_rows(within.start, within.stop), strict=True)
 
     def newest(self) -> QueueSpan | None:
         """Give the queue whose last unit lies highest in the log; None without any."""
@@ -104,15 +116,15 @@ class ShortSpans:
             return None
         last = self._ends[rows] - 1
         row = int(rows[(self._offsets[last] + self._sizes[last]).argmax()])
-        return self[next(islice(self._short.rows, row, None))]
+        topic, queue_id = self._short.rows.name(row)
+        return self._span(topic.decode(), queue_id, row)
 
-    def __getitem__(self, path: str) -> QueueSpan:
-        row = self._short.rows[path]
+    def _span(self, topic: str, queue_id: int, row: int) -> QueueSpan:
+        files = self._short.files
         first, end, first_place, first_size, last_place, last_size, size = self._columns[row]
-        _, topic, number = path.rsplit("/", 2)
         return QueueSpan(
             topic=topic,
-            queue_id=int(number),
+            queue_id=queue_id,
             kind=ArtefactKind.CONSUME_QUEUE,
             first=Unit(first, first, 1, first_place, first_size),
             last=Unit(end - 1, end - 1, 1, last_place, last_size),
@@ -120,8 +132,8 @@ class ShortSpans:
             mean_size=size / (end - first),
             is_exact=True,
             files=1,
-            size=self._short.file_length,
-            allocated=self._short.stored[row],
+            size=files.file_length if files else 0,
+            allocated=int(files.stored[row]) if files else 0,
         )
 
     @cached_property

@@ -136,12 +136,11 @@ class QueueBuilder:
 
         Topics whose bytes Java decodes to one text are one queue to a broker.
         """
-        for topic, _ in runs.queues:
+        topics = runs.queues.topics
+        for topic in topics:
             if topic not in self._texts:
                 self._texts[topic] = java.text(topic)
-        if len({(self._texts[topic], queue_id) for topic, queue_id in runs.queues}) == len(
-            runs.queues
-        ):
+        if len({self._texts[topic] for topic in topics}) == len(topics):
             return runs
         return sorted(runs, key=lambda run: first_offset(run.units))
 

@@ -220,7 +220,7 @@ def _some(runs: QueueRuns, numbers: Numbers) -> QueueRuns:
     queues, numbered = np.unique(runs.queue[chosen], return_inverse=True)
     return QueueRuns(
         runs.kind,
-        tuple(runs.queues[queue] for queue in queues.tolist()),
+        runs.queues.chosen(queues),
         runs.units[places],
         numbered.astype(np.int64),
         runs.queue_offset[chosen],

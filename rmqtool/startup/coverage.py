@@ -27,7 +27,8 @@ if TYPE_CHECKING:
     Int64s = NDArray[np.int64]
     Mask = NDArray[np.bool_]
 
-_SORTED_AT_A_TIME: Final = 1 << 21  # units
+_SORTED_AT_A_TIME: Final = 1 << 19  # units
+_ADDED_AT_A_TIME: Final = 1 << 17  # units
 _POSITION_BITS: Final = 32
 
 
@@ -153,11 +154,15 @@ class UnitCoverage:
 
     def add_queues(self, queues: PlainQueues) -> None:
         """Note what many queues have now, each of which has a unit."""
-        numbers = [self._number(key) for key in queues.keys]
+        numbers = [*map(self._number, queues.keys)]
         for number in numbers:
             self.sources[number] = self.sources.get(number, 0) + 1
-        repeated = np.repeat(np.array(numbers, np.int64), queues.counts)
-        self.now.add(queues.offsets, queues.sizes, repeated)
+        repeated = np.repeat(np.array(numbers, np.uint32), queues.counts)
+        for first in range(0, len(repeated), _ADDED_AT_A_TIME):  # not all as wider numbers
+            units = queues.units[first : first + _ADDED_AT_A_TIME]
+            offsets, sizes = units["physical_offset"], units["size"]
+            added = (offsets, sizes, repeated[first : first + _ADDED_AT_A_TIME])
+            self.now.add(*(column.astype(np.int64) for column in added))
 
     def change(
         self, key: QueueKey, before: tuple[Int64s, Int64s], after: tuple[Int64s, Int64s]

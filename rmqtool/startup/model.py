@@ -90,7 +90,8 @@ class Model:
     @property
     def topics(self) -> frozenset[str]:
         """Topics that have a queue."""
-        return frozenset(topic for topic, _ in (*self.queues, *self.batch_queues, *self.plain.keys))
+        objects = (topic for topic, _ in (*self.queues, *self.batch_queues))
+        return self.plain.topics.union(objects)
 
     @property
     def light_rules(self) -> DispatchRules:

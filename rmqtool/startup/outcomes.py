@@ -75,8 +75,8 @@ class Before:
 
     def count(self, queue: ConsumeQueue | BatchQueue) -> int:
         """Give how many real units a queue had."""
-        if (key := _plain_key(queue)) in self.plain.rows:
-            return int(self.plain.counts[self.plain.rows[key]])
+        if (row := self._plain_row(queue)) >= 0:
+            return int(self.plain.counts[row])
         return self.counts.get(_key(queue), 0)
 
     def units(self, queue: ConsumeQueue | BatchQueue) -> tuple[Int64s, Int64s]:
@@ -118,14 +118,18 @@ class Before:
         return UnitNumbers(*np.concatenate(parts, axis=1))
 
     def _stored(self, queue: ConsumeQueue | BatchQueue) -> Iterator[tuple[int, NDArray[Any]]]:
-        if (key := _plain_key(queue)) in self.plain.rows:
-            yield self.plain.units_of(key)
+        if self._plain_row(queue) >= 0:
+            yield self.plain.units_of((queue.topic, queue.queue_id))
             return
         then, queue.files.files = queue.files.files, list(self.queues.get(_key(queue), ()))
         try:
             yield from stored_units(queue.files, queue.layout)
         finally:
             queue.files.files = then
+
+    def _plain_row(self, queue: ConsumeQueue | BatchQueue) -> int:
+        is_batch = isinstance(queue, BatchQueue)
+        return -1 if is_batch else self.plain.row((queue.topic, queue.queue_id))
 
 
 def queue_outcomes(model: Model, before: Before) -> Iterator[QueueOutcome]:
@@ -146,8 +150,7 @@ def queue_outcomes(model: Model, before: Before) -> Iterator[QueueOutcome]:
 
 def _unchanged(model: Model) -> Iterator[QueueOutcome]:
     """Give the plain queues: consumers pull them from the first to the last unit."""
-    for topic, queue_id in model.plain.left:
-        minimum, maximum = model.plain.extent((topic, queue_id))
+    for (topic, queue_id), minimum, maximum in model.plain.extents():
         count = maximum - minimum
         yield QueueOutcome(topic, queue_id, False, count, minimum, maximum, 0, 0, 0, count, (), ())
 
@@ -201,10 +204,6 @@ def _copies(files: list[ModelFile]) -> tuple[ModelFile, ...]:
 
 def _key(queue: ConsumeQueue | BatchQueue) -> FateKey:
     return (queue.topic, queue.queue_id), isinstance(queue, BatchQueue)
-
-
-def _plain_key(queue: ConsumeQueue | BatchQueue) -> QueueKey | None:
-    return None if isinstance(queue, BatchQueue) else (queue.topic, queue.queue_id)
 
 
 def _readable(

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Final, Self
 import numpy as np
 
 from rmqtool.formats.consume_queue import CQ_UNIT
+from rmqtool.machine.arrays import distinct
 from rmqtool.queues.discovery import Queues
-from rmqtool.queues.short import NO_QUEUES, short_queues
-from rmqtool.startup.load import integer
+from rmqtool.queues.short import NO_QUEUES, NO_ROW, short_queues
 from rmqtool.startup.queues import ConsumeQueue
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ DIRECTORY: Final = "consumequeue"
 
 
 class PlainQueues:
-    """The plain queues of a store, in the order of `keys`.
+    """The plain queues of a store, by rows.
 
     Args:
         short: what was read of the short queues; only the plain ones are taken of it.
@@ -47,41 +47,42 @@ class PlainQueues:
 
     Attributes:
         short: what was read of the short queues.
-        keys: topic and number of each.
-        rows: the row of each of them.
         first: int64, shape (n,): queue offset of the first unit.
         counts: int64, shape (n,): units.
         units: shape (units,), of the dtype of CQ_UNIT: of all of them, queue by queue.
-        offsets: int64, shape (units,): their physical offsets.
-        sizes: int64, shape (units,): sizes of their records.
+        topics: of all of them.
     """
 
     def __init__(
         self,
-        short: ShortQueues[str],
+        short: ShortQueues,
         excepted: frozenset[str],
         open_queue: Callable[[QueueKey], ConsumeQueue],
     ) -> None:
         self._open = open_queue
         self._steps: list[Step] = []
-        keys, rows = _named(short, excepted)
+        names, of_names = short.rows.names, short.rows.of_names
+        self._texts = [topic.decode() for topic in names.topics]
+        # A backslash may stand for a byte that is no text: such a topic a broker passes over.
+        are_opened = ["\\" not in text and text not in excepted for text in self._texts]
+        numbers = names.topic_numbers[of_names]
         units = short.units.view(CQ_UNIT.dtype)[:, 0]
-        chosen = rows[short.are_plain[rows]]
-        kept = set(chosen.tolist())
-        self.keys = [key for key, row in zip(keys, rows.tolist(), strict=True) if row in kept]
-        self.rows = {key: row for row, key in enumerate(self.keys)}
+        chosen = np.flatnonzero(short.are_plain & np.array(are_opened, np.bool_)[numbers])
+        self._topics, self._queue_ids = numbers[chosen], names.queue_ids[of_names[chosen]]
+        self.topics = frozenset(self._texts[number] for number in distinct(self._topics).tolist())
+        self._rows = np.full(len(short) + 1, NO_ROW, np.int64)
+        self._rows[chosen] = np.arange(len(chosen))
         self.first, self.counts = short.first[chosen], (short.end - short.first)[chosen]
         self._begins = np.cumsum(self.counts) - self.counts
         if len(chosen) < len(short):
             shift = np.repeat(short.position[chosen] - self._begins, self.counts)
             units = units[np.arange(len(shift)) + shift]
         self.short, self.units = short, units
-        self.offsets: Int64s = self.units["physical_offset"].astype(np.int64)
-        self.sizes: Int64s = self.units["size"].astype(np.int64)
-        last = self._begins + self.counts - 1
-        self._oldest, self._newest = self.offsets[self._begins], self.offsets[last]
-        self._ends = self._newest + self.sizes[last]
-        self.is_out = np.zeros(len(self.keys), np.bool_)
+        last = self.units[self._begins + self.counts - 1]
+        self._oldest = self.units["physical_offset"][self._begins].astype(np.int64)
+        self._newest = last["physical_offset"].astype(np.int64)
+        self._ends = self._newest + last["size"]
+        self.is_out = np.zeros(len(chosen), np.bool_)
 
     @classmethod
     def none(cls) -> Self:
@@ -91,16 +92,30 @@ class PlainQueues:
     @property
     def left(self) -> Iterator[QueueKey]:
         """The queues that were not taken out."""
-        return (self.keys[row] for row in np.flatnonzero(~self.is_out).tolist())
-
-    def __contains__(self, key: object) -> bool:
-        row = self.rows.get(key)  # type: ignore[call-overload]
-        return row is not None and not self.is_out[row]
+        return self._keys(np.flatnonzero(~self.is_out))
 
     @property
-    def topics(self) -> set[str]:
-        """Topics of all of them."""
-        return {topic for topic, _ in self.keys}
+    def keys(self) -> Iterator[QueueKey]:
+        """All of them, row by row."""
+        return self._keys(np.arange(len(self)))
+
+    def __len__(self) -> int:
+        return len(self.is_out)
+
+    def __contains__(self, key: object) -> bool:
+        return isinstance(key, tuple) and (row := self.row(key)) >= 0 and not self.is_out[row]
+
+    def row(self, key: QueueKey) -> int:
+        """Give the row of a queue, taken out or not; NO_ROW for another."""
+        topic, queue_id = key
+        name = topic.encode("utf-8", "surrogatepass"), queue_id
+        return int(self._rows[self.short.rows.get(name, NO_ROW)])
+
+    def extents(self) -> Iterator[tuple[QueueKey, int, int]]:
+        """Yield those that were not taken out, with `extent` of each."""
+        rows = np.flatnonzero(~self.is_out)
+        first, end = self.first[rows], self.first[rows] + self.counts[rows]
+        return zip(self._keys(rows), first.tolist(), end.tolist(), strict=True)
 
     @property
     def max_physical_offset(self) -> int:
@@ -110,18 +125,18 @@ class PlainQueues:
 
     def extent(self, key: QueueKey) -> tuple[int, int]:
         """Give the smallest and the next offset of one of them, after recovery."""
-        row = self.rows[key]
+        row = self.row(key)
         return int(self.first[row]), int(self.first[row] + self.counts[row])
 
     def units_of(self, key: QueueKey) -> tuple[int, Units]:
         """Give the number of the first unit of one, taken out or not, and its units."""
-        row = self.rows[key]
+        row = self.row(key)
         begin = int(self._begins[row])
         return int(self.first[row]), self.units[begin : begin + int(self.counts[row])]
 
     def has_all(self, key: QueueKey, end: int) -> bool:
         """Tell whether one of them takes records that end at `end` for records that it has."""
-        return end <= int(self._ends[self.rows[key]])
+        return end <= int(self._ends[self.row(key)])
 
     def take_out(self, keys: Iterable[QueueKey]) -> list[ConsumeQueue]:
         """Make queues objects, and do to them what was done to all.
@@ -131,7 +146,7 @@ class PlainQueues:
         """
         taken = []
         for key in keys:
-            self.is_out[self.rows[key]] = True
+            self.is_out[self.row(key)] = True
             queue = self._open(key)
             for step in self._steps:
                 step(queue)
@@ -152,13 +167,17 @@ class PlainQueues:
 
     def out_of_reach(self, log: LogExtent) -> list[QueueKey]:
         """Give those with a unit whose record is not there, or that a pull is refused for."""
-        if not self.keys:
+        if not len(self):
             return []
         is_there = log.holds(self.units) & ~log.refuses(self.units)
         return self._chosen(~np.logical_and.reduceat(is_there, self._begins))
 
     def _chosen(self, mask: Mask) -> list[QueueKey]:
-        return [self.keys[row] for row in np.flatnonzero(mask & ~self.is_out).tolist()]
+        return [*self._keys(np.flatnonzero(mask & ~self.is_out))]
+
+    def _keys(self, rows: Int64s) -> Iterator[QueueKey]:
+        topics = map(self._texts.__getitem__, self._topics[rows].tolist())
+        return zip(topics, self._queue_ids[rows].tolist(), strict=True)
 
 
 def plain_queues(
@@ -190,17 +209,3 @@ def plain_queues(
 
 def _refuse(key: QueueKey) -> ConsumeQueue:
     raise KeyError(key)
-
-
-def _named(short: ShortQueues[str], excepted: frozenset[str]) -> tuple[list[QueueKey], Int64s]:
-    """Give the queues that a broker opens by these names, each with its row."""
-    keys, rows = [], []
-    for path, row in short.rows.items():
-        _, topic, name = path.split("/")
-        queue_id = integer(name)
-        # A backslash may stand for a byte that is no text: such a topic a broker passes over.
-        is_text = "\\" not in topic and topic not in excepted
-        if is_text and queue_id is not None and str(queue_id) == name:
-            keys.append((topic, queue_id))
-            rows.append(row)
-    return keys, np.array(rows, np.int64)

@@ -439,9 +439,7 @@ def refuse_timer(store: Store, rules: Rules, loader: Loader) -> None:
         del queue  # its content is not looked at; the refusals are noted
 
 
-def refuse_access(
-    store: Store, loader: Loader, as_user: str | None, known: ShortQueues[str]
-) -> None:
+def refuse_access(store: Store, loader: Loader, as_user: str | None, known: ShortQueues) -> None:
     """Note what the user of the broker cannot open, or not list.
 
     A directory that cannot be listed is taken for empty: what then goes, nobody wants to know.

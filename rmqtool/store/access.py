@@ -11,16 +11,17 @@ import pwd
 import stat
 from collections import Counter, defaultdict
 from contextlib import suppress
+from functools import partial
 from typing import TYPE_CHECKING, Final, NamedTuple, Protocol, TypeAlias
 
 from rmqtool.errors import UnreadablePath, UsageError
+from rmqtool.store.artefact import ArtefactKind
 from rmqtool.store.entry import printable
 from rmqtool.store.one_look import once
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Container, Iterator
 
-    from rmqtool.store.artefact import ArtefactKind
     from rmqtool.store.place import Place
     from rmqtool.store.tree import Store
 
@@ -33,17 +34,13 @@ _EVERYTHING: Final = 0o7
 
 
 class KnownFiles(Protocol):
-    """Directories that hold one regular file and nothing else."""
+    """Directories of queues of which it is known whose they are, each with a file and no more."""
 
-    @property
-    def rows(self) -> Mapping[str, int]:
-        """Their paths, relative to the store root."""
+    def names_in(self, path: str) -> Container[str]:
+        """Give the names of those in a directory, by its path relative to the store root."""
 
-    def file_of(self, path: str) -> str:
-        """Give the path of the file in one of them."""
-
-    def whose(self, path: str) -> tuple[int, int, int]:
-        """Give mode, owner and group of that file."""
+    def by_rights(self) -> Iterator[tuple[tuple[int, int, int], int, Callable[[], Iterator[str]]]]:
+        """Yield mode, owner, group, count of some directories or files, and what gives paths."""
 
 
 class User(NamedTuple):
@@ -112,14 +109,17 @@ class Holdings:
 
     Args:
         store: that has them; all its directories are listed.
-        known: directories that were listed already, each with a file and nothing else.
+        known: consume queues of which it is known already.
     """
 
     def __init__(self, store: Store, known: KnownFiles | None = None) -> None:
         self._known = known
         self._paths: dict[_Whose, list[str]] = defaultdict(list)
+        self._others: list[tuple[_Whose, int, Callable[[], Iterator[str]]]] = []  # of the known
         for artefact in store.branches:
             self._add(artefact.place, artefact.path, artefact.kind)
+        for whose, count, paths in known.by_rights() if known else ():
+            self._others.append(((ArtefactKind.CONSUME_QUEUE, *whose), count, paths))
 
     @classmethod
     def of(cls, store: Store, known: KnownFiles) -> Holdings:
@@ -132,6 +132,8 @@ class Holdings:
         counts: Counter[int] = Counter()
         for (_, _, owner, _), paths in self._paths.items():
             counts[owner] += len(paths)
+        for (_, _, owner, _), count, _ in self._others:
+            counts[owner] += count
         return _numbered(max(counts, key=lambda uid: (counts[uid], -uid))) if counts else None
 
     def chosen(self, is_chosen: Callable[[Held], bool]) -> list[Held]:
@@ -141,10 +143,14 @@ class Holdings:
             is_chosen: asked about one of each kind, owner, group and mode.
         """
         held: dict[str, Held] = {}
-        for (kind, mode, owner, group), paths in self._paths.items():
+        alike: list[tuple[_Whose, Callable[[], Iterator[str]]]] = [
+            *((whose, partial(iter, paths)) for whose, paths in self._paths.items()),
+            *((whose, paths) for whose, _, paths in self._others),
+        ]
+        for (kind, mode, owner, group), paths in alike:
             whose = (kind, stat.S_ISDIR(mode), owner, group, stat.S_IMODE(mode))
-            if is_chosen(Held(paths[0], *whose)):
-                for path in paths:
+            if is_chosen(Held(next(paths()), *whose)):
+                for path in paths():
                     held.setdefault(path, Held(path, *whose))
         return [held[path] for path in sorted(held)]
 
@@ -158,18 +164,12 @@ class Holdings:
             while waiting:
                 place, path = waiting.pop()
                 with suppress(UnreadablePath):
-                    for name, mode, owner, group in place.owners():
+                    but = self._known.names_in(path) if self._known else ()
+                    for name, mode, owner, group in place.owners(but):
                         below = f"{path}/{printable(name)}"
                         self._note(kind, mode, owner, group, below)
-                        if stat.S_ISDIR(mode) and not self._is_known(kind, below):
+                        if stat.S_ISDIR(mode):
                             waiting.append((place.child(name), below))
-
-    def _is_known(self, kind: ArtefactKind, path: str) -> bool:
-        """Tell whether what lies in a directory is known, and take note of it."""
-        if self._known is None or path not in self._known.rows:
-            return False
-        self._note(kind, *self._known.whose(path), self._known.file_of(path))
-        return True
 
     def _note(self, kind: ArtefactKind, mode: int, owner: int, group: int, path: str) -> None:
         if stat.S_ISREG(mode) or stat.S_ISDIR(mode):

@@ -33,7 +33,7 @@ from rmqtool.store.entry import (
 from rmqtool.store.refused import note_refused
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Container, Iterator, Sequence
 
     from typing_extensions import Buffer
 
@@ -161,19 +161,26 @@ class Place:
             entries = self._ask(lambda path, above: _listed(path, above, entry_of))
         return sorted((entry for entry in entries if entry), key=lambda entry: entry.name)
 
-    def owners(self) -> list[tuple[str, int, int, int]]:
+    def owners(self, but: Container[str] = ()) -> list[tuple[str, int, int, int]]:
         """List this directory: name, mode, owner and group of each; nothing where none is known.
+
+        Args:
+            but: names that are left out.
 
         Raises:
             UnreadablePath: it is no directory, or may not be listed.
         """
         if type(self) is Place:
-            owners = self._ask(lambda path, above: _listed(path, above, whose))
+
+            def seen(listed: os.DirEntry[str]) -> tuple[str, int, int, int] | None:
+                return None if listed.name in but else whose(listed)
+
+            owners = self._ask(lambda path, above: _listed(path, above, seen))
             return [owner for owner in owners if owner]
         return [
             (entry.name, entry.mode, entry.owner, entry.group)
             for entry in self.entries()
-            if entry.owner is not None
+            if entry.owner is not None and entry.name not in but
         ]
 
     def open(self) -> OpenFile:

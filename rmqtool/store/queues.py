@@ -7,9 +7,11 @@ Source: ConsumeQueueStore#load, 4.9.3 to 5.5.0.
 
 from __future__ import annotations
 
+from array import array
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, NamedTuple
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from rmqtool.errors import Trouble, UnreadablePath
 from rmqtool.formats.java import parse_long
@@ -17,11 +19,12 @@ from rmqtool.store.entry import EntryKind, printable
 from rmqtool.store.segment import MappedFiles, Oddity, OddityKind, Segment, assemble, load, start_of
 
 if TYPE_CHECKING:
-    from collections.abc import Container, Iterator
+    from collections.abc import Container, Iterator, Mapping
 
     from rmqtool.store.place import Place
 
 LARGEST_INTEGER = 2**31 - 1
+NUMBER: Final = "i"  # of a queue: Java's int
 
 
 class MisnamedQueue(NamedTuple):
@@ -61,6 +64,16 @@ class QueueFiles:
             if error.trouble is not Trouble.MISSING:
                 raise
             return assemble([], [], directory, self.file_length)
+
+
+class TopicListing(NamedTuple):
+    """What lies in the directory of a topic."""
+
+    numbers: array[int]  # of its queues, sorted
+    others: list[tuple[str, EntryKind]]  # what is no directory under the number of a queue
+
+
+NOT_LISTED: Final[Mapping[str, TopicListing]] = MappingProxyType({})
 
 
 @dataclass(frozen=True)
@@ -109,19 +122,18 @@ class QueueFamily:
         if problem is not None:
             raise problem
 
-    def queues_of(self, topic: str, but: Container[str] = ()) -> Iterator[QueueFiles]:
+    def queues_of(self, topic: str, but: Container[int] = ()) -> Iterator[QueueFiles]:
         """Give the queues of one topic, by number.
 
         Args:
             topic: of them.
-            but: paths of queues that are left out.
+            but: numbers of queues that are left out.
 
         Raises:
             UnreadablePath: the topic's directory may not be listed.
         """
-        path = f"{self.path}/{printable(topic)}"
         for queue_id in self.numbers_of(topic):
-            if f"{path}/{queue_id}" not in but:
+            if queue_id not in but:
                 yield self.numbered(topic, queue_id)
 
     def numbers_of(self, topic: str) -> list[int]:
@@ -130,9 +142,22 @@ class QueueFamily:
         Raises:
             UnreadablePath: the topic's directory may not be listed.
         """
-        names = self.place.child(topic).names()
-        numbers = (queue_id_of(name) for name, kind in names if kind is EntryKind.DIRECTORY)
-        return sorted(number for number in numbers if number is not None)
+        return self.listing(topic).numbers.tolist()
+
+    def listing(self, topic: str) -> TopicListing:
+        """List the directory of a topic.
+
+        Raises:
+            UnreadablePath: it may not be listed.
+        """
+        numbers, others = array(NUMBER), list[tuple[str, EntryKind]]()
+        for name, kind in self.place.child(topic).names():
+            number = queue_id_of(name) if kind is EntryKind.DIRECTORY else None
+            if number is None:
+                others.append((name, kind))
+            else:
+                numbers.append(number)
+        return TopicListing(array(NUMBER, sorted(numbers)), others)
 
     def numbered(self, topic: str, queue_id: int) -> QueueFiles:
         """Give a queue that was listed."""
@@ -153,8 +178,11 @@ class QueueFamily:
         entry = files.place.stat()
         return files if entry and entry.kind is EntryKind.DIRECTORY else None
 
-    def oddities(self) -> Iterator[Oddity]:
+    def oddities(self, known: Mapping[str, TopicListing] = NOT_LISTED) -> Iterator[Oddity]:
         """Give what lies in the directories of family and topics but is neither topic nor queue.
+
+        Args:
+            known: topics that were listed already, as the operating system spells them.
 
         Raises:
             UnreadablePath: a directory may not be listed.
@@ -166,29 +194,33 @@ class QueueFamily:
                 yield Oddity(OddityKind.LINK, f"{self.path}/{printable(name)}", "a directory")
         for topic in self.topics():
             path = f"{self.path}/{printable(topic)}"
-            for name, kind in self.place.child(topic).names():
+            for name, kind in (known.get(topic) or self.listing(topic)).others:
                 if kind is EntryKind.LINK:
                     yield Oddity(OddityKind.LINK, f"{path}/{printable(name)}", "a directory")
-                elif kind is not EntryKind.DIRECTORY or queue_id_of(name) is None:
+                else:
                     stray = f"{path}/{printable(name)}"
                     yield Oddity(OddityKind.FOREIGN_NAME, stray, "the number of a queue")
 
-    def misnamed(self) -> Iterator[MisnamedQueue]:
+    def misnamed(self, known: Mapping[str, TopicListing] = NOT_LISTED) -> Iterator[MisnamedQueue]:
         """Give the directories of topics that hold files of a queue, and that no broker reads.
+
+        Args:
+            known: topics that were listed already, as the operating system spells them.
 
         Raises:
             UnreadablePath: a directory may not be listed.
         """
         for topic in self.topics() if self.single is None else ():
             place, shown = self.place.child(topic), printable(topic)
-            names = [name for name, kind in place.names() if kind is EntryKind.DIRECTORY]
-            for name in names:
-                if queue_id_of(name) is not None or not _has_mapped_files(place.child(name)):
+            listing = known.get(topic) or self.listing(topic)
+            for name, kind in listing.others:
+                if kind is not EntryKind.DIRECTORY or not _has_mapped_files(place.child(name)):
                     continue
                 number = parse_long(name.strip())
                 is_queue = number is not None and 0 <= number <= LARGEST_INTEGER
                 path = f"{self.path}/{shown}/{printable(name)}"
-                yield MisnamedQueue(shown, path, number if is_queue else None, str(number) in names)
+                has_queue = is_queue and number in listing.numbers
+                yield MisnamedQueue(shown, path, number if is_queue else None, has_queue)
 
 
 def queue_id_of(name: str) -> int | None:

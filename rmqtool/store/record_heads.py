@@ -255,14 +255,14 @@ class OpenFiles:
 
 
 WINDOW_BYTES: Final = 1 << 20
-FLAG_AT: Final = MESSAGE_PREFIX.positions["sys_flag"] + 3  # its lowest byte
+FEW: Final = 64  # records of a window that are rather read one by one
 AFTER_IPV4: Final = TIMESTAMPS[0]
 AFTER_IPV6: Final = TIMESTAMPS[int(SysFlag.BORNHOST_V6_FLAG)]
 UNKNOWN: Final = -1
 
 
 def record_times(log: LogReader, physical_offsets: Int64s) -> Int64s:
-    """Give the store timestamp of each record, ms since 1970; UNKNOWN where none can be read.
+    """Give the store timestamp of each record, ms since 1970; UNKNOWN where `head_at` has none.
 
     Args:
         log: where they lie.
@@ -277,18 +277,44 @@ def record_times(log: LogReader, physical_offsets: Int64s) -> Int64s:
     done = 0
     while done < len(physical_offsets):
         begin = int(physical_offsets[done])
-        raw = np.frombuffer(log.read_at(begin, WINDOW_BYTES), np.uint8)
+        near = done + int(np.searchsorted(physical_offsets[done:], begin + WINDOW_BYTES))
+        raw = np.empty(0, np.uint8)
+        if near - done > FEW:
+            raw = np.frombuffer(log.read_at(begin, WINDOW_BYTES), np.uint8)
         usable = begin + len(raw) - HEAD_BYTES
         until = done + int(np.searchsorted(physical_offsets[done:], usable, "right"))
-        if until == done:  # the last record of a file is shorter than the longest head
+        if until == done:  # few, or the last record of a file, shorter than the longest head
             head = log.head_at(begin)
             times[done] = head.store_timestamp if head else UNKNOWN
             done += 1
             continue
-        starts = physical_offsets[done:until] - begin
-        is_long = (raw[starts + FLAG_AT] & int(SysFlag.BORNHOST_V6_FLAG)) != 0
-        places = starts + np.where(is_long, AFTER_IPV6, AFTER_IPV4)
-        stamps = np.ascontiguousarray(raw[places[:, None] + np.arange(STORE_TIMESTAMP.size)])
-        times[done:until] = stamps.view(STORE_TIMESTAMP.numpy_type)[:, 0]
+        segment = log.segment_at(begin)
+        end = segment.end if segment else begin
+        times[done:until] = _times(raw, physical_offsets[done:until], begin, end)
         done = until
     return times
+
+
+def _times(raw: npt.NDArray[np.uint8], offsets: Int64s, begin: int, end: int) -> Int64s:
+    """Read the store times of records that begin in some bytes.
+
+    Args:
+        raw: uint8, bytes of a segment.
+        offsets: int64, shape (n,): where the records have to say they are.
+        begin: physical offset of the bytes.
+        end: physical offset after the segment.
+    """
+    import numpy as np
+
+    starts = offsets - begin
+    heads = raw[starts[:, None] + np.arange(MESSAGE_PREFIX.size)]
+    prefix = np.ascontiguousarray(heads).view(MESSAGE_PREFIX.dtype)[:, 0]
+    is_long = (prefix["sys_flag"] & int(SysFlag.BORNHOST_V6_FLAG)) != 0
+    places = starts + np.where(is_long, AFTER_IPV6, AFTER_IPV4)
+    stamps = np.ascontiguousarray(raw[places[:, None] + np.arange(STORE_TIMESTAMP.size)])
+    size = prefix["total_size"].astype(np.int64)
+    is_record = (prefix["physical_offset"] == offsets) & (size >= SMALLEST_RECORD)
+    magic = prefix["magic_code"]
+    is_record &= (magic == MESSAGE_MAGIC_CODE) | (magic == MESSAGE_MAGIC_CODE_V2)
+    is_record &= offsets + size <= end
+    return np.where(is_record, stamps.view(STORE_TIMESTAMP.numpy_type)[:, 0], UNKNOWN)

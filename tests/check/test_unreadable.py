@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Final
@@ -18,7 +18,8 @@ from rmqtool.findings.catalogue import Severity
 from rmqtool.findings.registry_layout import FS_READ
 from rmqtool.info.survey import Survey
 from rmqtool.queues import short
-from rmqtool.store.lone_files import LoneFile, lone_files
+from rmqtool.queues.lone_kernels import QUEUE_ID
+from rmqtool.queues.lone_queues import LoneQueues, lone_queues
 from rmqtool.store.place import OpenFile, Place
 from rmqtool.store.tree import open_store
 from tests.check.validation import preceded, run
@@ -168,18 +169,19 @@ def test_forbidden(
         check(place)
         return real_read(place, limit)
 
-    def lone(place: Place, length: int) -> Iterator[LoneFile]:
-        for file in lone_files(place, length):
-            directory = f"{place.location}/{file.directory}"
-            if not f"{forbidden}/".startswith(f"{directory}/"):
-                yield file
+    def lone(places: Sequence[Place], length: int) -> Iterator[LoneQueues]:
+        for place, queues in zip(places, lone_queues(places, length), strict=True):
+            numbers = queues.facts[QUEUE_ID].tolist()
+            directories = [f"{place.location}/{number}/" for number in numbers]
+            is_read = any(f"{forbidden}/".startswith(directory) for directory in directories)
+            yield LoneQueues(queues.facts[:, :0], b"") if is_read else queues
 
     monkeypatch.setattr(Place, "open", open_it)
     monkeypatch.setattr(Place, "open_listed", open_it)
     monkeypatch.setattr(Place, "entries", entries)
     monkeypatch.setattr(Place, "names", names)
     monkeypatch.setattr(Place, "read", read)
-    monkeypatch.setattr(short, "lone_files", lone)
+    monkeypatch.setattr(short, "lone_queues", lone)
     damaged, exit_code, unread = _damage(store, name)
     assert [] == damaged
     assert 3 == exit_code

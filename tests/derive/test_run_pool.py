@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rmqtool.derive import run_pool
-from rmqtool.derive.queue_runs import QueueRuns
+from rmqtool.derive.queue_runs import QueueRuns, RunQueues
 from rmqtool.derive.run_pool import SHORT_RUN, RunPool
 from rmqtool.formats.consume_queue import CQ_UNIT_SIZE, QueueKind
 
@@ -33,7 +33,7 @@ def runs_of(part: list[Run], first_unit: int) -> QueueRuns:
     units[:, :8] = np.arange(first_unit, first_unit + total, dtype=">i8")[:, None].view(np.uint8)
     return QueueRuns(
         QueueKind.CONSUME_QUEUE,
-        tuple((b"topic%d" % queue, queue) for queue in queues),
+        RunQueues.of((b"topic%d" % queue, queue) for queue in queues),
         units,
         np.array([queues.index(queue) for queue, _, _ in ordered], np.int64),
         np.array([offset for _, offset, _ in ordered], np.int64),

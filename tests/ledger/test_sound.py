@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import errno
 import os
-from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
@@ -14,9 +12,6 @@ import pytest
 from rmqtool.check.inspection import Inspection
 from rmqtool.queues.discovery import Queues
 from rmqtool.queues.short import NO_QUEUES, ShortQueues, short_queues
-from rmqtool.store import lone_files
-from rmqtool.store.entry import listed
-from rmqtool.store.refused import refused_reads
 from rmqtool.store.tree import open_store
 from tests.bench.store_builder import Builder, Spec
 from tests.damage import DAMAGES, NotApplicable
@@ -41,7 +36,7 @@ DAMAGED: Final = [
 ]
 
 
-def none_short(_: Inspection) -> ShortQueues[str]:
+def none_short(_: Inspection) -> ShortQueues:
     """Find no short queue."""
     return NO_QUEUES
 
@@ -103,11 +98,13 @@ def test_is_used(tmp_path: Path) -> None:
         found = short_queues(queues.files.family)
         units = {queue.path: queue for queue in queues.files.queues()}
     assert len(found) >= len(units) // 2
-    for path, row in found.rows.items():
+    for (topic, queue_id), row in found.rows.items():
         here = found.position[row], found.position[row] + found.end[row] - found.first[row]
         first, count = int(found.first[row]), int(found.end[row] - found.first[row])
-        assert units[path].packed(first, count) == found.units[slice(*here)].tobytes()
-        assert [file.path for file in units[path].files] == [found.file_of(path)]
+        queue = units[f"consumequeue/{topic.decode()}/{queue_id}"]
+        assert queue.packed(first, count) == found.units[slice(*here)].tobytes()
+        assert found.files is not None
+        assert [file.start for file in queue.files] == [found.files.start[row]]
 
 
 @pytest.mark.parametrize("kind", ["link", "fifo", "directory", "second", "length", "name"])
@@ -116,7 +113,8 @@ def test_odd_ones_are_left(kind: str, tmp_path: Path) -> None:
     root = fixture_store(TRAFFIC, tmp_path)
     store = open_store(str(root))
     with Queues(store) as queues:
-        path = min(short_queues(queues.files.family).rows)
+        name = min(short_queues(queues.files.family).rows)
+        path = f"consumequeue/{name[0].decode()}/{name[1]}"
         (file,) = (root / path).iterdir()
         if kind == "second":
             (root / path / "else").write_bytes(b"x")
@@ -132,45 +130,4 @@ def test_odd_ones_are_left(kind: str, tmp_path: Path) -> None:
                 os.mkfifo(file)
             else:
                 file.mkdir()
-        assert path not in short_queues(queues.files.family).rows
-
-
-def test_a_disk_that_refuses_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A bad sector is named, though who looks at the queue afterwards may be luckier."""
-    store = open_store(str(fixture_store(TRAFFIC, tmp_path)))
-    plain, failed = os.pread, list[int]()
-
-    def refusing(handle: int, length: int, position: int) -> bytes:
-        if not failed:
-            failed.append(position)
-            raise OSError(errno.EIO, os.strerror(errno.EIO))
-        return plain(handle, length, position)
-
-    with Queues(store) as queues:
-        family = queues.files.family
-        whole = len(short_queues(family))
-        monkeypatch.setattr(os, "pread", refusing)
-        with refused_reads() as told:
-            assert len(short_queues(family)) == whole - 1
-    (path,) = told
-    assert "/consumequeue/" in path
-
-
-def test_a_directory_that_the_disk_refuses(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A topic that cannot be listed is told of, and the queues of all others are read."""
-    store = open_store(str(fixture_store(TRAFFIC, tmp_path)))
-    plain, failed = listed, list[int]()
-
-    def refusing(directory: int, seen: Callable[[os.DirEntry[str]], str]) -> list[str]:
-        if not failed:
-            failed.append(directory)
-            raise OSError(errno.EIO, os.strerror(errno.EIO))
-        return plain(directory, seen)
-
-    with Queues(store) as queues:
-        family = queues.files.family
-        whole = len(short_queues(family))
-        monkeypatch.setattr(lone_files, "listed", refusing)
-        with refused_reads() as told:
-            assert 0 < len(short_queues(family)) < whole
-    assert len(told) == 1
+        assert name not in short_queues(queues.files.family).rows

@@ -23,6 +23,7 @@ from tests.machine.kernels import constants, functions
 KERNELS = {kernel.key.name: kernel for kernel in kernels()}
 WITHOUT = {  # which name no constant
     "rmqtool.machine.probe.probe",
+    "rmqtool.queues.lone_kernels.list_queues",
     "rmqtool.scan.kernels_walk.zero_run",
     "rmqtool.tables.text_kernels.gather",
     "rmqtool.tables.text_kernels.match_text",

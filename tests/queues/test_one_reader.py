@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import ast
 import inspect
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
 
 from rmqtool.cli.main import main
 from rmqtool.queues import short
-from rmqtool.store.lone_files import LoneFile, lone_files
+from rmqtool.queues.lone_queues import LoneQueues, lone_queues
 from rmqtool.store.place import OpenFile, Place
 from tests.imports import modules
 from tests.stores import fixture_store
@@ -66,7 +66,7 @@ def test_one_reader(
     root = fixture_store(name, tmp_path)
     prefixes = tuple(f"{root}/{directory}/" for directory in FILES)
     openers: list[str] = []
-    plain, lone = Place.open, lone_files
+    plain, lone = Place.open, lone_queues
 
     def note(location: str) -> None:
         if location.startswith(prefixes):
@@ -76,13 +76,14 @@ def test_one_reader(
         note(place.location)
         return plain(place)
 
-    def noting_lone(place: Place, length: int) -> Iterator[LoneFile]:
-        note(f"{place.location}/")
-        return lone(place, length)
+    def noting_lone(places: Sequence[Place], length: int) -> Iterator[LoneQueues]:
+        for place in places:
+            note(f"{place.location}/")
+        return lone(places, length)
 
     monkeypatch.setattr(Place, "open", noting)
     monkeypatch.setattr(Place, "open_listed", noting)
-    monkeypatch.setattr(short, "lone_files", noting_lone)
+    monkeypatch.setattr(short, "lone_queues", noting_lone)
     silent = []
     for command, *options in COMMANDS:
         before = len(openers)

@@ -74,5 +74,5 @@ def test_are_plain(tmp_path: Path) -> None:
     opened = open_store(str(store))
     length = opened.geometry.consume_queue.value
     plain = plain_queues(opened, Loader(Rules(Version.parse("5.3.3"))), length, frozenset())
-    assert len(plain.keys) == len([*store.glob("consumequeue/*/*")])
+    assert len(plain) == len([*store.glob("consumequeue/*/*")])
     assert not any(plain.is_out)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import errno
 import functools
 import os
@@ -12,6 +13,7 @@ from pathlib import Path
 from typing import cast
 from unittest import mock
 
+from rmqtool.machine import calls
 from rmqtool.writing import staging, system_calls
 from rmqtool.writing.directory import Spot
 
@@ -26,6 +28,10 @@ CREATING = os.O_CREAT | os.O_TRUNC
 PERSISTENT = 10**9  # operations that fail, beginning with the n-th
 NO_EXCHANGE = 2  # RENAME_EXCHANGE
 _readlink = os.readlink  # what nobody has put something in the place of
+
+
+def _no_calls() -> None:
+    """Give kernels no function of the C library."""
 
 
 class Faults:
@@ -68,6 +74,8 @@ class Faults:
         names = (*CHANGING, *ASKING) if self._reads else CHANGING
         patches = [mock.patch.object(os, name, self._passing(getattr(os, name))) for name in names]
         patches.append(mock.patch.object(os, "open", self._opening(os.open)))
+        if self._reads:  # what kernels ask does not come by
+            patches.append(mock.patch.object(calls, "calls", new=_no_calls))
         if self._entries:
             patches.append(mock.patch.object(os, "scandir", self._scanning(os.scandir)))
         for owner, name in ((system_calls, "_rename"), (staging, "sync_file_system")):
@@ -242,6 +250,35 @@ def without_exchange() -> Iterator[None]:
 
 
 @contextmanager
+def before_call(name: str, look: Callable[[int], None]) -> Iterator[None]:
+    """Let kernels ask a function before they call one of the C library.
+
+    Args:
+        name: which, a field of `Calls`.
+        look: takes the first argument; an OSError is what the kernel gets for an answer.
+    """
+    real = calls.calls()
+    if real is None:
+        yield
+        return
+    kind = ctypes.CFUNCTYPE(*[ctypes.c_long] * 6, use_errno=True)
+    plain = kind(getattr(real, name))
+
+    def instead(*arguments: int) -> int:
+        try:
+            look(arguments[0])
+        except OSError as error:
+            ctypes.set_errno(error.errno or errno.EIO)
+            return -1
+        return int(plain(*arguments))
+
+    routine = kind(instead)
+    address = ctypes.cast(routine, ctypes.c_void_p).value or 0
+    with mock.patch.object(calls, "calls", return_value=real._replace(**{name: address})):
+        yield
+
+
+@contextmanager
 def bad_sector(path: Path) -> Iterator[None]:
     """Let a file open, but not be read."""
     real_pread, real_preadv = os.pread, os.preadv
@@ -259,5 +296,9 @@ def bad_sector(path: Path) -> Iterator[None]:
         refuse(descriptor)
         return real_preadv(descriptor, buffers, position)
 
-    with mock.patch.object(os, "pread", pread), mock.patch.object(os, "preadv", preadv):
+    with (
+        mock.patch.object(os, "pread", pread),
+        mock.patch.object(os, "preadv", preadv),
+        before_call("pread", refuse),
+    ):
         yield

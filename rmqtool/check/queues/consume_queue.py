@@ -66,9 +66,7 @@ MOST_STRETCHES: Final = 1000  # of one queue that are judged; more is one stretc
 NO_OFFSET: Final = -1
 
 
-def sound_queues(
-    inspection: Inspection, is_explained: Callable[[Numbers], Mask]
-) -> SoundQueues[str]:
+def sound_queues(inspection: Inspection, is_explained: Callable[[Numbers], Mask]) -> SoundQueues:
     """Begin to compare the short queues of a store with its log, by columns.
 
     Args:
@@ -76,14 +74,12 @@ def sound_queues(
         is_explained: tells which physical offsets a finding about the log explains.
     """
 
-    def path_of(topic: bytes, queue_id: int) -> str | None:
-        text, family = topic_text(topic), inspection.queues.files.family
-        is_there = inspection.scope.placement.in_files(text) and (
-            (text, queue_id) in inspection.units("queues")
-        )
-        return f"{family.path}/{text}/{queue_id}" if family and is_there else None
+    def name_of(topic: bytes) -> bytes | None:
+        text = topic_text(topic)
+        is_there = inspection.scope.placement.in_files(text)
+        return text.encode("utf-8", "surrogatepass") if is_there else None
 
-    return SoundQueues(inspection.short_queues(), path_of, is_explained)
+    return SoundQueues(inspection.short_queues(), name_of, is_explained)
 
 
 def log_bounds(inspection: Inspection, facts: LogFacts) -> LogBounds:
@@ -203,7 +199,9 @@ class QueueComparer(StretchJudge[QueueState]):
         )
         self._queue_facts.whole.append(remains.whole)
         judge.expired += remains.expired
-        judge.expired_queues |= remains.expired_paths
+        if (family := inspection.queues.files.family) is not None:
+            paths = (family.numbered(*name).path for name in remains.expired_queues)
+            judge.expired_queues.update(paths)
         for state in sorted(walk.queues.values(), key=lambda state: (state.topic, state.queue_id)):
             try:
                 yield from self._finish(state, judge, tails)

@@ -23,6 +23,7 @@ from rmqtool.findings.registry_layout import FS_ORPHAN
 from rmqtool.findings.registry_state import CF_QUEUES
 from rmqtool.formats import config_shapes
 from rmqtool.formats.config_names import TOPICS_JSON
+from rmqtool.queues.discovery import by_topic
 from rmqtool.store.artefact import ArtefactKind
 from rmqtool.store.config_sources import CONFIG
 from rmqtool.store.entry import EntryKind
@@ -77,10 +78,10 @@ def check(inspection: Inspection) -> Iterator[Finding]:
     orphans: dict[str, list[QueueUnits]] = {}
     for name in UNIT_FAMILIES:
         units = inspection.units(name)
-        for topic, queue_id in units:
-            is_refused = name == BATCHES and _are_refused(inspection, counts, topic)
-            if is_past(counts, topic, queue_id) and not is_refused:
-                orphans.setdefault(topic, []).append(units[topic, queue_id])
+        for topic, numbers in by_topic(units):
+            past = [number for number in numbers if is_past(counts, topic, number)]
+            if past and not (name == BATCHES and _are_refused(inspection, counts, topic)):
+                orphans.setdefault(topic, []).extend(units[topic, number] for number in past)
     for topic, queues in orphans.items():
         if topic in counts:
             yield _finding(topic, queues, FEWER, Severity.WARNING)

@@ -2,56 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections import Counter
+from contextlib import suppress
 from dataclasses import dataclass, field
-from itertools import compress
 from typing import TYPE_CHECKING, Final
 
-from rmqtool.broker.names import topic_text
 from rmqtool.check.inspection import UNIT_FAMILIES, QueueName
+from rmqtool.errors import DecodeError, UnreadablePath
+from rmqtool.queues.discovery import by_topic
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    import numpy as np
-    import numpy.typing as npt
-
     from rmqtool.check.inspection import Inspection
     from rmqtool.check.log.facts import LogFacts
-    from rmqtool.queues.rocks import RocksQueues
-
-    Int64s = npt.NDArray[np.int64]
-    Mask = npt.NDArray[np.bool_]
+    from rmqtool.ledger.sound import WholeQueues
 
 QUEUES: Final = ("consumequeue", "batchconsumequeue")
-
-
-class WholeQueues(Mapping[QueueName, tuple[int, int]]):
-    """First and next queue offset of queues in RocksDB that hold what the log wants alone.
-
-    Args:
-        source: of the queues.
-        is_whole: which of its names are those: bool, shape (names,).
-        first: int64, shape (names,).
-        next_: int64, shape (names,).
-    """
-
-    def __init__(self, source: RocksQueues, is_whole: Mask, first: Int64s, next_: Int64s) -> None:
-        self._source, self._is_whole = source, is_whole
-        self._first, self._next = first, next_
-
-    def __getitem__(self, name: QueueName) -> tuple[int, int]:
-        row = self._source.row(*name)
-        if row < 0 or not self._is_whole[row]:
-            raise KeyError(name)
-        return int(self._first[row]), int(self._next[row])
-
-    def __iter__(self) -> Iterator[QueueName]:
-        names = compress(self._source.names, self._is_whole)
-        return ((topic_text(topic), queue_id) for topic, queue_id in names)
-
-    def __len__(self) -> int:
-        return int(self._is_whole.sum())
 
 
 @dataclass(slots=True)
@@ -63,7 +30,7 @@ class QueueFacts:
     # queue to the queue offset after the last record that the log has for it, if it is not whole
     wanted: dict[QueueName, int] = field(default_factory=dict)
     # first and next queue offset of queues that hold what the log wants, and nothing else
-    whole: list[Mapping[QueueName, tuple[int, int]]] = field(default_factory=list)
+    whole: list[WholeQueues] = field(default_factory=list)
 
     def ends(self) -> Iterator[tuple[QueueName, int]]:
         """Yield queues, and the queue offset after the last record that the log has for each."""
@@ -96,6 +63,26 @@ class QueueRanges:
             for name in names:
                 if not any(name in earlier for earlier in known[:number]):
                     yield name
+
+    def messages(self) -> Counter[str]:
+        """Count the messages of each topic, by where its queues begin and end.
+
+        What cannot be read counts for none; the queue's own check says so.
+        """
+        counts: Counter[str] = Counter()
+        others = {*self._queues.wanted}
+        for queues in self._queues.whole:
+            for topic, count in queues.messages():
+                counts[topic] += count
+        for family in UNIT_FAMILIES:
+            for topic, numbers in by_topic(self._inspection.units(family)):
+                whole = (queues.numbers_of(topic) for queues in self._queues.whole)
+                others.update((topic, number) for number in {*numbers}.difference(*whole))
+        for name in others:
+            with suppress(DecodeError, UnreadablePath):
+                first, end = self.of(*name) or (0, 0)
+                counts[name[0]] += end - first
+        return counts
 
     def of(self, topic: str, queue_id: int) -> tuple[int, int] | None:
         """Give a queue's first and next queue offset; None when nothing can be said.

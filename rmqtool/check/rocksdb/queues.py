@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import numpy as np
 
 from rmqtool.check.queues.queue_state import not_the_next
-from rmqtool.check.queues.ranges import WholeQueues
 from rmqtool.check.rocksdb.unit_tables import UnitTables
 from rmqtool.errors import DamagedDatabase, DecodeError
 from rmqtool.findings.finding import At, finding
@@ -23,6 +22,7 @@ from rmqtool.formats.rocksdb_databases import DEFAULT
 from rmqtool.formats.rocksdb_queue import unit_row
 from rmqtool.ledger.differences import difference_of
 from rmqtool.ledger.rocks_walk import RocksWalk
+from rmqtool.ledger.sound import WholeQueues
 from rmqtool.machine import arrays
 
 if TYPE_CHECKING:
@@ -126,7 +126,9 @@ class RocksComparer:
         first, after, last_place = spans
         is_whole = self.source.ends.columns(names).whole(first, after - 1, last_place, oldest)
         is_whole &= after > 0
-        self._queue_facts.whole.append(WholeQueues(self.source, is_whole, first, after))
+        self._queue_facts.whole.append(
+            WholeQueues(names, self.source.topics_of, is_whole, first, after)
+        )
         return is_whole
 
     def misnumbered(self) -> Iterator[Finding]:

@@ -19,7 +19,7 @@ from rmqtool.broker.names import (
     is_system_group,
 )
 from rmqtool.check.inspection import UNIT_FAMILIES
-from rmqtool.errors import DecodeError, UnreadablePath
+from rmqtool.errors import UnreadablePath
 from rmqtool.findings.catalogue import Severity
 from rmqtool.findings.finding import At, finding
 from rmqtool.findings.registry_state import CF_GONE, CF_TOPICS, CO_GONE, DO_GONE, TC_GONE
@@ -149,10 +149,7 @@ def _needed(inspection: Inspection, ranges: QueueRanges) -> Needed | None:
     has_timers = any((TIMER_TOPIC, 0) in inspection.units(family) for family in UNIT_FAMILIES)
     if is_there and not (has_timers and presence.lacks_timer_check):
         return None
-    counts: dict[str, int] = {}
-    for topic, queue_id in ranges.names():
-        first, end = _range(ranges, topic, queue_id)
-        counts[topic] = counts.get(topic, 0) + end - first
+    counts = ranges.messages()
     queue_topics = {topic for family in UNIT_FAMILIES for topic in inspection.queue_topics(family)}
     return Needed(
         presence,
@@ -161,18 +158,11 @@ def _needed(inspection: Inspection, ranges: QueueRanges) -> Needed | None:
             for group, count in counts.items()
             if count and not is_made_by_brokers(group)
         },
-        counts.get(SCHEDULE_TOPIC, 0),
-        counts.get(TIMER_TOPIC, 0),
+        counts[SCHEDULE_TOPIC],
+        counts[TIMER_TOPIC],
         groups_of(presence, queue_topics),
         inspection.scope.has_crashed,
     )
-
-
-def _range(ranges: QueueRanges, topic: str, queue_id: int) -> tuple[int, int]:
-    try:
-        return ranges.of(topic, queue_id) or (0, 0)
-    except (DecodeError, UnreadablePath):  # the queue's own check says so
-        return 0, 0
 
 
 def _path(needed: Needed, name: str) -> str:

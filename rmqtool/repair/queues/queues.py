@@ -24,6 +24,7 @@ from rmqtool.formats.consume_queue_ext import LARGEST_ADDRESS
 from rmqtool.formats.message import SMALLEST_RECORD, decode
 from rmqtool.formats.properties import are_torn
 from rmqtool.ledger.extensions import ExtUnits
+from rmqtool.ledger.sound import no_queue_whole
 from rmqtool.ledger.walk import HeldUnits, QueueWalk
 from rmqtool.machine.arrays import stretches
 from rmqtool.queues.reach import is_record_of, messages_out_of_reach, places_in, places_of
@@ -133,7 +134,7 @@ class QueueRepair:
         if self.light_numbers.places:  # a queue without such a number is looked at, too
             for topic, queue_id in walk.whole:
                 walk.take_up(topic_raw(topic), queue_id)
-            walk.whole = {}
+            walk.whole = no_queue_whole()
         for queue in self.queues.values():
             for placed in queue.placement.finish():
                 self.keep(walk.held(queue, placed))

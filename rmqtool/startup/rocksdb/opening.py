@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection
 
     from rmqtool.queues.rocks import RocksQueue
-    from rmqtool.queues.short_rocks import RocksShortQueues
+    from rmqtool.queues.short import ShortQueues
     from rmqtool.startup.model import Model
     from rmqtool.startup.rocksdb.model import RocksSettings
     from rmqtool.store.place import Place
@@ -156,7 +156,7 @@ def _table_version(directory: Place, table: TableFile) -> int:
 
 
 def _of_columns(
-    queue: RocksQueue, short: RocksShortQueues, name: tuple[bytes, int]
+    queue: RocksQueue, short: ShortQueues, name: tuple[bytes, int]
 ) -> KeyedQueue | None:
     """Give a queue without gaps, from what was read of all; None for another one."""
     row = short.rows.get(name)

@@ -1,0 +1,52 @@
+"""Functions of the C library that kernels call: what reads 100,000 files is asked of the system.
+
+A call from Python takes several times as long as what the system does for it. The addresses differ
+in each process, so they are arguments of kernels. Nothing is looked up by a path: each call has an
+open directory or an open file.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import sys
+from functools import cache
+from typing import Final, NamedTuple
+
+from rmqtool.machine.compiled import inlined
+from rmqtool.machine.intrinsics import call_c
+
+ARGUMENTS: Final = 5  # the most that one of them takes
+CALLS: Final = f"UniTuple(int64, {ARGUMENTS + 2})"  # numba's name for `Calls`
+
+
+class Calls(NamedTuple):
+    """Addresses of functions, as man 2 and man 3 describe them."""
+
+    openat: int
+    close: int
+    getdents64: int
+    statx: int
+    lseek: int
+    pread: int
+    errno: int  # `__errno_location`, which errno is a macro for
+
+
+@cache
+def calls() -> Calls | None:
+    """Give the addresses in this process; None where the library has not all, as on a Mac."""
+    names = ("openat", "close", "getdents64", "statx", "lseek", "pread", "__errno_location")
+    if sys.byteorder != "little":  # what the system fills is read so
+        return None
+    try:
+        library = ctypes.CDLL(None)
+        functions = [ctypes.cast(getattr(library, name), ctypes.c_void_p) for name in names]
+    except (OSError, AttributeError):
+        return None
+    addresses = [function.value or 0 for function in functions]
+    return Calls(*addresses) if all(addresses) else None
+
+
+@inlined
+def call(address: int, first: int, second: int, third: int) -> int:
+    """Call a function that gives an `int`: -1 is an error."""
+    return call_c(address, (first, second, third, 0, 0)) << 32 >> 32

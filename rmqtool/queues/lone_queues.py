@@ -1,0 +1,259 @@
+"""Directories of queues that hold one mapped file and nothing else, read many at a time.
+
+A store of a million queues has a million of them, each with a page of data at most; the questions
+to the operating system are all that they cost. Kernels ask them, on all processors.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+from collections import deque
+from itertools import islice
+from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
+
+import numpy as np
+
+from rmqtool.engine import on_threads
+from rmqtool.formats.consume_queue import CQ_UNIT_SIZE
+from rmqtool.machine import calls
+from rmqtool.queues import lone_kernels
+from rmqtool.queues.lone_kernels import (
+    FACTS,
+    FLAGS,
+    MOST_DATA,
+    QUEUE_ID,
+    ROOM,
+    SCRATCH,
+    SHORT,
+    STATE,
+)
+from rmqtool.store.anchors import from_anchor
+from rmqtool.store.entry import listed, stored_bytes
+from rmqtool.store.place import (
+    OPEN_FLAGS,
+    Place,
+    count_read,
+    note_medium,
+    pace,
+    read_some,
+)
+from rmqtool.store.queues import queue_id_of
+from rmqtool.store.segment import NAME_DIGITS, start_of
+from rmqtool.store.used import without_zeros
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    import numpy.typing as npt
+
+    from rmqtool.machine.calls import Calls
+
+    Int64s: TypeAlias = npt.NDArray[np.int64]
+
+LISTING_BYTES: Final = 1 << 15  # of a directory that is read at once
+QUEUES: Final = LISTING_BYTES // 24  # the most that are listed in so many bytes
+UNIT_BYTES: Final = 1 << 20  # of units that are read before they are handed over
+TOPICS: Final = 64  # whose queues one thread reads at a time
+
+
+class LoneQueues(NamedTuple):
+    """The queues of one directory that are alone in theirs, and hold little."""
+
+    # int64, shape (FACTS, n): see the rows of `lone_kernels`
+    facts: Int64s
+    units: bytes  # of one queue after the other, packed
+
+
+class _Read(NamedTuple):
+    """What a kernel read of a directory."""
+
+    queues: LoneQueues
+    asked: list[int]  # queues of which the system refused something
+    size: int = 0  # bytes that were read
+    errors: Sequence[OSError] = ()  # why not all of it could be listed
+
+
+class _Room:
+    """What a kernel works with. Belongs to one thread at a time."""
+
+    def __init__(self) -> None:
+        self.listing = np.empty(LISTING_BYTES, np.uint8)
+        self.scratch = np.zeros(SCRATCH, np.uint8)
+        self.facts = np.empty((FACTS, QUEUES), np.int64)
+        self.units = np.empty(UNIT_BYTES + ROOM, np.uint8)
+
+
+def lone_queues(places: Sequence[Place], length: int) -> Iterator[LoneQueues]:
+    """Read the directories in directories that hold one file of a length, and little data.
+
+    All others are left out: who looks at them one by one says what is wrong with them. So is what
+    cannot be read, and what does not lie on a local disk.
+
+    Args:
+        places: of the directories, those of topics.
+        length: bytes that each file has.
+
+    Yields:
+        The queues of each directory.
+    """
+    functions = calls.calls()
+    if functions is None or pace() is not None or not all(type(place) is Place for place in places):
+        for place in places:
+            yield _joined([*_each(place, length, None)])
+        return
+    rooms: deque[_Room] = deque()  # append and pop are atomic
+    parts = [places[first : first + TOPICS] for first in range(0, len(places), TOPICS)]
+
+    def read(part: Sequence[Place]) -> list[_Read]:
+        room = rooms.pop() if rooms else _Room()
+        try:
+            return [_read(functions, place, length, room) for place in part]
+        finally:
+            rooms.append(room)
+
+    for part, results in zip(parts, on_threads(read, parts), strict=True):
+        for place, result in zip(part, results, strict=True):
+            count_read(result.size)
+            for error in result.errors:
+                note_medium(place.location, error)
+            again = _each(place, length, result.asked) if result.asked else ()
+            yield _joined([result.queues, *again])
+
+
+def _joined(parts: Sequence[LoneQueues]) -> LoneQueues:
+    facts = [part.facts for part in parts] or [np.empty((FACTS, 0), np.int64)]
+    return LoneQueues(np.concatenate(facts, axis=1), b"".join(part.units for part in parts))
+
+
+def _read(functions: Calls, place: Place, length: int, room: _Room) -> _Read:
+    """Read the queues of a directory by kernel."""
+    parts, asked, size = list[LoneQueues](), list[int](), 0
+    try:
+        path, above = from_anchor(place.location)
+        opened = os.open(path, FLAGS, dir_fd=above)
+    except (OSError, ValueError):  # the listing of the queues says so
+        return _Read(_joined([]), [])
+    try:
+        while (end := lone_kernels.list_queues(functions, opened, room.listing)) > 0:
+            position = 0
+            while position < end:
+                position, count, used, read = lone_kernels.read_listed(
+                    functions,
+                    (opened, position, end, length),
+                    *(room.listing, room.scratch, room.facts, room.units),
+                )
+                facts, size = room.facts[:, :count], size + read
+                is_short = facts[STATE] == SHORT
+                asked += facts[QUEUE_ID, ~is_short].tolist()
+                parts.append(LoneQueues(facts[:, is_short], room.units[:used].tobytes()))
+    finally:
+        os.close(opened)
+    errors = [OSError(-end, os.strerror(-end))] if end else []
+    return _Read(_joined(parts), asked, size, errors)
+
+
+def _each(place: Place, length: int, numbers: Sequence[int] | None) -> Iterator[LoneQueues]:
+    """Read queues of a directory one by one; all of them where no numbers are given."""
+    if type(place) is not Place:
+        return
+    try:
+        path, above = from_anchor(place.location)
+        opened = os.open(path, FLAGS, dir_fd=above)
+    except (OSError, ValueError):
+        return
+    try:
+        for number in _numbers(place, opened) if numbers is None else numbers:
+            try:
+                queue = _queue(place, opened, number, length)
+            except OSError as error:
+                note_medium(f"{place.location}/{number}", error)
+                continue
+            if queue is not None:
+                yield queue
+    finally:
+        os.close(opened)
+
+
+def _numbers(place: Place, opened: int) -> list[int]:
+    try:
+        numbers = listed(opened, lambda file: queue_id_of(file.name))
+    except OSError as error:
+        note_medium(place.location, error)
+        return []
+    return [number for number in numbers if number is not None]
+
+
+def _queue(place: Place, above: int, number: int, length: int) -> LoneQueues | None:
+    directory = os.open(str(number), FLAGS, dir_fd=above)
+    try:
+        only = _only(directory)
+        start = start_of(only) if len(only) == NAME_DIGITS else None
+        if start is None or start % length:
+            return None
+        whose = os.fstat(directory)
+        handle = os.open(only, OPEN_FLAGS, dir_fd=directory)
+    finally:
+        os.close(directory)
+    try:
+        facts = os.fstat(handle)
+        if not stat.S_ISREG(facts.st_mode) or facts.st_size != length:
+            return None
+        extent = _extent(handle, length)
+        if extent is None or extent[1] - extent[0] > MOST_DATA:
+            return None
+        begin, end = extent
+        data = read_some(handle, end - begin, begin) if end > begin else b""
+    except OSError as error:
+        note_medium(f"{place.location}/{number}/{only}", error)
+        return None
+    finally:
+        os.close(handle)
+    if len(data) != end - begin:
+        return None
+    first, units = _units(start + begin, data)
+    rows = (number, SHORT, start, first, len(units) // CQ_UNIT_SIZE)
+    owners = (whose_is for of in (facts, whose) for whose_is in (of.st_mode, of.st_uid, of.st_gid))
+    mode, owner, group, *of_directory = owners
+    column = (*rows, mode, owner, group, stored_bytes(facts), *of_directory)
+    return LoneQueues(np.array(column, np.int64).reshape(FACTS, 1), units)
+
+
+def _units(begin: int, data: bytes) -> tuple[int, bytes]:
+    """Give the number of the first unit that is not zeros, and all up to the last one."""
+    data = without_zeros(data)
+    if not data:
+        return begin // CQ_UNIT_SIZE, b""
+    zeros = len(data) - len(data.lstrip(b"\0")) if not data[0] else 0
+    number = (begin + zeros) // CQ_UNIT_SIZE
+    before = begin - number * CQ_UNIT_SIZE  # zeros of a hole, where it ends within a unit
+    data = bytes(before) + data if before > 0 else data[-before:]
+    return number, data.ljust(-(-len(data) // CQ_UNIT_SIZE) * CQ_UNIT_SIZE, b"\0")
+
+
+def _only(directory: int) -> str:
+    """Give the name of the only entry of an open directory, if it is a regular file; or nothing."""
+    with os.scandir(directory) as entries:
+        listed_here = [*islice(entries, 2)]
+    is_one = len(listed_here) == 1 and listed_here[0].is_file(follow_symlinks=False)
+    return listed_here[0].name if is_one else ""
+
+
+def _extent(handle: int, size: int) -> tuple[int, int] | None:
+    """Give where the only data of a file begin and end; None where there are more.
+
+    Raises:
+        OSError: the file system does not tell.
+    """
+    begin = end = 0
+    try:
+        begin = os.lseek(handle, 0, os.SEEK_DATA)
+        end = min(os.lseek(handle, begin, os.SEEK_HOLE), size)
+        if end < size:
+            os.lseek(handle, end, os.SEEK_DATA)
+            return None
+    except OSError as error:
+        if error.errno != errno.ENXIO:  # ENXIO: nothing but a hole follows
+            raise
+    return begin, end
