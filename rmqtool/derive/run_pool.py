@@ -22,6 +22,8 @@ WHOLE: Final = np.dtype((np.void, CQ_UNIT_SIZE))  # a unit as one item
 SHORT_RUN: Final = 1 << 12  # bytes; parts whose runs are longer on average gain nothing
 LARGEST: Final = 16 << 20  # bytes that wait
 
+QUEUE_ID_BITS: Final = 32
+LOWEST_ID: Final = -(1 << 31)
 # Rows of what is known of runs that wait.
 QUEUE, OFFSET, COUNT, STORE_TIMESTAMP = range(4)
 
@@ -39,7 +41,7 @@ class RunPool:
         """
         self._short_run, self._largest = short_run, largest
         self._run_units = run_units
-        self._numbers: dict[tuple[bytes, int], int] = {}
+        self._topics: dict[bytes, int] = {}  # number of each topic
         self._units: list[npt.NDArray[np.uint8]] = []
         self._times: list[npt.NDArray[np.int64]] = []
         self._runs: list[npt.NDArray[np.int64]] = []
@@ -56,9 +58,11 @@ class RunPool:
             yield runs
 
     def _keep(self, runs: QueueRuns) -> None:
-        known = self._numbers
-        numbers = np.array([known.setdefault(queue, len(known)) for queue in runs.queues], np.int64)
-        facts = (numbers[runs.queue], runs.queue_offset, runs.count, runs.store_timestamp)
+        known, queues = self._topics, runs.queues
+        numbers = [known.setdefault(topic, len(known)) for topic in queues.topics]
+        topics = np.array(numbers, np.int64)[queues.topic]
+        keys = (topics << QUEUE_ID_BITS) | (queues.queue_id - LOWEST_ID)
+        facts = (keys[runs.queue], runs.queue_offset, runs.count, runs.store_timestamp)
         self._runs.append(np.stack(facts))
         self._units.append(runs.units)
         self._times.append(runs.times)
@@ -71,12 +75,16 @@ class RunPool:
 
     def _joined(self) -> QueueRuns:
         """Give the runs queue by queue, one for each stretch that has no break."""
-        runs, queues = np.concatenate(self._runs, axis=1), RunQueues.of(self._numbers)
+        runs, topics = np.concatenate(self._runs, axis=1), (*self._topics,)
         order = np.argsort(runs[QUEUE], kind="stable")
         units, times = self._sorted(runs[COUNT], order)
-        queue, offset, count, store_timestamp = runs[:, order]
-        begins = np.ones(len(queue), bool)
-        begins[1:] = (queue[1:] != queue[:-1]) | (offset[1:] != (offset + count)[:-1])
+        key, offset, count, store_timestamp = runs[:, order]
+        is_new = np.append(True, key[1:] != key[:-1])
+        queue, keys = np.cumsum(is_new) - 1, key[is_new]
+        queue_ids = (keys & ((1 << QUEUE_ID_BITS) - 1)) + LOWEST_ID
+        queues = RunQueues(topics, keys >> QUEUE_ID_BITS, queue_ids)
+        begins = is_new.copy()
+        begins[1:] |= offset[1:] != (offset + count)[:-1]
         if self._run_units:
             begins |= offset % self._run_units == 0
         firsts = np.flatnonzero(begins)
@@ -103,7 +111,7 @@ class RunPool:
         target[order] = np.cumsum(count[order]) - count[order]
         units = np.empty((int(count.sum()), CQ_UNIT_SIZE), np.uint8)
         times = np.empty(len(units) if any(map(len, self._times)) else 0, np.int64)
-        begin, self._numbers, self._bytes = 0, {}, 0
+        begin, self._topics, self._bytes = 0, {}, 0
         while self._units:  # one after the other goes away: no second copy of all
             part, end = self._units.pop(0), begin + self._runs.pop(0).shape[1]
             lengths = count[begin:end]

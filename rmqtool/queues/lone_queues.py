@@ -55,7 +55,7 @@ if TYPE_CHECKING:
 LISTING_BYTES: Final = 1 << 15  # of a directory that is read at once
 QUEUES: Final = LISTING_BYTES // 24  # the most that are listed in so many bytes
 UNIT_BYTES: Final = 1 << 20  # of units that are read before they are handed over
-TOPICS: Final = 64  # whose queues one thread reads at a time
+TOPICS: Final = 16  # whose queues one thread reads at a time
 
 
 class LoneQueues(NamedTuple):

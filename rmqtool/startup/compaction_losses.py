@@ -8,7 +8,6 @@ and 5.5.0.
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -30,7 +29,7 @@ def outcome(queue: QueueOutcome, compacted: CompactedTopics) -> QueueOutcome:
     key = (queue.topic, queue.queue_id)
     stored = compacted.stored.get(key, np.empty(0, np.int64))
     readable = int((stored >= queue.minimum).sum()) + len(compacted.handed.get(key, ()))
-    return replace(queue, readable=readable)
+    return queue._replace(readable=readable)
 
 
 def missing(model: Model) -> Loss:

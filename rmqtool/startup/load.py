@@ -16,6 +16,7 @@ from rmqtool.formats.checkpoint import CHECKPOINT
 from rmqtool.formats.java import parse_long
 from rmqtool.startup.files import FileQueue, ModelFile, Shelf
 from rmqtool.store.entry import EntryKind, printable
+from rmqtool.store.queues import listing_of
 
 if TYPE_CHECKING:
     from collections.abc import Container, Iterator, Sequence
@@ -156,8 +157,8 @@ def queue_directories(
         directory = place.child(topic)
         if printable(topic) != topic:
             continue
-        numbers = {integer(name) for name in _names(directory)}
-        for queue_id in sorted(number for number in numbers if number is not None):
+        numbers = {*_numbers(directory)}
+        for queue_id in sorted(numbers):
             if (topic, queue_id) not in known:
                 yield topic, queue_id, directory.child(str(queue_id)), f"{topic}/{queue_id}"
 
@@ -168,6 +169,17 @@ def _names(place: Place) -> list[str]:
     if here is None or here.kind is not EntryKind.DIRECTORY:
         return []
     return [name for name, _ in place.resolved().names()]
+
+
+def _numbers(place: Place) -> Iterator[int]:
+    """Give the numbers that a loader takes the names in the directory of a topic for."""
+    here = _followed(place)
+    if here is None or here.kind is not EntryKind.DIRECTORY:
+        return
+    listing = listing_of(place.resolved())
+    yield from listing.numbers
+    others = (integer(name) for name, _ in listing.others)
+    yield from (number for number in others if number is not None)
 
 
 def integer(text: str) -> int | None:

@@ -145,7 +145,7 @@ def queue_outcomes(model: Model, before: Before) -> Iterator[QueueOutcome]:
     log = LogExtent(model.commitlog)
     model.take_out(model.plain.out_of_reach(log))
     outcomes = chain(_changed(model, before, log), _unchanged(model))
-    yield from sorted(outcomes, key=lambda it: (it.topic, it.queue_id, it.is_batch))
+    yield from sorted(outcomes, key=itemgetter(0, 1, 2))  # topic, number, kind
 
 
 def _unchanged(model: Model) -> Iterator[QueueOutcome]:

@@ -6,7 +6,7 @@ Nothing here decides; `predict` fills it, the command line and `repair` read it.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from rmqtool.store.config_sources import CONFIG
 
@@ -53,8 +53,7 @@ class Loss:
         return max((time for time in times if time is not None), default=None)
 
 
-@dataclass(frozen=True, slots=True)
-class QueueOutcome:
+class QueueOutcome(NamedTuple):
     """What would become of one queue."""
 
     topic: str  # its topic

@@ -16,12 +16,12 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from rmqtool.errors import Trouble, UnreadablePath
 from rmqtool.formats.java import parse_long
 from rmqtool.store.entry import EntryKind, printable
+from rmqtool.store.one_look import once
+from rmqtool.store.place import Place
 from rmqtool.store.segment import MappedFiles, Oddity, OddityKind, Segment, assemble, load, start_of
 
 if TYPE_CHECKING:
     from collections.abc import Container, Iterator, Mapping
-
-    from rmqtool.store.place import Place
 
 LARGEST_INTEGER = 2**31 - 1
 NUMBER: Final = "i"  # of a queue: Java's int
@@ -145,19 +145,8 @@ class QueueFamily:
         return self.listing(topic).numbers.tolist()
 
     def listing(self, topic: str) -> TopicListing:
-        """List the directory of a topic.
-
-        Raises:
-            UnreadablePath: it may not be listed.
-        """
-        numbers, others = array(NUMBER), list[tuple[str, EntryKind]]()
-        for name, kind in self.place.child(topic).names():
-            number = queue_id_of(name) if kind is EntryKind.DIRECTORY else None
-            if number is None:
-                others.append((name, kind))
-            else:
-                numbers.append(number)
-        return TopicListing(array(NUMBER, sorted(numbers)), others)
+        """List the directory of a topic. Raises UnreadablePath: see `listing_of`."""
+        return listing_of(self.place.child(topic))
 
     def numbered(self, topic: str, queue_id: int) -> QueueFiles:
         """Give a queue that was listed."""
@@ -221,6 +210,28 @@ class QueueFamily:
                 path = f"{self.path}/{shown}/{printable(name)}"
                 has_queue = is_queue and number in listing.numbers
                 yield MisnamedQueue(shown, path, number if is_queue else None, has_queue)
+
+
+def listing_of(place: Place) -> TopicListing:
+    """List the directory of a topic, once while one look lasts.
+
+    Raises:
+        UnreadablePath: it may not be listed.
+    """
+    if type(place) is not Place:  # it may be an edited one
+        return _listed(place)
+    return once((listing_of, place), lambda: _listed(place))
+
+
+def _listed(place: Place) -> TopicListing:
+    numbers, others = array(NUMBER), list[tuple[str, EntryKind]]()
+    for name, kind in place.names():
+        number = queue_id_of(name) if kind is EntryKind.DIRECTORY else None
+        if number is None:
+            others.append((name, kind))
+        else:
+            numbers.append(number)
+    return TopicListing(array(NUMBER, sorted(numbers)), others)
 
 
 def queue_id_of(name: str) -> int | None:
