@@ -12,6 +12,7 @@ from __future__ import annotations
 import enum
 from dataclasses import dataclass, is_dataclass
 from functools import cached_property
+from operator import attrgetter
 from types import NoneType, UnionType
 from typing import (
     TYPE_CHECKING,
@@ -29,7 +30,7 @@ from rmqtool.rows import Rows
 from rmqtool.times import iso_time
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     import pyarrow as pa
 
@@ -126,16 +127,25 @@ class Table:
             plan = self._plan(things, given)
             if all(map(_tells_fields, things)):
                 self._plans[kinds] = plan
+        if plan.all_of_one is not None:
+            return self._of_one(plan, things[0])
         row: dict[str, Any] = {}
-        for name, number, attribute, is_time in plan:
+        for name, number, attribute, is_time in plan.steps:
             if number is None:
                 row[name] = None
                 continue
             value = given[name] if number < 0 else getattr(things[number], attribute)
-            kind = type(value)
-            if kind not in _TEXTS and (is_time or kind is not int):
-                value = _public(value, is_time=is_time)
-            row[name] = value
+            row[name] = value if type(value) in _TEXTS else _public(value, is_time=is_time)
+        return row
+
+    def _of_one(self, plan: _Plan, thing: object) -> dict[str, Any]:
+        """Give the row of a thing that has all values; a store may have 100,000 of them."""
+        values = plan.all_of_one(thing) if plan.all_of_one else ()
+        row: dict[str, Any] = dict(zip(self.names, values, strict=True))
+        if not _AS_THEY_ARE.issuperset(map(type, values)):
+            row = {name: _public(value, is_time=False) for name, value in row.items()}
+        for name in plan.times:
+            row[name] = _public(row[name], is_time=True)
         return row
 
     @cached_property
@@ -148,11 +158,16 @@ class Table:
         if unknown := given.keys() - self.by_name.keys():
             message = f"{self.name} has no column {min(unknown)}"
             raise TypeError(message)
-        plan: _Plan = []
+        steps: list[_Step] = []
         for column in self.columns:
             number, attribute = (-1, "") if column.name in given else _attribute(things, column)
-            plan.append((column.name, number, attribute, column.type is Type.TIME))
-        return plan
+            steps.append((column.name, number, attribute, column.type is Type.TIME))
+        is_of_one = len(steps) > 1 and all(number == 0 for _, number, *_ in steps)
+        return _Plan(
+            steps,
+            attrgetter(*(attribute for *_, attribute, _ in steps)) if is_of_one else None,
+            tuple(name for name, *_, is_time in steps if is_time),
+        )
 
     def rows(self, chunks: Iterable[Chunk], name: str = "", label: str = "kind") -> Rows:
         """Give rows of this table to be written.
@@ -211,8 +226,19 @@ class Table:
 
 # name of a column; which thing has its value: -1 is given, None is none; its name there; whether
 # it is a time
-_Plan = list[tuple[str, int | None, str, bool]]
+_Step = tuple[str, int | None, str, bool]
+
+
+class _Plan(NamedTuple):
+    """Where the values of the columns come from."""
+
+    steps: list[_Step]  # for each column
+    all_of_one: Callable[[object], tuple[Any, ...]] | None  # gives all, if the first thing has them
+    times: tuple[str, ...]  # names of the columns with a time
+
+
 _TEXTS: Final = frozenset({str, float, bool, type(None), bytes})  # these are public as they are
+_AS_THEY_ARE: Final = _TEXTS | {int}  # but for a time
 
 
 def _tells_fields(thing: object) -> bool:

@@ -15,6 +15,7 @@ from rmqtool.plural import nearest
 
 USUAL: Final = "Europe/Berlin, Asia/Shanghai, UTC, local"
 DAY_MS: Final = 86_400_000
+MINUTE_MS: Final = 60_000
 LOCAL: Final = "local"
 _ISO: Final = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z")
 # A damaged timestamp may be any 64-bit integer, datetime ends with the year 9999.
@@ -27,21 +28,19 @@ def iso_time(ms: int) -> str:
     Years beyond four digits have the sign that ISO 8601 asks for (`+292278994-08-17T…`), so that
     even a damaged timestamp has exactly one text.
     """
-    days, rest = divmod(ms, DAY_MS)
-    seconds, millis = divmod(rest, 1000)
-    minutes, second = divmod(seconds, 60)
-    hour, minute = divmod(minutes, 60)
-    return f"{_iso_day(days)}T{hour:02d}:{minute:02d}:{second:02d}.{millis:03d}Z"
+    minutes, rest = divmod(ms, MINUTE_MS)
+    return f"{_iso_minute(minutes)}:{rest // 1000:02d}.{rest % 1000:03d}Z"
 
 
 @lru_cache(maxsize=4096)
-def _iso_day(days: int) -> str:
-    """Give the date of a number of days since 1970."""
+def _iso_minute(minutes: int) -> str:
+    """Give the date and the time of a number of minutes since 1970: many times share theirs."""
+    days, minute = divmod(minutes, DAY_MS // MINUTE_MS)
     eras, rest = divmod(days, _DAYS_IN_400_YEARS)
     day = datetime.fromtimestamp(rest * 86_400, UTC)
     year = day.year + 400 * eras
     shown = f"{year:04d}" if 0 <= year <= MAXYEAR else f"{year:+07d}"
-    return f"{shown}-{day.month:02d}-{day.day:02d}"
+    return f"{shown}-{day.month:02d}-{day.day:02d}T{minute // 60:02d}:{minute % 60:02d}"
 
 
 def ms_of(moment: datetime) -> int:

@@ -154,7 +154,7 @@ class SoundQueues:
     ) -> None:
         self._short, self._name_of, self._is_explained = short, name_of, is_explained
         self._topics: dict[bytes, tuple[int, int]] = {}  # as the log has them: see `_topic`
-        self._owner = np.full(len(short), UNKNOWN, np.int64)  # which of these each queue has
+        self._owner = np.full(len(short), UNKNOWN, np.int32)  # which of these each queue has
         self._seen = np.full((4, len(short)), UNKNOWN, np.int64)  # as `SoundSoFar` begins
         self._is_left = np.zeros(len(short), np.bool_)
         self.units = self.newest = 0

@@ -9,7 +9,6 @@ from __future__ import annotations
 from array import array
 from bisect import bisect_left, bisect_right
 from collections.abc import Mapping, Sequence
-from functools import cached_property
 from itertools import pairwise
 from typing import TYPE_CHECKING, Final, NamedTuple, Self, overload
 
@@ -145,11 +144,19 @@ class QueueNames(Sequence[QueueName]):
         Returns:
             int64, shape (n,); -1 for none.
         """
-        keys, wanted = self._keys, _keys(topic_numbers, queue_ids)
-        if not len(keys):
-            return np.full(wanted.shape, -1, np.int64)
-        rows = np.minimum(np.searchsorted(keys, wanted), len(keys) - 1)
-        return np.where(keys[rows] == wanted, rows, -1)
+        starts, known = np.frombuffer(self._starts, np.int64), self.queue_ids
+        if not len(known):
+            return np.full(topic_numbers.shape, -1, np.int64)
+        # All are bisected at once, each in its topic: a column of keys would be of all names.
+        low, ends = starts[topic_numbers], np.append(starts[1:], 0)[topic_numbers]
+        high = ends
+        for _ in range(int((high - low).max(initial=0)).bit_length()):
+            middle = np.minimum((low + high) // 2, len(known) - 1)
+            is_before = (low < high) & (known[middle] < queue_ids)
+            low, high = np.where(is_before, middle + 1, low), np.where(is_before, high, middle)
+        here = np.minimum(low, len(known) - 1)
+        is_there = (topic_numbers >= 0) & (low < ends) & (known[here] == queue_ids)
+        return np.where(is_there, here, -1)
 
     @property
     def queue_ids(self) -> Int64s:
@@ -161,10 +168,6 @@ class QueueNames(Sequence[QueueName]):
         """Which of `topics` each name has: int64, shape (n,)."""
         starts = np.array(self._starts, np.int64)
         return np.repeat(np.arange(len(self.topics)), starts[1:] - starts[:-1])
-
-    @cached_property
-    def _keys(self) -> Int64s:
-        return _keys(self.topic_numbers, self.queue_ids)
 
 
 class QueueEnds(NamedTuple):

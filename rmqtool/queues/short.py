@@ -51,12 +51,12 @@ class ShortRows(Mapping[QueueName, int]):
 
     Args:
         names: of all queues, among them the short ones.
-        of_names: which of the names each short queue has: int64, shape (short queues,).
+        of_names: which of the names each short queue has: integers, shape (short queues,).
     """
 
     def __init__(self, names: QueueNames, of_names: Int64s) -> None:
-        self.names, self.of_names = names, of_names
-        self._rows = np.full(len(names) + 1, NO_ROW, np.int64)  # the last one is of no name
+        self.names, self.of_names = names, of_names.astype(np.int32)
+        self._rows = np.full(len(names) + 1, NO_ROW, np.int32)  # the last one is of no name
         self._rows[of_names] = np.arange(len(of_names))
 
     def __getitem__(self, name: QueueName) -> int:
@@ -82,7 +82,8 @@ class ShortRows(Mapping[QueueName, int]):
             topic_numbers: int64, shape (n,): which of the topics of `names`; -1 for none.
             queue_ids: int64, shape (n,).
         """
-        return self._rows[self.names.rows_of(topic_numbers, queue_ids)]
+        rows: Int64s = self._rows[self.names.rows_of(topic_numbers, queue_ids)].astype(np.int64)
+        return rows
 
     def of_rows(self, start: int, end: int) -> list[int]:
         """Give the rows of some names that follow each other; NO_ROW for those not short."""

@@ -19,7 +19,7 @@ from rmqtool.store.entry import EntryKind, printable
 from rmqtool.store.queues import listing_of
 
 if TYPE_CHECKING:
-    from collections.abc import Container, Iterator, Sequence
+    from collections.abc import Callable, Container, Iterator, Sequence
 
     from rmqtool.broker.rules import Rules
     from rmqtool.store.entry import Entry
@@ -138,7 +138,7 @@ def entries(place: Place) -> list[Entry]:
 
 
 def queue_directories(
-    place: Place, known: Container[tuple[str, int]] = ()
+    place: Place, known: Callable[[str], Container[int]] = lambda _: ()
 ) -> Iterator[tuple[str, int, Place, str]]:
     """Give the queues below `consumequeue` or its like: topic, number, place, path below it.
 
@@ -148,7 +148,7 @@ def queue_directories(
 
     Args:
         place: of `consumequeue`.
-        known: topics and numbers that are left out.
+        known: gives the numbers of a topic that are left out.
 
     Raises:
         UnreadablePath: a directory may not be listed.
@@ -157,9 +157,9 @@ def queue_directories(
         directory = place.child(topic)
         if printable(topic) != topic:
             continue
-        numbers = {*_numbers(directory)}
-        for queue_id in sorted(numbers):
-            if (topic, queue_id) not in known:
+        left_out = known(topic)
+        for queue_id in sorted({*_numbers(directory)}):
+            if queue_id not in left_out:
                 yield topic, queue_id, directory.child(str(queue_id)), f"{topic}/{queue_id}"
 
 

@@ -334,9 +334,9 @@ def _one_pull(
 def _read(file: ModelFile, log: LogExtent) -> _BatchFile:
     with file.open() as reader:
         units = np.concatenate([*chunks(reader, BATCH_CQ_UNIT, 0, file.wrote_position)])
-    bases, there = units["msg_base_offset"].astype(np.int64), log.holds(units)
+    bases = units["msg_base_offset"].astype(np.int64)
+    there, refused = log.answers(units)
     offsets, sizes = units["physical_offset"].astype(np.int64), units["size"].astype(np.int64)
-    refused = log.refuses(units)
     steps = units["batch_size"].astype(np.int64)
     counts = steps * are_real(units).astype(np.int64)
     follows = np.ones(len(units), np.bool_)

@@ -7,6 +7,7 @@ something to is taken out: it becomes an object, to which all is done that was d
 
 from __future__ import annotations
 
+from itertools import compress
 from typing import TYPE_CHECKING, Final, Self
 
 import numpy as np
@@ -105,6 +106,14 @@ class PlainQueues:
     def __contains__(self, key: object) -> bool:
         return isinstance(key, tuple) and (row := self.row(key)) >= 0 and not self.is_out[row]
 
+    def numbers_of(self, topic: str) -> frozenset[int]:
+        """Give the numbers of the queues of one topic."""
+        rows, raw = self.short.rows, topic.encode("utf-8", "surrogatepass")
+        within = rows.names.rows_in(raw)
+        plain = self._rows[rows.of_rows(within.start, within.stop)]
+        kept = (plain >= 0) & ~self.is_out[plain] if len(self) else np.zeros(len(plain), np.bool_)
+        return frozenset(compress(rows.names.numbers_of(raw), kept.tolist()))
+
     def row(self, key: QueueKey) -> int:
         """Give the row of a queue, taken out or not; NO_ROW for another."""
         topic, queue_id = key
@@ -169,8 +178,8 @@ class PlainQueues:
         """Give those with a unit whose record is not there, or that a pull is refused for."""
         if not len(self):
             return []
-        is_there = log.holds(self.units) & ~log.refuses(self.units)
-        return self._chosen(~np.logical_and.reduceat(is_there, self._begins))
+        is_there, is_refused = log.answers(self.units)
+        return self._chosen(~np.logical_and.reduceat(is_there & ~is_refused, self._begins))
 
     def _chosen(self, mask: Mask) -> list[QueueKey]:
         return [*self._keys(np.flatnonzero(mask & ~self.is_out))]

@@ -43,28 +43,23 @@ class LogExtent:
         self.file_length = log.file_length
         self._starts = np.array([file.start for file in log.files], np.int64)
         self._lengths = np.array([file.wrote_position for file in log.files], np.int64)
+        is_even = self._starts.size > 0 and self._starts[0] % self.file_length == 0
+        self._is_whole = is_even and bool((np.diff(self._starts) == self.file_length).all())
 
-    def holds(self, units: NDArray[Any]) -> NDArray[np.bool_]:
-        """Tell of which units the record's bytes are there.
+    def answers(self, units: NDArray[Any]) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+        """Tell of which units the record's bytes are there, and which make the broker throw.
 
-        The place in a file is counted from 0, whatever its name.
-        Source: CommitLog#getMessage, MappedFile#selectMappedBuffer, 4.9.3 to 5.5.0.
+        The place in a file is counted from 0, whatever its name. It throws where what is asked for
+        is no part of a file: the size is below 0, or so large that Java's sum of it and the place
+        in the file is.
+        Source: CommitLog#getMessage, MappedFile#selectMappedBuffer,
+        DefaultMappedFile#selectMappedBuffer, 4.9.3 to 5.5.0.
         """
         offsets, sizes = units["physical_offset"].astype(np.int64), units["size"].astype(np.int64)
-        numbers, there = self._file_of(offsets)
-        if self._starts.size:
-            there &= offsets % self.file_length + sizes <= self._lengths[numbers]
-        return there
-
-    def refuses(self, units: NDArray[Any]) -> NDArray[np.bool_]:
-        """Tell which units make the broker throw: what is asked for is no part of a file.
-
-        Their size is below 0, or so large that Java's sum of it and the place in the file is.
-        Source: MappedFile#selectMappedBuffer, DefaultMappedFile#selectMappedBuffer, 4.9.3 to 5.5.0.
-        """
-        offsets, sizes = units["physical_offset"].astype(np.int64), units["size"].astype(np.int64)
-        _, has_file = self._file_of(offsets)
-        return has_file & ((sizes < 0) | (offsets % self.file_length + sizes > JAVA_INT_MAX))
+        numbers, has_file = self._file_of(offsets)
+        ends = offsets % self.file_length + sizes
+        there = has_file & (ends <= self._lengths[numbers]) if self._starts.size else has_file
+        return there, has_file & ((sizes < 0) | (ends > JAVA_INT_MAX))
 
     def _file_of(self, offsets: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
         """Give the number of the file that each offset is looked for in, and whether there is one.
@@ -78,6 +73,10 @@ class LogExtent:
             return np.zeros(len(offsets), np.int64), np.zeros(len(offsets), np.bool_)
         length = self.file_length
         counted = np.clip(offsets // length - self._starts[0] // length, 0, len(self._starts) - 1)
+        if self._is_whole:  # nearly always: no file but the counted one has the place
+            has_place = self._named(counted, offsets)
+            counted[offsets == 0] = 0
+            return counted, has_place | (offsets == 0)
         numbers = np.where(self._named(counted, offsets), counted, self._fitting(offsets))
         there: NDArray[np.bool_] = self._named(numbers, offsets)
         there &= (offsets >= self._starts[0]) & (offsets - length < self._starts[-1])
@@ -116,8 +115,8 @@ class Pull:
 
     def add(self, units: NDArray[Any]) -> None:
         """Pull the next units of a queue file, of which they are the last: no pull goes on."""
-        there, counts = self.log.holds(units), _messages(units)
-        refused = self.log.refuses(units)
+        there, refused = self.log.answers(units)
+        counts = _messages(units)
         if self.fails:
             return
         if there.all() and not refused.any():
@@ -130,8 +129,8 @@ class Pull:
 
     def once(self, units: NDArray[Any]) -> int:
         """Pull once from the first of some units on; give how many of them were looked at."""
-        there, counts = self.log.holds(units), _messages(units)
-        return self._pull(self._rows(units, there, self.log.refuses(units), counts))
+        there, refused = self.log.answers(units)
+        return self._pull(self._rows(units, there, refused, _messages(units)))
 
     @staticmethod
     def _rows(units: NDArray[Any], *more: NDArray[Any]) -> list[_Row]:

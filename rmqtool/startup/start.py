@@ -308,7 +308,8 @@ def _load_queues(store: Store, model: Model, *, is_batch: bool) -> None:
     if not is_batch:
         model.plain = plain_queues(store, model.loader, length, model.batch_topics)
     known = PlainQueues.none() if is_batch else model.plain
-    for topic, queue_id, place, below in queue_directories(store.root.child(name), known):
+    listed = queue_directories(store.root.child(name), known.numbers_of)
+    for topic, queue_id, place, below in listed:
         path = f"{name}/{below}"
         if rules.has_batch_queues and (topic in model.batch_topics) is not is_batch:
             expected = "has" if topic in model.batch_topics else "has no"

@@ -39,6 +39,18 @@ def test_names(given_names: list[tuple[bytes, int]], other: tuple[bytes, int]) -
     assert [*names.of_topic(other[0])] == [name for name in wanted if name[0] == other[0]]
 
 
+@given(st.lists(NAMES, max_size=30), st.lists(NAMES, max_size=30))
+def test_rows_of_many(
+    given_names: list[tuple[bytes, int]], others: list[tuple[bytes, int]]
+) -> None:
+    """Many names are looked up at once as each is by itself; -1 is of no topic."""
+    names, _ = QueueNames.of(listed(given_names))
+    asked = [*given_names, *others]
+    topics = np.array([names.topic_number(topic) for topic, _ in asked], np.int64)
+    numbers = np.array([queue_id for _, queue_id in asked], np.int64)
+    assert [names.row(*name) for name in asked] == names.rows_of(topics, numbers).tolist()
+
+
 def ends_of(maxima: dict[tuple[bytes, int], tuple[int, int]]) -> EndList:
     """Give rows of one kind."""
     made = EndList.new()

@@ -29,7 +29,7 @@ def test_log_files_that_overlap() -> None:
     units["physical_offset"] = (0, 10_889, 11_244, LENGTH, LENGTH + 4_096)
     units["size"] = 355
     extent = LogExtent(FileQueue("commitlog", LENGTH, files))
-    assert [True, True, False, True, False] == extent.holds(units).tolist()
+    assert [True, True, False, True, False] == extent.answers(units)[0].tolist()
 
 
 @pytest.mark.parametrize(("version", "units", "readable"), [

@@ -30,7 +30,7 @@ from rmqtool.store.entry import EntryKind
 from rmqtool.store.record_heads import LogReader
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from rmqtool.check.inspection import Inspection
     from rmqtool.findings.finding import Finding
@@ -61,6 +61,13 @@ def is_past(counts: dict[str, int], topic: str, queue_id: int) -> bool:
     return not is_made_by_brokers(topic) and queue_id >= counts.get(topic, 0)
 
 
+def past_of(counts: dict[str, int], topic: str, numbers: Sequence[int]) -> list[int]:
+    """Give those of some queues of a topic that it is not configured to have."""
+    if not numbers or not is_past(counts, topic, max(numbers)):
+        return []
+    return [number for number in numbers if is_past(counts, topic, number)]
+
+
 def check(inspection: Inspection) -> Iterator[Finding]:
     """Compare the queues of each topic with its configuration."""
     document = inspection.document(TOPICS_JSON)
@@ -79,7 +86,7 @@ def check(inspection: Inspection) -> Iterator[Finding]:
     for name in UNIT_FAMILIES:
         units = inspection.units(name)
         for topic, numbers in by_topic(units):
-            past = [number for number in numbers if is_past(counts, topic, number)]
+            past = past_of(counts, topic, numbers)
             if past and not (name == BATCHES and _are_refused(inspection, counts, topic)):
                 orphans.setdefault(topic, []).extend(units[topic, number] for number in past)
     for topic, queues in orphans.items():
