@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from rmqtool.check.options import ValidateOptions
     from rmqtool.check.report import Account
     from rmqtool.findings.finding import Finding
+    from rmqtool.ledger.sound import UnitsHeld
     from rmqtool.queues.discovery import FileSource, Queues
     from rmqtool.queues.short import ShortQueues
     from rmqtool.queues.units import QueueUnits
@@ -95,6 +96,7 @@ class Inspection:
     _names: dict[str, frozenset[str]] = field(default_factory=dict)
     _pending: deque[Finding] = field(default_factory=deque)
     _short: list[ShortQueues] = field(default_factory=list)  # none until they are asked for
+    _held: list[UnitsHeld] = field(default_factory=list)  # likewise
 
     def of_scope(self, scope: CheckScope) -> Inspection:
         """Give the same, with what is settled by now; both take note in the same place."""
@@ -178,6 +180,14 @@ class Inspection:
             except UnreadablePath:  # the listing of the queues says so
                 self._short.append(NO_QUEUES)
         return self._short[0]
+
+    def units_held(self) -> UnitsHeld:
+        """Give what compares units with those of the short queues, one for all who do."""
+        if not self._held:
+            from rmqtool.ledger.sound import UnitsHeld
+
+            self._held.append(UnitsHeld(self.short_queues()))
+        return self._held[0]
 
     def family(self, name: str) -> dict[QueueName, QueueFiles]:
         """Give the queues of one family that holds no units, listed once.

@@ -24,7 +24,7 @@ from rmqtool.formats.rocksdb_queue import (
     ROCKSDB_CQ_UNIT,
     queue_offset_of,
 )
-from rmqtool.ledger.sound import SoundQueues
+from rmqtool.ledger.sound import SoundQueues, UnitsHeld
 from rmqtool.ledger.walk import HeldUnits
 from rmqtool.queues.kinds import as_units
 from rmqtool.queues.rocks import RocksQueue
@@ -151,7 +151,7 @@ class RocksWalk:
         with suppress(DamagedDatabase):  # who looks at each queue says so
             self.short = short_rocks(self.source) if self.topic is None else None
         if self.short is not None:
-            self.sound = SoundQueues(self.short, self._name_of, self._is_late)
+            self.sound = SoundQueues(UnitsHeld(self.short), self._name_of, self._is_late)
 
     def take(self, runs: QueueRuns) -> Iterator[tuple[QueueSeen, RocksStretch]]:
         """Take the runs of one part of the log."""

@@ -136,11 +136,56 @@ class ExactQueues(NamedTuple):
     last_physical_offset: Int64s  # of the record of the last one
 
 
+class UnitsHeld:
+    """Compares units of runs with those of short queues; `check` and `repair` ask for the same.
+
+    Args:
+        short: what the queues hold.
+    """
+
+    def __init__(self, short: ShortQueues) -> None:
+        self.short = short
+        self._asked: tuple[QueueRuns, Int64s] | None = None  # the last time
+        self._same: Mask = np.zeros(0, np.bool_)
+
+    def same(self, runs: QueueRuns, chosen: Int64s, rows: Int64s) -> Mask:
+        """Tell of some runs whether their units lie in the queues: bool, shape (chosen,).
+
+        Args:
+            runs: of a part.
+            chosen: which of them: int64, shape (chosen,).
+            rows: of the queues that they are of: int64, shape (chosen,).
+        """
+        before = self._asked
+        if before is None or before[0] is not runs or not np.array_equal(before[1], chosen):
+            self._same, self._asked = self._compare(runs, chosen, rows), (runs, chosen)
+        return self._same
+
+    def _compare(self, runs: QueueRuns, chosen: Int64s, rows: Int64s) -> Mask:
+        if not chosen.size:
+            return np.zeros(0, np.bool_)
+        count, short = runs.count[chosen], self.short
+        begins = np.cumsum(count) - count
+        within = np.arange(int(count.sum())) - np.repeat(begins, count)
+        wanted = np.repeat(runs.first[chosen], count) + within
+        places = short.position[rows] + runs.queue_offset[chosen] - short.first[rows]
+        there = np.repeat(places, count) + within
+        on_disk = short.units.view(np.uint32)[there]  # compared by words, not byte by byte
+        words = CQ_UNIT_SIZE // 4
+        same = (runs.units.view(np.uint32)[wanted] == on_disk[:, :words]).all(axis=1)
+        if on_disk.shape[1] > words:  # of RocksDB: the store time of the record follows
+            if len(runs.times) != len(runs.units):
+                return np.zeros(len(chosen), np.bool_)
+            times = runs.times[wanted].astype(STORE_TIME).view(np.uint32).reshape(-1, 2)
+            same &= (times == on_disk[:, words:]).all(axis=1)
+        return np.logical_and.reduceat(same, begins)
+
+
 class SoundQueues:
     """Compares the runs of the log with the short queues of a store.
 
     Args:
-        short: what the queues hold.
+        held: compares units with those of the short queues.
         name_of: gives a topic, as the log has it, by the name that the short queues have; None for
             one whose queues are not to be compared here.
         is_explained: tells which physical offsets a finding about the log explains.
@@ -148,11 +193,12 @@ class SoundQueues:
 
     def __init__(
         self,
-        short: ShortQueues,
+        held: UnitsHeld,
         name_of: Callable[[bytes], bytes | None],
         is_explained: Callable[[Int64s], Mask],
     ) -> None:
-        self._short, self._name_of, self._is_explained = short, name_of, is_explained
+        self._held, self._name_of, self._is_explained = held, name_of, is_explained
+        self._short = short = held.short
         self._topics: dict[bytes, tuple[int, int]] = {}  # as the log has them: see `_topic`
         self._owner = np.full(len(short), UNKNOWN, np.int32)  # which of these each queue has
         self._seen = np.full((4, len(short)), UNKNOWN, np.int64)  # as `SoundSoFar` begins
@@ -182,7 +228,7 @@ class SoundQueues:
         can_be &= ~self._is_explained(begins) & ~self._is_explained(ends)
         chosen = np.flatnonzero(can_be)
         is_sound = np.zeros(len(runs), np.bool_)
-        is_sound[chosen] = self._is_same(runs, chosen, rows[chosen])
+        is_sound[chosen] = self._held.same(runs, chosen, rows[chosen])
         self._is_left[rows[(rows >= 0) & ~is_sound]] = True
         sound = rows[is_sound]
         is_new = next_[sound] == UNKNOWN
@@ -257,26 +303,6 @@ class SoundQueues:
         owners = self._owner[rows].tolist()
         return [(topics[owner], number) for owner, number in zip(owners, numbers, strict=True)]
 
-    def _is_same(self, runs: QueueRuns, chosen: Int64s, rows: Int64s) -> Mask:
-        """Tell of some runs whether their units lie in the queues: bool, shape (chosen,)."""
-        if not chosen.size:
-            return np.zeros(0, np.bool_)
-        count, short = runs.count[chosen], self._short
-        begins = np.cumsum(count) - count
-        within = np.arange(int(count.sum())) - np.repeat(begins, count)
-        wanted = np.repeat(runs.first[chosen], count) + within
-        places = short.position[rows] + runs.queue_offset[chosen] - short.first[rows]
-        there = np.repeat(places, count) + within
-        on_disk = short.units.view(np.uint32)[there]  # compared by words, not byte by byte
-        words = CQ_UNIT_SIZE // 4
-        same = (runs.units.view(np.uint32)[wanted] == on_disk[:, :words]).all(axis=1)
-        if on_disk.shape[1] > words:  # of RocksDB: the store time of the record follows
-            if len(runs.times) != len(runs.units):
-                return np.zeros(len(chosen), np.bool_)
-            times = runs.times[wanted].astype(STORE_TIME).view(np.uint32).reshape(-1, 2)
-            same &= (times == on_disk[:, words:]).all(axis=1)
-        return np.logical_and.reduceat(same, begins)
-
     def exact(self) -> ExactQueues:
         """Give the queues that hold what the log wanted, and nothing else, once it was read."""
         first, next_, _, last_place = self._seen
@@ -349,7 +375,8 @@ def _in_files(topic: str) -> tuple[bytes]:
 
 def no_sound_queues() -> SoundQueues:
     """Give one that has no queue to compare."""
-    return SoundQueues(NO_QUEUES, lambda _: None, lambda offsets: np.ones(len(offsets), np.bool_))
+    held = UnitsHeld(NO_QUEUES)
+    return SoundQueues(held, lambda _: None, lambda offsets: np.ones(len(offsets), np.bool_))
 
 
 def no_queue_whole() -> WholeQueues:

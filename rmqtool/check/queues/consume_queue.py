@@ -79,7 +79,7 @@ def sound_queues(inspection: Inspection, is_explained: Callable[[Numbers], Mask]
         is_there = inspection.scope.placement.in_files(text)
         return text.encode("utf-8", "surrogatepass") if is_there else None
 
-    return SoundQueues(inspection.short_queues(), name_of, is_explained)
+    return SoundQueues(inspection.units_held(), name_of, is_explained)
 
 
 def log_bounds(inspection: Inspection, facts: LogFacts) -> LogBounds:
