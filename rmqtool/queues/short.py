@@ -40,6 +40,7 @@ if TYPE_CHECKING:
 
     Int64s = npt.NDArray[np.int64]
     UInt8s = npt.NDArray[np.uint8]
+    UInt32s = npt.NDArray[np.uint32]
     Mask = npt.NDArray[np.bool_]
 
 MOST_BYTES: Final = 128 << 20  # of units; the queues after these are read one by one
@@ -92,14 +93,14 @@ class ShortRows(Mapping[QueueName, int]):
 
 
 class ShortFiles(NamedTuple):
-    """The files of short queues, one each; int64, shape (n,)."""
+    """The files of short queues, one each; arrays of shape (n,)."""
 
     path: str  # of the directory of the family, relative to the store root
     file_length: int  # bytes of each
-    start: Int64s  # its first byte in the queue, by its name
-    stored: Int64s  # bytes that the disk holds
-    whose: Int64s  # shape (3, n): mode, owner and group of the file
-    whose_directory: Int64s  # the same of its directory
+    start: Int64s  # int64: its first byte in the queue, by its name
+    stored: Int64s  # int64: bytes that the disk holds
+    whose: UInt32s  # uint32, shape (3, n): mode, owner and group of the file
+    whose_directory: UInt32s  # the same of its directory
 
 
 @dataclass(frozen=True)
@@ -207,10 +208,11 @@ def _read(family: QueueFamily, topic: str | None) -> ShortQueues:
     if not len(listed):
         return NO_QUEUES
     columns = np.concatenate(facts, axis=1)
-    first, count = columns[FIRST], columns[COUNT]
+    first, count = columns[FIRST].copy(), columns[COUNT].copy()
+    whose = (columns[MODE : GROUP + 1], columns[DIRECTORY_MODE : DIRECTORY_GROUP + 1])
     files = ShortFiles(
-        *(family.path, family.file_length, columns[START], columns[STORED]),
-        *(columns[MODE : GROUP + 1], columns[DIRECTORY_MODE : DIRECTORY_GROUP + 1]),
+        *(family.path, family.file_length, columns[START].copy(), columns[STORED].copy()),
+        *(rights.astype(np.uint32) for rights in whose),  # what the system has: 32 bits
     )
     units = np.frombuffer(packed, np.uint8).reshape(-1, CQ_UNIT_SIZE)
     rows, position = ShortRows(*QueueNames.of(listed)), np.cumsum(count) - count
