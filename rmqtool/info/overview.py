@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from functools import partial
 from itertools import groupby
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from rmqtool.broker.names import DLQ_PREFIX, RETRY_PREFIX
@@ -281,10 +282,7 @@ def dispatch_rows(survey: Survey) -> list[rows.DispatchRow]:
 
 def topic_rows(survey: Survey) -> list[rows.TopicRow]:
     """Topics, each with the sums of its queues."""
-
-    def key(queue: rows.QueueRow) -> tuple[str, str]:
-        return queue.topic, queue.queue_kind
-
+    key = attrgetter("topic", "queue_kind")
     return [
         _topic(topic, kind, list(of_topic))
         for (topic, kind), of_topic in groupby(sorted(survey.queue_rows, key=key), key)

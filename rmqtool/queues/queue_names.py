@@ -147,16 +147,15 @@ class QueueNames(Sequence[QueueName]):
         starts, known = np.frombuffer(self._starts, np.int64), self.queue_ids
         if not len(known):
             return np.full(topic_numbers.shape, -1, np.int64)
-        # All are bisected at once, each in its topic: a column of keys would be of all names.
         low, ends = starts[topic_numbers], np.append(starts[1:], 0)[topic_numbers]
-        high = ends
-        for _ in range(int((high - low).max(initial=0)).bit_length()):
-            middle = np.minimum((low + high) // 2, len(known) - 1)
-            is_before = (low < high) & (known[middle] < queue_ids)
-            low, high = np.where(is_before, middle + 1, low), np.where(is_before, high, middle)
-        here = np.minimum(low, len(known) - 1)
-        is_there = (topic_numbers >= 0) & (low < ends) & (known[here] == queue_ids)
-        return np.where(is_there, here, -1)
+        # Nearly all topics have the queues from 0 on.
+        rows = np.clip(low + queue_ids, 0, len(known) - 1)
+        is_there = (rows >= low) & (rows < ends) & (known[rows] == queue_ids)
+        left = np.flatnonzero((ends > low) & ~is_there)
+        if left.size:
+            rows[left] = _bisected(known, queue_ids[left], low[left], ends[left])
+            is_there[left] = known[rows[left]] == queue_ids[left]
+        return np.where(is_there & (topic_numbers >= 0), rows, -1)
 
     @property
     def queue_ids(self) -> Int64s:
@@ -296,6 +295,26 @@ class EndsOfQueues(Mapping[QueueName, QueueEnds]):
 def _keys(topic_numbers: Int64s, queue_ids: Int64s) -> Int64s:
     keys: Int64s = (topic_numbers << NUMBER_BITS) + (queue_ids - LOWEST)
     return keys
+
+
+def _bisected(known: Int64s, wanted: Int64s, low: Int64s, high: Int64s) -> Int64s:
+    """Bisect for many numbers at once, each in a stretch of its own, which is not empty.
+
+    Args:
+        known: int64: sorted in each stretch.
+        wanted: int64, shape (n,).
+        low: where the stretches begin: int64, shape (n,).
+        high: where they end.
+
+    Returns:
+        Where each number is, if it is in its stretch: int64, shape (n,), within the stretches.
+    """
+    last = high - 1
+    for _ in range(int((high - low).max()).bit_length()):
+        middle = np.minimum((low + high) // 2, last)
+        is_before = (low < high) & (known[middle] < wanted)
+        low, high = np.where(is_before, middle + 1, low), np.where(is_before, high, middle)
+    return np.minimum(low, last)
 
 
 def _packed(column: Int64s) -> array[int]:
