@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     Integers: TypeAlias = tuple[int, ...]
 
 MOST_DATA: Final = 1 << 16  # bytes of data of a file that is read as a whole
-# Rows of what is known of each queue.
+# Columns of what is known of each queue.
 (
     QUEUE_ID,
     STATE,
@@ -38,7 +38,7 @@ MOST_DATA: Final = 1 << 16  # bytes of data of a file that is read as a whole
     DIRECTORY_MODE,  # of its directory; owner and group follow
     DIRECTORY_OWNER,
     DIRECTORY_GROUP,
-    FACTS,  # how many rows these are
+    FACTS,  # how many columns these are
 ) = range(13)
 # States of a queue.
 SHORT: Final = 0  # its units are here
@@ -86,7 +86,7 @@ def read_listed(
             bytes of a file.
         listing: uint8: of the directory, as `getdents64` gives it.
         scratch: uint8, shape (SCRATCH,), all zeros from AT_EMPTY to AT_LISTING.
-        facts: int64, shape (FACTS, n); filled.
+        facts: int64, shape (n, FACTS); filled.
         units: uint8; filled with the units of short queues, one after the other.
 
     Returns:
@@ -94,17 +94,17 @@ def read_listed(
     """
     above, position, end, length = asked
     row, used, read = 0, 0, 0
-    while position < end and row < facts.shape[1] and used + ROOM <= units.size:
+    while position < end and row < facts.shape[0] and used + ROOM <= units.size:
         name, kind = position + ENTRY_NAME, listing[position + ENTRY_TYPE]
         number = queue_number(listing, name)
         if number >= 0 and kind in (DIRECTORY_TYPE, UNKNOWN_TYPE):
-            facts[QUEUE_ID, row] = number
+            facts[row, QUEUE_ID] = number
             state, size = read_queue(
                 calls, above, address_of(listing, name), length, (scratch, facts, units, row, used)
             )
-            facts[STATE, row] = state
+            facts[row, STATE] = state
             if state == SHORT:
-                used += facts[COUNT, row] * CQ_UNIT_SIZE
+                used += facts[row, COUNT] * CQ_UNIT_SIZE
                 read += size
             row += state != OTHER
         position += native(listing, position + RECORD_LENGTH, 2)
@@ -206,7 +206,7 @@ def read_queue(
     if handle < 0:
         is_odd = file == -OTHER or (file > 0 and (start < 0 or start % length != 0))
         return (OTHER if is_odd else ASK), 0
-    facts[START, row] = start
+    facts[row, START] = start
     state, size = read_file(calls, handle, length, out)
     call(calls[1], handle, 0, 0)
     return state, size
@@ -222,9 +222,9 @@ def ask_facts(
     if call_c(calls[3], given) << 32 != 0:
         return False
     first, row = place
-    facts[first, row] = native(scratch, AT_STATX + STATX_MODE, 2)
-    facts[first + 1, row] = native(scratch, AT_STATX + STATX_OWNER, 4)
-    facts[first + 2, row] = native(scratch, AT_STATX + STATX_GROUP, 4)
+    facts[row, first] = native(scratch, AT_STATX + STATX_MODE, 2)
+    facts[row, first + 1] = native(scratch, AT_STATX + STATX_OWNER, 4)
+    facts[row, first + 2] = native(scratch, AT_STATX + STATX_GROUP, 4)
     return True
 
 
@@ -236,10 +236,10 @@ def read_file(
     scratch, facts, _, row, _ = out
     if not ask_facts(calls, handle, scratch, facts, (MODE, row)):
         return ASK, 0
-    if facts[MODE, row] & FORMAT != REGULAR or native(scratch, AT_STATX + STATX_SIZE, 8) != length:
+    if facts[row, MODE] & FORMAT != REGULAR or native(scratch, AT_STATX + STATX_SIZE, 8) != length:
         return OTHER, 0
     blocks = native(scratch, AT_STATX + STATX_BLOCKS, 8) * DISK_BLOCK
-    facts[STORED, row] = min(length, blocks)
+    facts[row, STORED] = min(length, blocks)
     begin, end = extent(calls, handle, length)
     if begin < 0:
         return end, 0
@@ -250,7 +250,7 @@ def read_file(
         at = address_of(scratch, AT_DATA)
         if call_c(calls[5], (handle, at, size, begin, 0)) != size:
             return ASK, 0
-    keep_units(scratch, size, facts[START, row] + begin, out)
+    keep_units(scratch, size, facts[row, START] + begin, out)
     return SHORT, size
 
 
@@ -294,11 +294,11 @@ def keep_units(
     while first < end and scratch[first] == 0:
         first += 1
     if first == end:
-        facts[FIRST, row], facts[COUNT, row] = place // CQ_UNIT_SIZE, 0
+        facts[row, FIRST], facts[row, COUNT] = place // CQ_UNIT_SIZE, 0
         return
     number = (place + first - AT_DATA) // CQ_UNIT_SIZE
     count = -(-(place + end - AT_DATA) // CQ_UNIT_SIZE) - number
-    facts[FIRST, row], facts[COUNT, row] = number, count
+    facts[row, FIRST], facts[row, COUNT] = number, count
     before = place + first - AT_DATA - number * CQ_UNIT_SIZE
     for at in range(before):
         units[used + at] = 0

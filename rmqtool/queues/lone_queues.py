@@ -61,7 +61,7 @@ TOPICS: Final = 16  # whose queues one thread reads at a time
 class LoneQueues(NamedTuple):
     """The queues of one directory that are alone in theirs, and hold little."""
 
-    # int64, shape (FACTS, n): see the rows of `lone_kernels`
+    # int64, shape (n, FACTS): see the columns of `lone_kernels`
     facts: Int64s
     units: bytes  # of one queue after the other, packed
 
@@ -81,7 +81,7 @@ class _Room:
     def __init__(self) -> None:
         self.listing = np.empty(LISTING_BYTES, np.uint8)
         self.scratch = np.zeros(SCRATCH, np.uint8)
-        self.facts = np.empty((FACTS, QUEUES), np.int64)
+        self.facts = np.empty((QUEUES, FACTS), np.int64)
         self.units = np.empty(UNIT_BYTES + ROOM, np.uint8)
 
 
@@ -123,8 +123,8 @@ def lone_queues(places: Sequence[Place], length: int) -> Iterator[LoneQueues]:
 
 
 def _joined(parts: Sequence[LoneQueues]) -> LoneQueues:
-    facts = [part.facts for part in parts] or [np.empty((FACTS, 0), np.int64)]
-    return LoneQueues(np.concatenate(facts, axis=1), b"".join(part.units for part in parts))
+    facts = [part.facts for part in parts] or [np.empty((0, FACTS), np.int64)]
+    return LoneQueues(np.concatenate(facts), b"".join(part.units for part in parts))
 
 
 def _read(functions: Calls, place: Place, length: int, room: _Room) -> _Read:
@@ -144,10 +144,10 @@ def _read(functions: Calls, place: Place, length: int, room: _Room) -> _Read:
                     (opened, position, end, length),
                     *(room.listing, room.scratch, room.facts, room.units),
                 )
-                facts, size = room.facts[:, :count], size + read
-                is_short = facts[STATE] == SHORT
-                asked += facts[QUEUE_ID, ~is_short].tolist()
-                parts.append(LoneQueues(facts[:, is_short], room.units[:used].tobytes()))
+                facts, size = room.facts[:count], size + read
+                is_short = facts[:, STATE] == SHORT
+                asked += facts[~is_short, QUEUE_ID].tolist()
+                parts.append(LoneQueues(facts[is_short], room.units[:used].tobytes()))
     finally:
         os.close(opened)
     errors = [OSError(-end, os.strerror(-end))] if end else []
@@ -217,7 +217,7 @@ def _queue(place: Place, above: int, number: int, length: int) -> LoneQueues | N
     owners = (whose_is for of in (facts, whose) for whose_is in (of.st_mode, of.st_uid, of.st_gid))
     mode, owner, group, *of_directory = owners
     column = (*rows, mode, owner, group, stored_bytes(facts), *of_directory)
-    return LoneQueues(np.array(column, np.int64).reshape(FACTS, 1), units)
+    return LoneQueues(np.array([column], np.int64), units)
 
 
 def _units(begin: int, data: bytes) -> tuple[int, bytes]:

@@ -19,6 +19,7 @@ from rmqtool.queues.lone_kernels import (
     COUNT,
     DIRECTORY_GROUP,
     DIRECTORY_MODE,
+    FACTS,
     FIRST,
     GROUP,
     MODE,
@@ -196,18 +197,17 @@ def _read(family: QueueFamily, topic: str | None) -> ShortQueues:
     if len(names) < len(directories):  # which of two is meant cannot be told by name
         return NO_QUEUES
     topics = [shown for shown in names if topic in {None, shown}]
-    listed, packed = NameList(), bytearray()
-    facts: list[Int64s] = []
+    listed, packed, facts = NameList(), bytearray(), bytearray()
     places = [family.place.child(names[shown]) for shown in topics]
     for shown, queues in zip(topics, lone_queues(places, family.file_length), strict=False):
-        listed.extend(shown.encode(), queues.facts[QUEUE_ID].tolist())
-        facts.append(queues.facts)
-        packed += queues.units  # not an object each: they would lie between others that stay
+        listed.extend(shown.encode(), queues.facts[:, QUEUE_ID].tolist())
+        facts += queues.facts.tobytes()  # not an object each: they would lie between others
+        packed += queues.units
         if len(packed) >= MOST_BYTES:
             break
     if not len(listed):
         return NO_QUEUES
-    columns = np.concatenate(facts, axis=1)
+    columns = np.frombuffer(facts, np.int64).reshape(-1, FACTS).T
     first, count = columns[FIRST].copy(), columns[COUNT].copy()
     whose = (columns[MODE : GROUP + 1], columns[DIRECTORY_MODE : DIRECTORY_GROUP + 1])
     files = ShortFiles(

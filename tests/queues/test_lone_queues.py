@@ -37,11 +37,11 @@ def by_python(places: list[Place]) -> list[LoneQueues]:
 
 def known(queues: LoneQueues) -> dict[int, tuple[list[int], bytes]]:
     """Give all that is known of each queue, by its number."""
-    ends = (np.cumsum(queues.facts[COUNT]) * 20).tolist()
+    ends = (np.cumsum(queues.facts[:, COUNT]) * 20).tolist()
     begins = [0, *ends]
     return {
         int(facts[QUEUE_ID]): (facts.tolist(), queues.units[begin:end])
-        for facts, begin, end in zip(queues.facts.T, begins[:-1], ends, strict=True)
+        for facts, begin, end in zip(queues.facts, begins[:-1], ends, strict=True)
     }
 
 
