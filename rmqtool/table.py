@@ -135,7 +135,8 @@ class Table:
                 row[name] = None
                 continue
             value = given[name] if number < 0 else getattr(things[number], attribute)
-            row[name] = value if type(value) in _TEXTS else _public(value, is_time=is_time)
+            is_public = type(value) in (_TEXTS if is_time else _AS_THEY_ARE)
+            row[name] = value if is_public else _public(value, is_time=is_time)
         return row
 
     def _of_one(self, plan: _Plan, thing: object) -> dict[str, Any]:
