@@ -144,6 +144,26 @@ def test_orphan_to_come(tmp_path: Path, *, is_there: bool) -> None:
     assert after <= left
 
 
+def test_topic_to_come(tmp_path: Path) -> None:
+    """A topic that is in no topics.json, and gets its queues by the new database, is named."""
+    name = "rocketmq-5.3.3-traffic"
+    store = fixture_store(name, tmp_path)
+    rebuild.consume_queues(store, tmp_path / "new", store_type=StoreType.ROCKSDB)
+    shutil.rmtree(store / QUEUES)
+    (tmp_path / "new" / QUEUES).rename(store / QUEUES)
+    topics = store / "config" / "topics.json"
+    document = json.loads(topics.read_text(encoding="utf-8"))
+    del document["topicConfigTable"]["traffic-orders"]
+    topics.write_text(json.dumps(document), encoding="utf-8")
+    min((store / QUEUES).glob("*.sst")).unlink()
+    plan = repair.plan(store, broker_conf=str(broker_conf(name)))
+    left = [(str(it.code), it.path, it.message) for it in plan.left]
+    repair.apply(plan, in_place=True)
+    findings, _, _ = run(store, "full", broker_conf(name))
+    damaged = [it for it in findings if it.severity != "note"]
+    assert left == [(str(it.code), it.path, it.message) for it in damaged] != []
+
+
 @pytest.mark.parametrize("where", ["place", "copy"])
 def test_bridge(where: str, tmp_path: Path) -> None:
     """No unit points to a bridge; the lost message has a unit that consumers pass over."""
