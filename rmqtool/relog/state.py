@@ -35,6 +35,7 @@ from rmqtool.store.artefact import TIMER_CHECK, ArtefactKind
 from rmqtool.store.config_sources import CONFIG
 from rmqtool.store.record_heads import LogReader
 from rmqtool.store.tree import open_store
+from rmqtool.store.used import data_stretches
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -218,13 +219,9 @@ def write_timers(tree: OutputTree, store: Store) -> None:
         if artefact.kind in TIMER_FILES:
             with artefact.place.open() as source:
                 file = tree.file(*artefact.path.split("/"), size=source.size)
-                position = source.next_data(0)
                 with file.writing() as handle:
-                    while position is not None and position < source.size:
-                        raw = source.read_at(position, PIECE_BYTES)
-                        if any(raw):
-                            file.put(handle, position, raw)
-                        position = source.next_data(position + max(len(raw), 1))
+                    for position, raw in data_stretches(source, 0, chunk=PIECE_BYTES):
+                        file.put(handle, position, raw)
 
 
 def _write_checkpoint(tree: OutputTree, built: RebuildResult, *, has_times: bool) -> None:

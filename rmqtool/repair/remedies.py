@@ -23,6 +23,7 @@ from rmqtool.findings.registry_consume_queue import CQ_LMQ
 from rmqtool.findings.registry_layout import FS_GAP, FS_ORPHAN, FS_READ
 from rmqtool.findings.registry_state import DO_RANGE
 from rmqtool.formats.message import MESSAGE_MAGIC_BYTES, MESSAGE_PREFIX
+from rmqtool.repair.log.duplicates import CHUNK, are_same
 from rmqtool.repair.plans import Action, place_of
 from rmqtool.repair.state.offsets import CLAMPED, WAITING
 from rmqtool.store.record_heads import MESSAGE_MAGIC_CODES
@@ -58,7 +59,6 @@ NO_LOG: Final = (
     "commitlog nothing can be repaired"
 )
 WHOLE: Final = 1 << 62  # bytes of a file of which all is meant
-CHUNK: Final = 4 << 20  # bytes of two files that are compared at once
 ASIDE: Final = "aside"  # a name in the store root that no broker knows
 _MAGIC: Final = re.compile(b"|".join(map(re.escape, MESSAGE_MAGIC_BYTES)))
 _EXCHANGE: Final = re.compile(r"first exchange the names of (\S+) and (\S+): ")
@@ -107,7 +107,7 @@ def misnamed(
             f"first exchange the names of {segment.path} and {there.path}: the records say that "
             "they lie in the other file"
         )
-    if _is_copy(segment, there):
+    if are_same(segment, there):
         return f"first move {segment.path} out of the store: it is a copy of {there.path}"
     return f"{_saved(segment)}: its records belong into {there.path}, which holds others"
 
@@ -143,7 +143,7 @@ def _of_foreign(segment: Segment, start: int, log: MappedFiles) -> str:
     there = log.at(start)
     if there is None:
         return _renamed(segment.path, f"{start:0{NAME_DIGITS}}")
-    if _is_copy(segment, there):
+    if are_same(segment, there):
         return ""
     return f"{_saved(segment)}: its records belong into {there.path}, which holds others"
 
@@ -158,16 +158,6 @@ def _saved(segment: Segment) -> str:
         f"first save the messages of {segment.path} (rmqtool carve FILE --output SAVED.rmq), then "
         "move it out of the store"
     )
-
-
-def _is_copy(segment: Segment, other: Segment) -> bool:
-    if segment.size != other.size:
-        return False
-    with segment.open() as file, other.open() as kept:
-        return all(
-            file.read_at(position, CHUNK) == kept.read_at(position, CHUNK)
-            for position in range(0, segment.size, CHUNK)
-        )
 
 
 def renames(why: str) -> list[tuple[str, str]]:

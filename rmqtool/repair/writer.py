@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 from rmqtool.repair.log.content import Content
 from rmqtool.repair.plans import Action, Edit, Left, digest_of, place_of
+from rmqtool.store.used import data_stretches
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -71,12 +72,9 @@ class EditWriter:
     def zero(self, segment: Segment, position: int, code: Code, reason: str) -> None:
         """Zero all that is used of a file from a position on."""
         with segment.open() as file:
-            while (data_at := file.next_data(position)) is not None and data_at < file.size:
-                raw = file.read_at(data_at, CHUNK)
-                used = len(raw.rstrip(b"\0"))
-                if used:
-                    self.write(segment, data_at, Content(used), code, reason)
-                position = data_at + max(len(raw), 1)
+            for data_at, raw in data_stretches(file, position, chunk=CHUNK):
+                content = Content(len(raw.rstrip(b"\0")))
+                self.write(segment, data_at, content, code, reason)
 
     def length(self, segment: Segment, size: int, code: Code, reason: str) -> None:
         """Cut a file, or extend it by zeros."""

@@ -12,7 +12,7 @@ from rmqtool.errors import UnreadablePath
 from rmqtool.formats.message import BLANK
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from rmqtool.store.place import OpenFile
     from rmqtool.store.segment import Segment
@@ -92,6 +92,32 @@ def has_data(raw: bytes) -> bool:
     return any(
         raw[start : start + CHUNK] != _ZERO_CHUNK for start in range(0, len(raw) - CHUNK, CHUNK)
     ) or (raw[-CHUNK:] != _ZERO_CHUNK)
+
+
+def data_stretches(
+    file: OpenFile, position: int, end: int | None = None, chunk: int = CHUNK
+) -> Iterator[tuple[int, bytes]]:
+    """Yield what a file holds from a position on, each with where it begins; holes are not read.
+
+    What is zeros alone is left out.
+
+    Args:
+        file: to be read.
+        position: of the first byte that is looked at.
+        end: after the last one; None is the end of the file.
+        chunk: bytes that are read at once.
+
+    Raises:
+        UnreadablePath: the file may not be read.
+    """
+    end = file.size if end is None else end
+    while (start := file.next_data(position)) is not None and start < end:
+        raw = file.read_at(start, min(chunk, end - start, file.next_hole(start) - start))
+        if not raw:
+            return
+        if has_data(raw):
+            yield start, raw
+        position = start + len(raw)
 
 
 def last_used_start(segments: Sequence[Segment]) -> int:

@@ -34,7 +34,7 @@ from rmqtool.formats.message import (
 )
 from rmqtool.scan.batch import Extent
 from rmqtool.store.record_heads import MAGIC, MAGIC_POSITION
-from rmqtool.store.used import CHUNK, has_data
+from rmqtool.store.used import data_stretches
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -114,7 +114,8 @@ class SegmentJudge:
         layout = DLEDGER_BLANK if segment.entry_header else BLANK
         with segment.open() as file:
             values = layout.parse(file.read_at(stretch.position, layout.size))
-            has_data = _has_data(file, stretch.position + layout.size, stretch.length - layout.size)
+            end = stretch.position + stretch.length
+            has_data = any(data_stretches(file, stretch.position + layout.size, end))
         stored = values["size" if segment.entry_header else "total_size"]
         left = segment.size - stretch.position
         at = _at(segment, stretch)
@@ -235,19 +236,3 @@ def _tail_code(head: bytes, length: int) -> Code:
         return CL_TAIL if not any(head) else CL_MAGIC
     # What was written goes on to the last byte but few: records end in text, not in zeros.
     return CL_TAIL if size > length else CL_SIZE
-
-
-def _has_data(file: OpenFile, position: int, length: int) -> bool:
-    """Tell whether a stretch of a file holds anything but zeros."""
-    end = position + length
-    while position < end:
-        start = file.next_data(position)
-        if start is None or start >= end:
-            return False
-        raw = file.read_at(start, min(CHUNK, end - start))
-        if has_data(raw):
-            return True
-        if not raw:
-            return False
-        position = start + len(raw)
-    return False

@@ -32,6 +32,7 @@ from rmqtool.repair.log.stretches import Damaged
 from rmqtool.repair.survey import STALE, TAIL, LogSurvey, SegmentFacts, last_sound
 from rmqtool.scan.batch import Extent
 from rmqtool.store.segment import NAME_DIGITS
+from rmqtool.store.used import data_stretches
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -238,18 +239,12 @@ class LogRepair:
         """Zero all that is used from a position on, up to where the file is cut."""
         with segment.open() as file:
             end = min(file.size, self.length)
-            while position < end:
-                data_at = file.next_data(position)
-                if data_at is None or data_at >= end:
-                    return
-                raw = file.read_at(data_at, min(CHUNK, end - data_at))
-                used = len(raw.rstrip(b"\0"))
-                if used:
-                    first = data_at + used - len(raw[:used].lstrip(b"\0"))
-                    content = Content(data_at + used - first)
-                    self.writer.write(segment, first, content, code, reason, lost)
-                    lost = ""
-                position = data_at + max(len(raw), 1)
+            for data_at, raw in data_stretches(file, position, end, CHUNK):
+                used = raw.rstrip(b"\0")
+                data = used.lstrip(b"\0")
+                first = data_at + len(used) - len(data)
+                self.writer.write(segment, first, Content(len(data)), code, reason, lost)
+                lost = ""
 
     # ---- what both have -------------------------------------------------------------------------
 

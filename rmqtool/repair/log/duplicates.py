@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from rmqtool.findings.registry_layout import FS_DUP
+from rmqtool.store.used import data_stretches
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -35,7 +36,7 @@ def copies(files: MappedFiles) -> dict[Segment, str] | None:
     for segment in files.segments:
         if segment is read[segment.start]:
             continue
-        if _are_same(segment, read[segment.start]):
+        if are_same(segment, read[segment.start]):
             copies[segment] = SAME
         elif _is_zero(segment):
             copies[segment] = ZEROS
@@ -46,15 +47,11 @@ def copies(files: MappedFiles) -> dict[Segment, str] | None:
 
 def _is_zero(segment: Segment) -> bool:
     with segment.open() as file:
-        position = file.next_data(0)
-        while position is not None and position < segment.size:
-            if file.read_at(position, CHUNK).strip(b"\0"):
-                return False
-            position = file.next_data(position + CHUNK)
-    return True
+        return not any(data_stretches(file, 0, chunk=CHUNK))
 
 
-def _are_same(segment: Segment, other: Segment) -> bool:
+def are_same(segment: Segment, other: Segment) -> bool:
+    """Tell whether two files hold the same. Raises UnreadablePath: one of them cannot be read."""
     if segment.size != other.size:
         return False
     with segment.open() as first, other.open() as second:
