@@ -4,9 +4,14 @@ from __future__ import annotations
 
 import signal
 import sys
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from rmqtool.errors import OutputClosed
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from rmqtool.errors import StoreError
 
 DONE: Final = 0
 NO: Final = 1
@@ -40,3 +45,11 @@ def say(sentence: str) -> None:
         sys.stderr.flush()
     except OSError:
         return  # nobody is listening, and the exit code still speaks
+
+
+def say_unread(unread: Sequence[StoreError]) -> None:
+    """Say what could not be read, and what to try, once."""
+    for error in unread:
+        say(str(error))
+    for step in dict.fromkeys(error.next_step for error in unread):
+        say(f"try: {step}")

@@ -11,7 +11,7 @@ from rmqtool.cli.completion.values import kinds
 from rmqtool.cli.declaration import Command, Only, Option, options_of
 from rmqtool.cli.delivery import Delivery
 from rmqtool.cli.engines import EngineChoice, decide
-from rmqtool.cli.exits import DONE, IN_PART, NO, NOT_DONE, say
+from rmqtool.cli.exits import DONE, IN_PART, NO, NOT_DONE, say, say_unread
 from rmqtool.cli.options import BrokerConf, Jobs, StorePaths, UnpackLimit
 from rmqtool.cli.showing import Bodies, Fillers, Hex, TraceTopic, refuse_on_spark
 from rmqtool.errors import UsageError
@@ -222,10 +222,7 @@ class Dump(Command):
                 f"RocksDB has units of records before physical offset {begin}; those from there to "
                 f"{end} are not flushed yet"
             )
-        for error in outcome.unread:
-            say(str(error))
-        for step in dict.fromkeys(error.next_step for error in outcome.unread):
-            say(f"try: {step}")
+        say_unread(outcome.unread)
         if unread := len(outcome.unread) + outcome.refused:
             return IN_PART if outcome.rows > unread else NOT_DONE
         if outcome.damaged:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 from rmqtool.cli.choosing import Choosing
 from rmqtool.cli.declaration import Argument, Command, Only, Option, options_of
 from rmqtool.cli.delivery import Delivery
-from rmqtool.cli.exits import DONE, IN_PART, NO, NOT_DONE, say
+from rmqtool.cli.exits import DONE, IN_PART, NO, NOT_DONE, say_unread
 from rmqtool.cli.options import BrokerConf, Held, Jobs, UnpackLimit
 from rmqtool.cli.showing import DecoderChoice
 from rmqtool.messages.options import ExtractFormat, ExtractOptions
@@ -153,10 +153,7 @@ class Extract(Command):
 
         for sentence in sentences(done, self.unconsumed_by):
             self.delivery.note(sentence)
-        for error in done.unread:
-            say(str(error))
-        for step in dict.fromkeys(error.next_step for error in done.unread):
-            say(f"try: {step}")
+        say_unread(done.unread)
         if done.unread:
             return IN_PART if done.messages else NOT_DONE
         if not done.messages:

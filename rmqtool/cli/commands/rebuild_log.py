@@ -9,7 +9,7 @@ from rmqtool.cli.choosing import Choosing
 from rmqtool.cli.completion.values import broker_versions
 from rmqtool.cli.declaration import Argument, Command, Only, Option, options_of
 from rmqtool.cli.delivery import Delivery
-from rmqtool.cli.exits import DONE, IN_PART, NO, NOT_DONE, say
+from rmqtool.cli.exits import DONE, IN_PART, NO, NOT_DONE, say_unread
 from rmqtool.cli.options import BrokerConf, Jobs, UnpackLimit
 from rmqtool.relog.options import LogOptions, Positions, QueueOffsets, RecordVersion
 
@@ -153,10 +153,7 @@ class RebuildLog(Command):
 
     def _end(self, done: LogResult) -> int:
         """Say what could not be read, and give the exit code."""
-        for error in done.unread:
-            say(str(error))
-        for step in dict.fromkeys(error.next_step for error in done.unread):
-            say(f"try: {step}")
+        say_unread(done.unread)
         if done.unread:
             return IN_PART if done.messages else NOT_DONE
         if not done.messages:
