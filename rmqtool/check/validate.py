@@ -13,7 +13,7 @@ from rmqtool.broker.release import COMMONEST
 from rmqtool.broker.rules import Rules
 from rmqtool.check import layout
 from rmqtool.check.findings_list import Bounded
-from rmqtool.check.index.index_header import Opened, index_files
+from rmqtool.check.index.index_header import index_files
 from rmqtool.check.index.index_set import IndexComparer
 from rmqtool.check.inspection import CheckScope, Inspection
 from rmqtool.check.log import dledger, epoch, filters
@@ -476,8 +476,7 @@ def _databases(inspection: Inspection) -> list[RocksDb]:
 def _headers(inspection: Inspection) -> Iterator[Finding]:
     """Judge the headers of the index files alone."""
     if inspection.options.wants("index"):
-        opened: list[Opened] = []
-        yield from index_files(inspection, opened)
+        yield from index_files(inspection, [])
 
 
 # Judge owner and mode of a store's files: FS-OWNER.

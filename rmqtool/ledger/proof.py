@@ -22,15 +22,14 @@ from rmqtool.derive.runs import IndexRun
 from rmqtool.errors import DecodeError, StoreError
 from rmqtool.formats.index import FIRST_ENTRY, INDEX_ENTRY, entry_position
 from rmqtool.queues.discovery import Queues
-from rmqtool.scan.index import read_header
+from rmqtool.store.index_files import all_in_use, number_at
 
 if TYPE_CHECKING:
     import numpy.typing as npt
 
     from rmqtool.derive.queue_runs import QueueRun, QueueRuns
     from rmqtool.derive.runs import Runs
-    from rmqtool.store.index_files import IndexFile
-    from rmqtool.store.place import OpenFile
+    from rmqtool.store.index_files import IndexInUse
     from rmqtool.store.tree import Store
 
 SIZE: Final = INDEX_ENTRY.size
@@ -65,14 +64,6 @@ class EntriesOnDisk(NamedTuple):
             values["physical_offset"].astype(np.int64),
             np.cumsum(self.steps),
         )
-
-
-class _Known(NamedTuple):
-    """An index file of a geometry that is known."""
-
-    begin: int  # physical offset of its first entry, as its header says
-    end: int  # number after its last entry, likewise
-    file: IndexFile  # the file
 
 
 @dataclass(eq=False)
@@ -111,16 +102,9 @@ class Prover:
         return replace(runs, units=runs.units[rows], first=first, times=times, ends=ends)
 
     @cached_property
-    def _files(self) -> list[_Known]:
+    def _files(self) -> list[IndexInUse]:
         """The index files, in the order of the log."""
-        known = []
-        for file in self.store.index_files():
-            with file.open() as handle:
-                header = read_header(handle)
-            if header is not None and file.slots:
-                count = min(header["index_count"], file.entries)
-                known.append(_Known(header["begin_physical_offset"], count, file))
-        return sorted(known, key=lambda known: known.begin)
+        return sorted(all_in_use(self.store.index_files()), key=lambda held: held.begin)
 
     def _on_disk(self, run: IndexRun) -> EntriesOnDisk | None:
         """Give where all entries of a run lie, one after the other; None where they do not."""
@@ -142,7 +126,7 @@ class Prover:
             slots = known.file.slots
             with known.file.open() as file:
                 if number < 0:
-                    number = _first_at(file, known, begin)
+                    number = number_at(file, known, begin)
                 count = min(len(run) - done, known.end - number)
                 position = entry_position(slots, number)
                 raw = file.read_at(position, max(count, 0) * SIZE)
@@ -166,16 +150,3 @@ def _is_there(queues: Queues, run: QueueRun) -> bool:
         return units is not None and units.packed(run.queue_offset, run.count) == run.units
     except StoreError:
         return False
-
-
-def _first_at(file: OpenFile, known: _Known, physical_offset: int) -> int:
-    """Give the number of the first entry of a record at or after an offset."""
-    low, high = FIRST_ENTRY, known.end
-    while low < high:
-        middle = (low + high) // 2
-        raw = file.read_at(entry_position(known.file.slots, middle), SIZE)
-        if len(raw) == SIZE and INDEX_ENTRY["physical_offset"].of(raw) < physical_offset:
-            low = middle + 1
-        else:
-            high = middle
-    return low

@@ -280,10 +280,10 @@ class _Listing:
     def _ask_index(self) -> None:
         """Take the hashes and the second that the index has for a place."""
         for reader in self.lookup.index.readers:
-            if reader.trouble:
+            if reader.trouble or reader.held is None:
                 continue
             with reader.file.open() as file:
-                for batch in scan(file, reader.file, end=reader.last + 1):
+                for batch in scan(file, reader.held):
                     offsets = batch.column("physical_offset")
                     chosen = self.places.holds(offsets) & (offsets >= self.lookup.log.start)
                     chosen &= batch.column("key_hash") >= 0
@@ -297,7 +297,7 @@ class _Listing:
                         self._indexed(
                             int(offsets[number]),
                             int(entry["key_hash"]),
-                            iso_time(reader.begin_timestamp + passed),
+                            iso_time(reader.held.header["begin_timestamp"] + passed),
                         )
 
     def _indexed(self, offset: int, key_hash: int, time: str) -> None:

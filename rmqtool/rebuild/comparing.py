@@ -17,14 +17,16 @@ import numpy as np
 
 from rmqtool.errors import UnreadablePath
 from rmqtool.formats.consume_queue import QueueKind
-from rmqtool.formats.index import FIRST_ENTRY, INDEX_ENTRY, INDEX_HEADER
+from rmqtool.formats.index import INDEX_ENTRY, entry_position
 from rmqtool.ledger.extensions import ExtUnits
+from rmqtool.ledger.index_entries import are_expired, entries
 from rmqtool.ledger.walk import HeldUnits
 from rmqtool.queues.discovery import Queues
 from rmqtool.queues.kinds import as_units
-from rmqtool.rebuild.index_file import unwritten
 from rmqtool.rebuild.sinks import INDEX, file_name
+from rmqtool.store.index_files import in_use
 from rmqtool.store.moment import GONE
+from rmqtool.store.used import data_stretches
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -126,12 +128,11 @@ class ComparingSink:
         self._differ(path, None, None, expected, actual)
 
     def put_entries(self, built: BuiltEntries) -> None:
-        """Compare entries of an index file; the unused entry 0 may hold anything."""
-        begin = unwritten(built.slots)[0]
-        skipped = INDEX_ENTRY.size if built.position == begin else 0
-        data, position = built.data[skipped:], built.position + skipped
+        """Compare entries of an index file, the unused entry 0, which stays zero, among them."""
+        data, position = built.data, built.position
         if self._log_start:
-            self._entries.append(_live(data, self._log_start))
+            is_first = position == entry_position(built.slots, 0)
+            self._entries.append(_packed(data.view(INDEX_ENTRY.dtype)[is_first:]))
             return
         index_file = self._index.get(built.name)
         if index_file is None or index_file.path in self._differing_entries:
@@ -175,8 +176,7 @@ class ComparingSink:
             elif index_file.path in self._differing_entries:
                 self.differences.append(self._differing_entries[index_file.path])
             else:
-                end = max(built.used, unwritten(built.slots)[1])
-                self._zero_after(index_file.path, file, end, index_file.size)
+                self._zero_after(index_file.path, file, built.used, index_file.size)
 
     def _entries_only(self, index_file: IndexFile) -> None:
         """Say what differs of a file that a running broker goes on with: its head is newer."""
@@ -218,20 +218,32 @@ class ComparingSink:
         if not self._log_start:
             for file in self._index.values():
                 with self._reading(file.path):
-                    held = _live(_entries_of(file), 0, self.cut)
+                    held = self._entries_of(file)  # which tells whether it can be read, too
                     if self.cut is None or len(held):
                         self._differ(file.path, None, None, "no file", "a file")
             return
         expected = np.concatenate([np.empty(0, np.uint8), *self._entries])
-        there = [np.empty(0, np.uint8)]
+        there = [np.empty(0, INDEX_ENTRY.dtype)]
         for file in self._index.values():
             with self._reading(file.path):
-                there.append(_live(_entries_of(file), self._log_start, self.cut))
-        actual = np.concatenate(there)
+                there.append(self._entries_of(file))
         if len(there) <= len(self._index):  # what one of them holds is unknown
             return
+        joined = np.concatenate(there)
+        expired = are_expired(joined["physical_offset"].astype(np.int64), self._log_start)
+        actual = _packed(joined[~expired])
         if not np.array_equal(expected, actual):
             self.differences.append(_difference(INDEX, 0, expected, actual))
+
+    def _entries_of(self, file: IndexFile) -> npt.NDArray[np.void]:
+        """Read the entries in use of an index file, shape (n,), but for those past the cut."""
+        with file.open() as opened:
+            held = in_use(file, opened)
+        if held is not None and held.is_miscounted and self._log_start:
+            stated = held.header["index_count"]
+            self._differ(file.path, None, None, f"indexCount {held.end}", f"indexCount {stated}")
+        rows = np.empty(0, INDEX_ENTRY.dtype) if held is None else entries(held)
+        return rows if self.cut is None else rows[rows["physical_offset"] < self.cut]
 
     def _known(self, *, whole: bool) -> Iterator[MappedUnits]:
         if whole:
@@ -295,15 +307,10 @@ class ComparingSink:
 
     def _zero_after(self, path: str, file: OpenFile, end: int, size: int) -> None:
         """Look for bytes after the last unit or entry; holes are not read."""
-        start = file.next_data(end)
-        while start is not None and start < size:
-            length = min(file.next_hole(start) - start, COMPARED_BYTES)
-            actual = np.frombuffer(file.read_at(start, length), np.uint8)
-            if actual.any():
-                expected = np.zeros_like(actual)
-                self.differences.append(_difference(path, start, expected, actual))
-                return
-            start = file.next_data(start + max(len(actual), 1))
+        for start, raw in data_stretches(file, end, size, COMPARED_BYTES):
+            actual = np.frombuffer(raw, np.uint8)
+            self.differences.append(_difference(path, start, np.zeros_like(actual), actual))
+            return
 
     def _differ(
         self, path: str, position: int | None, length: int | None, expected: str, actual: str
@@ -327,25 +334,10 @@ def _difference(path: str, start: int, expected: Bytes, actual: Bytes) -> Differ
     )
 
 
-def _entries_of(file: IndexFile) -> Bytes:
-    """Read the entries in use of an index file."""
-    raw = file.place.read(file.size)
-    if len(raw) < INDEX_HEADER.size:
-        return np.empty(0, np.uint8)
-    count = max(min(INDEX_HEADER.parse(raw)["index_count"], file.entries), FIRST_ENTRY)
-    start, size = unwritten(file.slots)[1], (count - FIRST_ENTRY) * INDEX_ENTRY.size
-    return np.frombuffer(raw[start : start + size], np.uint8)
-
-
-def _live(entries: Bytes, log_start: int, cut: int | None = None) -> Bytes:
-    """Give hash and offset of the entries whose record is in the log, packed, in order."""
-    whole = entries[: entries.size // INDEX_ENTRY.size * INDEX_ENTRY.size]
-    rows = whole.view(INDEX_ENTRY.dtype)
-    kept = rows[rows["physical_offset"] >= log_start]
-    if cut is not None:
-        kept = kept[kept["physical_offset"] < cut]
+def _packed(entries: npt.NDArray[np.void]) -> Bytes:
+    """Give hash and physical offset of entries, packed, in order."""
     return (
-        np.stack([kept["key_hash"], kept["physical_offset"]], axis=1, dtype=">i8")
+        np.stack([entries["key_hash"], entries["physical_offset"]], axis=1, dtype=">i8")
         .view(np.uint8)
         .reshape(-1)
     )

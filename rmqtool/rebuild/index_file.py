@@ -23,7 +23,7 @@ from rmqtool.formats.index import (
 from rmqtool.rebuild import index_kernels as kernels
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     import numpy.typing as npt
 
@@ -79,7 +79,7 @@ class IndexBuilder:
         slots: hash slots of a file (maxHashSlotNum).
         capacity: entries of a file, the unused entry 0 counted (maxIndexNum).
         sink: takes the files.
-        names: names of files on disk, by the physical offset of their first entry.
+        names: names of files on disk, in order, by the physical offset of their first entry.
         zone: of the broker's JVM, for names.
     """
 
@@ -89,7 +89,7 @@ class IndexBuilder:
         capacity: int,
         sink: IndexSink,
         *,
-        names: Mapping[int, str] | None = None,
+        names: Mapping[int, Sequence[str]] | None = None,
         zone: tzinfo = UTC,
     ) -> None:
         self.entries = self.files = 0
@@ -176,6 +176,7 @@ class IndexBuilder:
         slots, capacity = self._geometry
         fields = (field_.name for field_ in INDEX_HEADER.fields)
         header = dict(zip(fields, self._header.tolist(), strict=True))
+        count = header["index_count"]
         self._head[: INDEX_HEADER.size] = np.frombuffer(INDEX_HEADER.build(header), np.uint8)
         self._sink.put_index(
             BuiltIndexFile(
@@ -184,7 +185,7 @@ class IndexBuilder:
                 slots,
                 header,
                 self._head,
-                entry_position(slots, header["index_count"]),
+                entry_position(slots, count if count > FIRST_ENTRY else 0),
                 is_full,
             )
         )
@@ -194,9 +195,9 @@ class IndexBuilder:
 
     def _choose_name(self) -> str:
         """Name a file: after the one before, for a broker loads them in the order of names."""
-        known = self._names.get(int(self._header[kernels.BEGIN_OFFSET]), "")
-        if known <= self._last_name:
-            known = file_name(self._created_at, self._zone)
+        names = self._names.get(int(self._header[kernels.BEGIN_OFFSET]), ())
+        later = (name for name in names if name > self._last_name)
+        known = next(later, "") or file_name(self._created_at, self._zone)
         if known <= self._last_name:
             known = f"{int(self._last_name) + 1:0{len(self._last_name)}}"
         self._last_name = known
@@ -218,9 +219,3 @@ def stretches(head: npt.NDArray[np.uint8]) -> list[tuple[int, memoryview]]:
     starts = range(0, head.size, PIECE_BYTES)
     pieces = [(start, head[start : start + PIECE_BYTES]) for start in starts]
     return [(start, stretch.data) for start, stretch in pieces if stretch.any()]
-
-
-def unwritten(slots: int) -> tuple[int, int]:
-    """Give the stretch of an index file that no entry ever uses: that of entry 0."""
-    start = entry_position(slots, 0)
-    return start, start + INDEX_ENTRY.size

@@ -16,7 +16,6 @@ import numpy as np
 from rmqtool.formats.index import (
     FIRST_ENTRY,
     INDEX_ENTRY,
-    INDEX_HEADER,
     INDEX_SLOT,
     entry_position,
     slot_position,
@@ -30,7 +29,7 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from rmqtool.machine.arrays import Int64s, UInt8s
-    from rmqtool.store.index_files import IndexFile
+    from rmqtool.store.index_files import IndexInUse
     from rmqtool.store.place import OpenFile
 
 
@@ -87,16 +86,6 @@ class Chains:
         return [BadLink(*map(int, column)) for column in self._wrong[:, :count].T]
 
 
-def read_header(file: OpenFile) -> dict[str, int] | None:
-    """Read the header; None when the file is shorter than one.
-
-    Raises:
-        UnreadablePath: the disk refused.
-    """
-    raw = file.read_at(0, INDEX_HEADER.size)
-    return INDEX_HEADER.parse(raw) if len(raw) == INDEX_HEADER.size else None
-
-
 def read_slots(file: OpenFile, slots: int) -> npt.NDArray[np.int32]:
     """Read the hash table: int32, shape (slots,), or shorter where the file ends.
 
@@ -111,25 +100,23 @@ def read_slots(file: OpenFile, slots: int) -> npt.NDArray[np.int32]:
 
 
 def scan(
-    file: OpenFile, index: IndexFile, *, end: int, batch_entries: int = BATCH_ENTRIES
+    file: OpenFile, held: IndexInUse, *, batch_entries: int = BATCH_ENTRIES
 ) -> Iterator[EntryBatch]:
-    """Yield the entries of an index file in order, from entry 1 on.
+    """Yield the entries in use of an index file in order, from entry 1 on.
 
     Args:
         file: the opened file.
-        index: its geometry.
-        end: number after the last entry: `index_count` of the header as a rule. Entries that
-            file or geometry have no room for are left out.
+        held: its geometry, and how much of it is in use.
         batch_entries: entries in a batch.
 
     Raises:
         UnreadablePath: the disk refused. Content never raises.
     """
-    number, last = FIRST_ENTRY, min(end, index.entries)
+    number, last = FIRST_ENTRY, held.end
     while number < last:
         wanted = min(batch_entries, last - number)
         raw = np.empty(wanted * INDEX_ENTRY.size, np.uint8)
-        read = file.read_into(raw.data, entry_position(index.slots, number))
+        read = file.read_into(raw.data, entry_position(held.file.slots, number))
         count = read // INDEX_ENTRY.size
         if not count:
             return

@@ -12,11 +12,10 @@ import numpy as np
 
 from rmqtool.broker.dispatch import index_keys
 from rmqtool.formats.index import FIRST_ENTRY, INDEX_HEADER
-from rmqtool.formats.java import parse_long
 from rmqtool.formats.sys_flag import SysFlag
 from rmqtool.startup.load import entries
 from rmqtool.store.entry import EntryKind, printable
-from rmqtool.store.index_files import is_destroyed
+from rmqtool.store.index_files import is_destroyed, is_index_name
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -77,7 +76,7 @@ class ModelIndex:
         """
         for entry in entries(directory):
             path = f"index/{printable(entry.name)}"
-            if parse_long(entry.name) is None:
+            if not is_index_name(entry.name):
                 continue
             if entry.kind is EntryKind.DIRECTORY:
                 if self.rules.index_failure_refuses:

@@ -1,12 +1,14 @@
-"""Key index files: which there are, and how many slots and entries each was made for.
+"""Key index files: which there are, what each was made for, and how much of it is in use.
 
-A file holds neither number. They are configured, or follow from RocketMQ's default, or are found
-by trying: with the right number of slots, the first and the last entry agree with the header.
+A file holds neither its number of slots nor that of entries. They are configured, or follow from
+RocketMQ's default, or are found by trying: with the right number of slots, the first and the last
+entry agree with the header. Where nothing tells, they are those of the other files.
 Source: IndexService#load, IndexFile#putKey, 4.9.3 to 5.5.0.
 """
 
 from __future__ import annotations
 
+from collections import Counter, defaultdict
 from itertools import islice
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -22,12 +24,13 @@ from rmqtool.formats.index import (
     file_length,
     slot_position,
 )
+from rmqtool.formats.java import parse_long
 from rmqtool.store.entry import EntryKind, printable
-from rmqtool.store.geometry import LengthSource
+from rmqtool.store.geometry import LengthSource, index_size
 from rmqtool.store.place import note_no_file
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     import numpy as np
     import numpy.typing as npt
@@ -61,17 +64,119 @@ class IndexFile(NamedTuple):
         return self.place.open()
 
 
+class IndexInUse(NamedTuple):
+    """An index file of known geometry, and how much of it is in use."""
+
+    file: IndexFile  # where it is, and its geometry
+    header: dict[str, int]  # the six fields
+    room: int  # entries that file and geometry have room for, the unused entry 0 included
+    end: int  # number after the last entry in use; the header's unless that cannot be right
+    begin: int  # physical offset of the first entry: as that says, or the header
+
+    @property
+    def is_miscounted(self) -> bool:
+        """Whether the header's number of entries cannot be right."""
+        return not FIRST_ENTRY <= self.header["index_count"] <= self.file.entries
+
+    @property
+    def is_full(self) -> bool:
+        """Whether the broker has gone on to another file."""
+        return self.end >= self.file.entries
+
+
+def in_use(file: IndexFile, opened: OpenFile) -> IndexInUse | None:
+    """Read how much of a file is in use; None where it has no header, or nothing tells its slots.
+
+    Raises:
+        UnreadablePath: the disk refused.
+    """
+    raw = opened.read_at(0, INDEX_HEADER.size)
+    if len(raw) < INDEX_HEADER.size or not file.slots:
+        return None
+    header = INDEX_HEADER.parse(raw)
+    room = min((opened.size - entry_position(file.slots, 0)) // INDEX_ENTRY.size, file.entries)
+    held = IndexInUse(file, header, room, header["index_count"], header["begin_physical_offset"])
+    count = _count_used(file, opened, room) if held.is_miscounted else held.end
+    held = held._replace(end=max(min(count, room), FIRST_ENTRY))
+    return held._replace(begin=_begin(opened, held))
+
+
+def _begin(opened: OpenFile, held: IndexInUse) -> int:
+    """Give where the first entry points to: it says so, and the header, and one may be damaged.
+
+    No entry points to a place before that of the first one.
+    """
+    first, second = (_entry(opened, held.file.slots, FIRST_ENTRY + row) for row in range(2))
+    if first is None or held.end <= FIRST_ENTRY:
+        return held.begin
+    if second is None or held.end <= FIRST_ENTRY + 1:
+        return first["physical_offset"]
+    stated = first["physical_offset"], held.begin
+    return max((at for at in stated if 0 <= at <= second["physical_offset"]), default=held.begin)
+
+
+def all_in_use(files: Iterable[IndexFile]) -> Iterator[IndexInUse]:
+    """Yield how much is in use of each file that can be read, and whose geometry is known."""
+    for file in files:
+        try:
+            with file.open() as opened:
+                held = in_use(file, opened)
+        except UnreadablePath:
+            continue
+        if held is not None:
+            yield held
+
+
+def _count_used(file: IndexFile, opened: OpenFile, room: int) -> int:
+    """Count the entries in use where the header's number is wrong: up to the first zero one."""
+    low, high = FIRST_ENTRY, max(room, FIRST_ENTRY)
+    while low < high:
+        middle = (low + high) // 2
+        if any(opened.read_at(entry_position(file.slots, middle), INDEX_ENTRY.size)):
+            low = middle + 1
+        else:
+            high = middle
+    return low
+
+
+def number_at(
+    opened: OpenFile, held: IndexInUse, physical_offset: int, low: int = FIRST_ENTRY
+) -> int:
+    """Give the number of the first entry of a record at or past an offset, were all in order.
+
+    Raises:
+        UnreadablePath: the disk refused.
+    """
+    high = held.end
+    while low < high:
+        middle = (low + high) // 2
+        entry = _entry(opened, held.file.slots, middle)
+        if entry is not None and entry["physical_offset"] < physical_offset:
+            low = middle + 1
+        else:
+            high = middle
+    return low
+
+
+def is_index_name(name: str) -> bool:
+    """Tell whether a broker loads a file of this name as one of its index.
+
+    Source: IndexService#load, DefaultMappedFile#init, 4.9.3 to 5.5.0.
+    """
+    return parse_long(name) is not None
+
+
 def list_index_files(
     place: Place, path: str, slots: int | None, entries: int | None
 ) -> list[IndexFile]:
     """List the index files of a directory in the order the broker loads them.
 
-    The loader passes names that are no numbers, and so do we.
+    The loader passes names that are not numbers, and so do we.
 
     Raises:
         UnreadablePath: the directory may not be listed.
     """
-    numbered = [entry for entry in place.entries() if entry.name.isdecimal()]
+    numbered = [entry for entry in place.entries() if is_index_name(entry.name)]
     for entry in numbered:
         note_no_file(place, entry)
     return [
@@ -91,6 +196,21 @@ def without_next(files: list[IndexFile], moment: Moment) -> list[IndexFile]:
     return files[:-1] if files and not files[-1].size and moment.is_live else files
 
 
+def usual_geometry(files: Iterable[IndexFile]) -> tuple[int, int] | None:
+    """Give the slots and entries that most files have; of two that differ, the larger file's."""
+    known = Counter((file.slots, file.entries) for file in files if file.slots and file.entries)
+    return max(known, key=lambda geometry: (known[geometry], index_size(*geometry)), default=None)
+
+
+def with_usual_geometry(files: Sequence[IndexFile]) -> list[IndexFile]:
+    """Take slots and entries from the other files where nothing tells those of one.
+
+    One broker makes all alike.
+    """
+    slots, entries = usual_geometry(files) or (0, 0)
+    return [file if file.slots else file._replace(slots=slots, entries=entries) for file in files]
+
+
 def index_file(place: Place, path: str, slots: int | None, entries: int | None) -> IndexFile:
     """Give one index file. Raises UnreadablePath: it is not there."""
     entry = place.stat()
@@ -99,22 +219,40 @@ def index_file(place: Place, path: str, slots: int | None, entries: int | None) 
     return _index_file(entry, place, path, slots, entries)
 
 
-def readable_headers(files: Iterable[IndexFile]) -> Iterator[tuple[IndexFile, dict[str, int]]]:
-    """Yield the files whose header can be read, each with its header."""
+def readable_headers(
+    files: Iterable[IndexFile],
+    refused: Callable[[IndexFile, UnreadablePath], None] = lambda _, __: None,
+) -> Iterator[tuple[IndexFile, dict[str, int]]]:
+    """Yield the files whose header can be read, each with its header.
+
+    Args:
+        files: in any order.
+        refused: is given the others, each with the reason.
+    """
     for file in files:
         try:
             raw = file.place.read(INDEX_HEADER.size)
-        except UnreadablePath:
+        except UnreadablePath as error:
+            refused(file, error)
             continue
         if len(raw) == INDEX_HEADER.size:
             yield file, INDEX_HEADER.parse(raw)
 
 
-def names_by_begin(files: Iterable[IndexFile]) -> dict[int, str]:
-    """Give the names of index files by the physical offset of their first entry."""
-    names: dict[int, str] = {}
-    for file, header in readable_headers(files):
-        names.setdefault(header["begin_physical_offset"], file.place.name)
+def newest_end(
+    files: Iterable[IndexFile],
+    refused: Callable[[IndexFile, UnreadablePath], None] = lambda _, __: None,
+) -> int:
+    """Give the store time of the newest entry as headers say, ms; 0 for none. See the above."""
+    ends = (header["end_timestamp"] for _, header in readable_headers(files, refused))
+    return max([0, *ends])
+
+
+def names_by_begin(files: Sequence[IndexFile]) -> dict[int, list[str]]:
+    """Give the names of index files, in order, by the physical offset of their first entry."""
+    names: dict[int, list[str]] = defaultdict(list)
+    for held in all_in_use(files):
+        names[held.begin].append(held.file.place.name)
     return names
 
 

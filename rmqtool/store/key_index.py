@@ -9,23 +9,22 @@ Source: IndexFile#selectPhyOffset, IndexService#queryOffset, 4.9.3 to 5.5.0.
 
 from __future__ import annotations
 
-from collections import Counter
 from typing import TYPE_CHECKING, Final, NamedTuple, Self
 
 from rmqtool.errors import UnreadablePath
 from rmqtool.formats.index import (
     FIRST_ENTRY,
     INDEX_ENTRY,
-    INDEX_HEADER,
     INDEX_SLOT,
     entry_position,
     slot_position,
 )
+from rmqtool.store.index_files import in_use
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from rmqtool.store.index_files import IndexFile
+    from rmqtool.store.index_files import IndexFile, IndexInUse
     from rmqtool.store.place import OpenFile
     from rmqtool.store.tree import Store
 
@@ -67,21 +66,20 @@ class IndexReader:
     """One index file, open. Nothing in it is believed further than it can be checked."""
 
     def __init__(self, file: IndexFile) -> None:
-        self.file = file
-        self.slots = file.slots
-        self._entries = entry_position(self.slots, 0)
-        room = max(file.size - self._entries, 0) // INDEX_ENTRY.size
-        # The highest number an entry can have here; the count of a crashed broker may be old.
-        self.last = room - 1
-        self.trouble = ""
-        self.begin = self.end = self.count = self.slot_count = 0
-        self.begin_timestamp = 0
+        self.file, self.slots = file, file.slots
+        self.held: IndexInUse | None = None
         self._open: OpenFile | None = None
         try:
             self._open = file.open()
-            self._read_header(self._open)
+            self.held = in_use(file, self._open)
+            self.trouble = self._header_trouble(self.held)
         except UnreadablePath as error:
             self.trouble = error.reason
+
+    @property
+    def last(self) -> int:
+        """The highest number an entry can have here; the count of a crashed broker may be old."""
+        return self.held.room - 1 if self.held is not None else -1
 
     def close(self) -> None:
         """Close the file."""
@@ -92,7 +90,7 @@ class IndexReader:
         """Read one entry; None where none can be."""
         if self._open is None or not FIRST_ENTRY <= number <= self.last:
             return None
-        raw = self._open.read_at(self._entries + number * _ENTRY_BYTES, _ENTRY_BYTES)
+        raw = self._open.read_at(entry_position(self.slots, number), _ENTRY_BYTES)
         return ChainEntry(number, *_unpack(raw)) if len(raw) == _ENTRY_BYTES else None
 
     def chain(self, key_hash: int) -> Chain:
@@ -130,43 +128,35 @@ class IndexReader:
 
         For "not found" only: it reads the file, 400 MB at most by default.
         """
-        if self._open is None or self.trouble:
+        if self._open is None or self.held is None or self.trouble:
             return self.trouble or "unreadable"
         try:
-            used = self._used_slots(0, self.slots)
-            if used < self.slot_count:
-                return f"{used:,} of {self.slot_count:,} used slots are there"
-            return self._zero_entries(self._open)
+            used, stated = self._used_slots(0, self.slots), self.held.header["hash_slot_count"]
+            if used < stated:
+                return f"{used:,} of {stated:,} used slots are there"
+            return self._zero_entries(self._open, self.held.end)
         except UnreadablePath as error:
             return error.reason
 
-    def _read_header(self, file: OpenFile) -> None:
-        raw = file.read_at(0, INDEX_HEADER.size)
-        if len(raw) < INDEX_HEADER.size or not self.slots:
-            self.trouble = "its numbers of slots and entries cannot be told"
-        if len(raw) < INDEX_HEADER.size:
-            return
-        header = INDEX_HEADER.packer.unpack(raw)
-        self.begin_timestamp, _, self.begin, self.end, self.slot_count, self.count = header
-        if not self.trouble:
-            self.trouble = self._header_trouble()
-
-    def _header_trouble(self) -> str:
+    def _header_trouble(self, held: IndexInUse | None) -> str:
         """Compare the header with the first and the last entry, and with a short slot table."""
-        if self.count < FIRST_ENTRY or self.count - 1 > self.last:
-            return f"its header counts {self.count - 1:,} entries, there is room for {self.last:,}"
-        if self.count > FIRST_ENTRY:
-            first, last = self.entry(FIRST_ENTRY), self.entry(self.count - 1)
+        if held is None:
+            return "its numbers of slots and entries cannot be told"
+        _, _, begin, end, slot_count, count = held.header.values()
+        if count < FIRST_ENTRY or count > held.room:
+            return f"its header counts {count - 1:,} entries, there is room for {self.last:,}"
+        if count > FIRST_ENTRY:
+            first, last = self.entry(FIRST_ENTRY), self.entry(count - 1)
             ends = first and first.physical_offset, last and last.physical_offset
-            if ends != (self.begin, self.end):
+            if ends != (begin, end):
                 return "its first or last entry is not what the header says"
-        following = self.entry(self.count)
+        following = self.entry(count)
         if following is not None and following.physical_offset:
             return "entries go on past what its header counts"
         if self.slots <= SLOTS_COUNTED:
             used = self._used_slots(0, self.slots)
-            if used != self.slot_count:
-                return f"{used:,} slots are used, its header says {self.slot_count:,}"
+            if used != slot_count:
+                return f"{used:,} slots are used, its header says {slot_count:,}"
         return ""
 
     def _slot_trouble(self, slot: int, head: int, length: int) -> str:
@@ -175,7 +165,8 @@ class IndexReader:
             return f"slot {slot} is missing"
         if head < 0 or head > self.last:
             return f"slot {slot} names entry {head}, there is room for {self.last:,}"
-        if head == 0 and self.slot_count * DENSE > self.slots > SLOTS_COUNTED:
+        used = self.held.header["hash_slot_count"] if self.held is not None else 0
+        if head == 0 and used * DENSE > self.slots > SLOTS_COUNTED:
             page = (slot_position(slot) // PAGE) * PAGE
             begin = max((page - slot_position(0)) // _SLOT_BYTES, 0)
             end = min(begin + PAGE // _SLOT_BYTES, self.slots)
@@ -207,11 +198,11 @@ class IndexReader:
             used += len(values) - values.count(0)
         return used
 
-    def _zero_entries(self, file: OpenFile) -> str:
+    def _zero_entries(self, file: OpenFile, count: int) -> str:
         """Look for a run of zeros as long as a few entries, which only a lost page leaves."""
         hole = bytes(4 * INDEX_ENTRY.size)
         position = entry_position(self.slots, FIRST_ENTRY)
-        end = entry_position(self.slots, self.count)
+        end = entry_position(self.slots, count)
         while position < end:
             raw = file.read_at(position, min(BLOCK, end - position))
             if (at := raw.find(hole)) >= 0:
@@ -236,11 +227,7 @@ class KeyIndex:
             files = store.index_files()
         except UnreadablePath as error:
             self._unlisted.append((error.path, error.reason))
-        usual = Counter(file.slots for file in files if file.slots).most_common(1)
-        slots = usual[0][0] if usual else 0
-        self.readers = [
-            IndexReader(file if file.slots else file._replace(slots=slots)) for file in files
-        ]
+        self.readers = [IndexReader(file) for file in files]
 
     def __enter__(self) -> Self:
         return self
@@ -255,8 +242,7 @@ class KeyIndex:
     @property
     def latest(self) -> int | None:
         """Physical offset of the newest entry, for the end of the log."""
-        ends = [reader.end for reader in self.readers if not reader.trouble and reader.count > 1]
-        return max(ends, default=None)
+        return max((end for _, end in self.covered()), default=None)
 
     def chains(self, key_hash: int) -> list[Chain]:
         """Ask every file for a hash, oldest first."""
@@ -273,9 +259,12 @@ class KeyIndex:
         """
         passed = set(doubtful)
         return sorted(
-            (reader.begin, reader.end)
+            (held.begin, held.header["end_physical_offset"])
             for reader in self.readers
-            if not reader.trouble and reader.count > FIRST_ENTRY and reader.file.path not in passed
+            if (held := reader.held) is not None
+            and not reader.trouble
+            and held.end > FIRST_ENTRY
+            and reader.file.path not in passed
         )
 
     def troubles(self) -> list[tuple[str, str]]:

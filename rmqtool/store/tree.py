@@ -36,7 +36,13 @@ from rmqtool.store.geometry import (
     refutes,
     usual_length,
 )
-from rmqtool.store.index_files import IndexFile, index_file, list_index_files, without_next
+from rmqtool.store.index_files import (
+    IndexFile,
+    index_file,
+    list_index_files,
+    with_usual_geometry,
+    without_next,
+)
 from rmqtool.store.moment import Moment
 from rmqtool.store.place import Place
 from rmqtool.store.queues import QueueFamily, QueueFiles
@@ -163,7 +169,7 @@ class Store:
         Raises:
             UnreadablePath: the directory may not be listed.
         """
-        return list(self._index_files)
+        return with_usual_geometry(self._index_files)
 
     @cached_property
     def _index_files(self) -> tuple[IndexFile, ...]:

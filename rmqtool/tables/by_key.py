@@ -23,6 +23,7 @@ from rmqtool.formats import java, properties
 from rmqtool.formats.index import FIRST_ENTRY, INDEX_ENTRY, entry_position
 from rmqtool.formats.message import decode
 from rmqtool.machine.arrays import distinct, is_in
+from rmqtool.store.index_files import number_at
 from rmqtool.store.key_index import KeyIndex
 from rmqtool.tables.claims import NotTrueError
 
@@ -109,14 +110,16 @@ def _entries(reader: IndexReader, part: SegmentPart, most: int) -> Entries:
         UnreadablePath: the file cannot be read.
     """
     begin, end = part.segment.start + part.begin, part.segment.start + part.end
-    low = _bisect(reader, begin)
-    high = _bisect(reader, end, low)
-    first, stop = max(low - NEAR, FIRST_ENTRY), min(high + NEAR, reader.count)
-    if first >= stop:
-        return np.zeros(0, INDEX_ENTRY.dtype)
-    if stop - first > most:
+    if (held := reader.held) is None:
         raise NotTrueError
-    with reader.file.open() as file:
+    with held.file.open() as file:
+        low = number_at(file, held, begin)
+        high = number_at(file, held, end, low)
+        first, stop = max(low - NEAR, FIRST_ENTRY), min(high + NEAR, held.end)
+        if first >= stop:
+            return np.zeros(0, INDEX_ENTRY.dtype)
+        if stop - first > most:
+            raise NotTrueError
         size = (stop - first) * INDEX_ENTRY.size
         raw = file.read_at(entry_position(reader.slots, first), size)
     if len(raw) < size:
@@ -126,25 +129,6 @@ def _entries(reader: IndexReader, part: SegmentPart, most: int) -> Entries:
     if (np.diff(offsets) < 0).any():
         raise NotTrueError
     return entries[(offsets >= begin) & (offsets < end)]
-
-
-def _bisect(reader: IndexReader, physical_offset: int, low: int = FIRST_ENTRY) -> int:
-    """Give the number of the first entry of a record at or past an offset, were all in order.
-
-    Raises:
-        NotTrueError: an entry that the header counts is not there.
-    """
-    high = reader.count
-    while low < high:
-        middle = (low + high) // 2
-        entry = reader.entry(middle)
-        if entry is None:
-            raise NotTrueError
-        if entry.physical_offset >= physical_offset:
-            high = middle
-        else:
-            low = middle + 1
-    return low
 
 
 def _check_chains(

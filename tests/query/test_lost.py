@@ -11,6 +11,7 @@ import pytest
 from rmqtool.check.options import ValidateOptions
 from rmqtool.check.validate import validate
 from rmqtool.errors import UnreadablePath
+from rmqtool.formats import java
 from rmqtool.library import open_store
 from rmqtool.query import lost
 from rmqtool.query.lost import DOUBTFUL, LOST, UNKNOWN, UNLISTED, lost_messages
@@ -54,6 +55,18 @@ def test_facts(case: str, tmp_path: Path) -> None:
         assert (row["stored_after"] or "") <= was["store_time"] <= (row["stored_before"] or "9")
     with_hashes = [row for row in rows if row["key_hashes"]]
     assert with_hashes
+
+
+def test_first_record(tmp_path: Path) -> None:
+    """The hashes are those of its keys: entries that are not in use have its offset, 0, too."""
+    store = fixture_store("rocketmq-5.5.0-traffic", tmp_path)
+    (was, *_) = open_store(str(store)).rows()
+    inflict.write_at(inflict.segment_at(store, 0), 100, b"\xee" * 20)
+    (row, *_) = lost_messages(open_tree(str(store)), list(validate(ValidateOptions(str(store)))))
+    hashes = {java.key_hash(was["topic"], key) for key in (was["unique_key"], *was["keys"])}
+    assert 0 == row["physical_offset"]
+    assert hashes <= {*row["key_hashes"]}
+    assert 0 not in row["key_hashes"]
 
 
 def test_sound(tmp_path: Path) -> None:

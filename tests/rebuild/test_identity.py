@@ -15,9 +15,10 @@ from rmqtool import rebuild
 from rmqtool.formats.batch_queue import BATCH_CQ_UNIT, BATCH_CQ_UNIT_SIZE
 from rmqtool.formats.consume_queue import CQ_UNIT, CQ_UNIT_SIZE, PRE_BLANK
 from rmqtool.formats.consume_queue_ext import decode, is_ext_address, real_offset
+from rmqtool.formats.index import entry_position
 from rmqtool.rebuild import index_file
-from rmqtool.rebuild.index_file import unwritten
 from rmqtool.store.tree import open_store
+from tests import inflict
 from tests.evidence import Evidence
 from tests.plain_store import records
 from tests.stores import broker_conf, fixture_names, fixture_store, manifest
@@ -93,10 +94,29 @@ def test_index_windows(entries: int, tmp_path: Path, monkeypatch: pytest.MonkeyP
     ]
     torn = [*expected.values()][-1]
     raw = bytearray(torn.read_bytes())
-    raw[unwritten(500)[1] + 20 * 20] ^= 1
+    raw[entry_position(500, 21)] ^= 1
     torn.write_bytes(raw)
     (difference,) = rebuild.index(store, check=True).differences
-    assert (unwritten(500)[1] + 20 * 20, 1) == (difference.position, difference.length)
+    assert (entry_position(500, 21), 1) == (difference.position, difference.length)
+
+
+@pytest.mark.parametrize("number", [0, -1])
+def test_damaged_begin(number: int, tmp_path: Path) -> None:
+    """The first entry tells of which file it is, too: it is one difference, not two files."""
+    store = fixture_store("rocketmq-5.5.0-traffic", tmp_path)
+    inflict.edit_header("begin_offset", lambda begin: begin ^ 1 << 40, number=number)(store)
+    (difference,) = rebuild.index(store, check=True).differences
+    path = sorted((store / "index").iterdir())[number]
+    assert (f"index/{path.name}", 18) == (difference.path, difference.position)
+
+
+def test_entry_0(tmp_path: Path) -> None:
+    """The unused entry 0 stays zero, as `validate` says, too."""
+    store = fixture_store("rocketmq-5.5.0-traffic", tmp_path)
+    (path, *_) = sorted((store / "index").iterdir())
+    inflict.flip_bits(path, entry_position(500, 0) + 7, 1)
+    (difference,) = rebuild.index(store, check=True).differences
+    assert (entry_position(500, 0) + 7, 1) == (difference.position, difference.length)
 
 
 @pytest.mark.parametrize("name", EXPIRED)

@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 from rmqtool.formats.index import FIRST_ENTRY, INDEX_ENTRY, INDEX_HEADER, entry_position
-from rmqtool.scan.index import BadLink, Chains, EntryBatch, read_header, read_slots, scan
+from rmqtool.scan.index import BadLink, Chains, EntryBatch, read_slots, scan
+from rmqtool.store.index_files import in_use
 from rmqtool.store.tree import open_store
 from tests.stores import broker_conf, fixture_names, fixture_store
 
@@ -21,12 +22,12 @@ if TYPE_CHECKING:
 def bad_links(index: IndexFile, batch_entries: int) -> tuple[list[BadLink], int]:
     """Follow all chains; give the wrong links and the slots that point elsewhere."""
     with index.open() as file:
-        header = read_header(file)
-        assert header is not None
+        held = in_use(index, file)
+        assert held is not None
         chains = Chains(index.slots)
         wrong = [
             link
-            for batch in scan(file, index, end=header["index_count"], batch_entries=batch_entries)
+            for batch in scan(file, held, batch_entries=batch_entries)
             for link in chains.follow(batch)
         ]
         slots = read_slots(file, index.slots)
@@ -76,8 +77,9 @@ def test_short_files(tmp_path: Path) -> None:
     for size in (0, 39, INDEX_HEADER.size + 10, entry_position(index.slots, 3) + 5):
         path.write_bytes(whole[:size])
         with index.open() as file:
-            assert (size >= INDEX_HEADER.size) == (read_header(file) is not None)
+            held = in_use(index, file)
+            assert (size >= INDEX_HEADER.size) == (held is not None)
             slots = read_slots(file, index.slots)
             assert len(slots) == min(max(size - INDEX_HEADER.size, 0) // 4, index.slots)
-            entries = sum(len(batch) for batch in scan(file, index, end=1 << 30))
-            assert entries == (2 if size > entry_position(index.slots, 3) else 0)
+            stored = 0 if held is None else sum(map(len, scan(file, held)))
+            assert stored == (2 if size > entry_position(index.slots, 3) else 0)

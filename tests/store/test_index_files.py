@@ -11,7 +11,13 @@ from hypothesis import strategies as st
 
 from rmqtool.formats.index import INDEX_ENTRY, INDEX_HEADER, INDEX_SLOT, file_length
 from rmqtool.store.geometry import LengthSource
-from rmqtool.store.index_files import IndexFile, index_file
+from rmqtool.store.index_files import (
+    IndexFile,
+    all_in_use,
+    index_file,
+    is_index_name,
+    names_by_begin,
+)
 from rmqtool.store.place import Place
 from rmqtool.store.tree import open_store
 from tests.stores import fixture_names, fixture_store, manifest
@@ -118,3 +124,68 @@ def test_listing(tmp_path: Path) -> None:
     files = open_store(tmp_path / "index").index_files()
     assert ["20260101000000000", "20260102000000000"] == [file.name for file in files]
     assert all(re.fullmatch(r"index/\d{17}", file.path) for file in files)
+
+
+def test_geometry_of_others(tmp_path: Path) -> None:
+    """A file that does not tell its slots has those of most others: one broker makes all alike."""
+    (tmp_path / "index").mkdir()
+    names = [f"2026010{number}000000000" for number in range(1, 5)]
+    for name, slots in zip(names, (10, 10, 20, 10), strict=True):
+        write_index(tmp_path / "index" / name, slots, 37, [7, 8])
+    damaged = tmp_path / "index" / names[3]
+    raw = damaged.read_bytes()
+    damaged.write_bytes(bytes(INDEX_HEADER.size) + raw[INDEX_HEADER.size :])
+    store = open_store(tmp_path / "index")
+    assert [10, 10, 20, 10] == [file.slots for file in store.index_files()]
+    assert [10, 10, 20, 0] == store.file_lengths()["index_slots"]  # which damage must not add to
+
+
+@pytest.mark.parametrize(
+    ("count", "in_it"), [(4, 4), (2, 2), (0, 4), (-(1 << 31), 4), (41, 4), (40, 40)]
+)
+def test_entries_in_use(count: int, in_it: int, tmp_path: Path) -> None:
+    """The header counts the entries; where its number cannot be right, they count."""
+    path = tmp_path / "20260101000000000"
+    write_index(path, 10, 40, [7, 8, 9])
+    raw = bytearray(path.read_bytes())
+    raw[36:40] = INDEX_HEADER["index_count"].build(count)
+    path.write_bytes(raw)
+    (held,) = all_in_use([read(path, 10, 40)])
+    assert (in_it, 40, 100) == (held.end, held.room, held.begin)
+    assert held.is_miscounted == (count in {0, -(1 << 31), 41})
+
+
+def test_names_by_begin(tmp_path: Path) -> None:
+    """Where the header is damaged the first entry tells where a file begins."""
+    files = []
+    for number, base in enumerate((0, 1000, 1000)):
+        path = tmp_path / str(number)
+        write_index(path, 10, 40, [7], base)
+        files.append(read(path, 10, 40))
+    raw = bytearray((tmp_path / "0").read_bytes())
+    raw[16:24] = INDEX_HEADER["begin_physical_offset"].build(1100)
+    (tmp_path / "0").write_bytes(raw)
+    assert {100: ["0"], 1100: ["1", "2"]} == names_by_begin(files)
+
+
+@pytest.mark.parametrize("mask", [1 << 3, 1 << 40, 1 << 63])
+@pytest.mark.parametrize("place", [16, file_length(10, 1) + 4], ids=["header", "entry"])
+def test_begin(place: int, mask: int, tmp_path: Path) -> None:
+    """Of the two that tell the begin, that which the second entry contradicts is damaged."""
+    path = tmp_path / "20260101000000000"
+    write_index(path, 10, 40, [7, 8], 1 << 20)
+    begin = (1 << 20) + 100
+    raw = bytearray(path.read_bytes())
+    raw[place : place + 8] = (begin ^ mask).to_bytes(8, "big")
+    path.write_bytes(raw)
+    (held,) = all_in_use([read(path, 10, 40)])
+    assert begin == held.begin or mask == 1 << 3
+
+
+@pytest.mark.parametrize(
+    ("name", "is_one"),
+    [("20260101000000000", True), ("-5", True), ("9" * 19, False), ("1.bak", False), ("", False)],
+)
+def test_names(name: str, is_one: bool) -> None:
+    """A broker loads what `Long#parseLong` takes for a number."""
+    assert is_one == is_index_name(name)

@@ -29,7 +29,7 @@ from rmqtool.formats.index import (
     slot_position,
 )
 from rmqtool.scan.index import BadLink, Chains, EntryBatch, read_slots
-from rmqtool.store.used import CHUNK, has_data
+from rmqtool.store.used import data_stretches
 from rmqtool.times import iso_time
 
 if TYPE_CHECKING:
@@ -37,10 +37,10 @@ if TYPE_CHECKING:
 
     import numpy.typing as npt
 
-    from rmqtool.check.index.index_header import Opened
     from rmqtool.check.inspection import Inspection
     from rmqtool.check.log.facts import LogFacts
     from rmqtool.findings.finding import Finding
+    from rmqtool.store.index_files import IndexInUse
 
     Pairs = npt.NDArray[np.int64]
     Run = tuple[npt.NDArray[np.int32], Pairs, Pairs]
@@ -62,12 +62,12 @@ class FileReader:
     """
 
     def __init__(
-        self, inspection: Inspection, facts: LogFacts, opened: Opened, before: Opened | None
+        self, inspection: Inspection, facts: LogFacts, opened: IndexInUse, before: IndexInUse | None
     ) -> None:
         """Open the file. Raises UnreadablePath: it cannot be read."""
         self._inspection, self._facts = inspection, facts
         self.opened, self._before = opened, before
-        self.path, self.count = opened.file.path, opened.count
+        self.path, self.count = opened.file.path, opened.end
         self._file = opened.file.open()
         self._chains = Chains(opened.file.slots)
         self._raw = np.zeros(WINDOW * SIZE + SLACK, np.uint8)
@@ -92,6 +92,11 @@ class FileReader:
     def is_at_start(self) -> bool:
         """Whether no entry was passed yet."""
         return self._number == FIRST_ENTRY
+
+    @property
+    def has_live(self) -> bool:
+        """Whether an entry was passed that a record of the log asks for."""
+        return self._last_seen is not None
 
     @property
     def passed(self) -> int:
@@ -341,16 +346,10 @@ class FileReader:
         if any(self._file.read_at(entry_position(slots, 0), SIZE)):
             message = "entry 0, which is never used, is not zero"
             yield finding(IX_STALE, At(self.path, entry_position(slots, 0), SIZE), message)
-        position, last = entry_position(slots, self.count), -1
-        begin = -1
-        while (start := self._file.next_data(position)) is not None and start < self._file.size:
-            raw = self._file.read_at(start, CHUNK)
-            if not raw:
-                break
-            if has_data(raw):
-                begin = start + len(raw) - len(raw.lstrip(b"\0")) if begin < 0 else begin
-                last = start + len(raw.rstrip(b"\0"))
-            position = start + len(raw)
+        begin = last = -1
+        for start, raw in data_stretches(self._file, entry_position(slots, self.count)):
+            begin = start + len(raw) - len(raw.lstrip(b"\0")) if begin < 0 else begin
+            last = start + len(raw.rstrip(b"\0"))
         if begin >= 0:
             crashed = self._inspection.scope.has_crashed
             yield finding(

@@ -5,8 +5,6 @@ Source: IndexHeader, IndexFile, IndexService#load, 4.9.3 to 5.5.0.
 
 from __future__ import annotations
 
-from collections import Counter
-from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
@@ -17,11 +15,10 @@ from rmqtool.findings.catalogue import Severity
 from rmqtool.findings.finding import At, finding
 from rmqtool.findings.registry_index import IX_CAP, IX_COUNT, IX_CRASH, IX_HEAD, IX_LEN, IX_ORDER
 from rmqtool.formats.index import FIRST_ENTRY, INDEX_ENTRY, INDEX_HEADER, entry_position
-from rmqtool.scan.index import read_header
 from rmqtool.store.artefact import ArtefactKind, FamilyDepth
 from rmqtool.store.entry import EntryKind, printable
 from rmqtool.store.geometry import index_size
-from rmqtool.store.index_files import is_destroyed
+from rmqtool.store.index_files import in_use, is_destroyed, is_index_name, usual_geometry
 from rmqtool.store.unread import no_file
 from rmqtool.times import iso_time
 
@@ -30,32 +27,11 @@ if TYPE_CHECKING:
 
     from rmqtool.check.inspection import Inspection
     from rmqtool.findings.finding import Finding
-    from rmqtool.store.index_files import IndexFile
+    from rmqtool.store.index_files import IndexFile, IndexInUse
     from rmqtool.store.place import OpenFile
 
-    Geometry = tuple[int, int]  # slots and entries
 
-
-@dataclass(frozen=True, slots=True)
-class Opened:
-    """One index file that can be read."""
-
-    file: IndexFile  # where it is, and its geometry
-    header: dict[str, int]  # the six fields
-    count: int  # entries up to the next free one, as far as file and geometry have room
-
-    @property
-    def begin(self) -> int:
-        """Physical offset of the first entry."""
-        return self.header["begin_physical_offset"]
-
-    @property
-    def is_full(self) -> bool:
-        """Whether the broker has gone on to another file."""
-        return self.count >= self.file.entries
-
-
-def index_files(inspection: Inspection, opened: list[Opened]) -> Iterator[Finding]:
+def index_files(inspection: Inspection, opened: list[IndexInUse]) -> Iterator[Finding]:
     """Judge all headers; fill `opened` with what can be compared, in the order of the log."""
     try:
         files = inspection.store.index_files()
@@ -63,9 +39,10 @@ def index_files(inspection: Inspection, opened: list[Opened]) -> Iterator[Findin
         yield inspection.unread("index", error)
         return
     yield from _not_files(inspection)
-    usual = _usual_geometry(files)
+    usual = usual_geometry(files)
     for file in files:
-        known = _with_geometry(file, usual)
+        # One broker makes all alike: a file of another geometry is damaged.
+        known = file._replace(slots=usual[0], entries=usual[1]) if usual else file
         try:
             with file.open() as handle:
                 yield from _judge(known, handle, opened)
@@ -85,23 +62,12 @@ def _not_files(inspection: Inspection) -> Iterator[Finding]:
     """Name what has the name of an index file, but is not one; a broker would fail on it."""
     for artefact in inspection.store.branches_of(ArtefactKind.INDEX):
         for entry in artefact.place.entries() if artefact.level is not FamilyDepth.FILE else ():
-            if entry.name.isdecimal() and entry.kind is not EntryKind.FILE:
+            if is_index_name(entry.name) and entry.kind is not EntryKind.FILE:
                 path = f"{artefact.path}/{printable(entry.name)}"
                 yield inspection.unread(path, no_file(path, entry.kind))
 
 
-def _usual_geometry(files: Sequence[IndexFile]) -> Geometry | None:
-    """Give the slots and entries that most files have; of two that differ, the larger file's."""
-    known = Counter((file.slots, file.entries) for file in files if file.slots and file.entries)
-    return max(known, key=lambda geometry: (known[geometry], index_size(*geometry)), default=None)
-
-
-def _with_geometry(file: IndexFile, usual: Geometry | None) -> IndexFile:
-    """Take slots and entries from the other files: one broker makes all alike."""
-    return file._replace(slots=usual[0], entries=usual[1]) if usual else file
-
-
-def _judge(file: IndexFile, handle: OpenFile, opened: list[Opened]) -> Iterator[Finding]:
+def _judge(file: IndexFile, handle: OpenFile, opened: list[IndexInUse]) -> Iterator[Finding]:
     """Judge length and header of one file."""
     path = file.path
     wanted = index_size(file.slots, file.entries)
@@ -114,43 +80,27 @@ def _judge(file: IndexFile, handle: OpenFile, opened: list[Opened]) -> Iterator[
         yield finding(IX_LEN, At(path), message, expected=expected, actual=f"{file.size:,} bytes")
     elif file.size != wanted:
         yield finding(IX_LEN, At(path), expected=f"{wanted:,} bytes", actual=f"{file.size:,} bytes")
-    header = read_header(handle)
-    if header is None or not file.slots:
+    held = in_use(file, handle)
+    if held is None:
         return
-    room = min((handle.size - entry_position(file.slots, 0)) // INDEX_ENTRY.size, file.entries)
-    count = header["index_count"]
-    if not FIRST_ENTRY <= count <= file.entries:
-        at = _field(path, "index_count")
-        yield finding(IX_COUNT, at, expected=f"{FIRST_ENTRY} to {file.entries}", actual=count)
-        count = _count_used(file, handle, room)
-    judged = Opened(file, header, max(min(count, room), FIRST_ENTRY))
-    opened.append(judged)
-    yield from _ends(judged, handle)
-
-
-def _count_used(file: IndexFile, handle: OpenFile, room: int) -> int:
-    """Count the entries in use where the header's number is wrong: up to the first zero one."""
-    low, high = FIRST_ENTRY, max(room, FIRST_ENTRY)
-    while low < high:
-        middle = (low + high) // 2
-        if any(handle.read_at(entry_position(file.slots, middle), INDEX_ENTRY.size)):
-            low = middle + 1
-        else:
-            high = middle
-    return low
+    if held.is_miscounted:
+        at, actual = _field(path, "index_count"), held.header["index_count"]
+        yield finding(IX_COUNT, at, expected=f"{FIRST_ENTRY} to {file.entries}", actual=actual)
+    opened.append(held)
+    yield from _ends(held, handle)
 
 
 def _field(path: str, name: str) -> At:
     return At(path, INDEX_HEADER[name].position, INDEX_HEADER[name].size)
 
 
-def _ends(file: Opened, handle: OpenFile) -> Iterator[Finding]:
+def _ends(file: IndexInUse, handle: OpenFile) -> Iterator[Finding]:
     """Compare the header with the first and the last entry."""
-    if file.count <= FIRST_ENTRY:
+    if file.end <= FIRST_ENTRY:
         return
     for name, number in (
         ("begin_physical_offset", FIRST_ENTRY),
-        ("end_physical_offset", file.count - 1),
+        ("end_physical_offset", file.end - 1),
     ):
         raw = handle.read_at(entry_position(file.file.slots, number), INDEX_ENTRY.size)
         try:
@@ -175,10 +125,10 @@ def _ends(file: Opened, handle: OpenFile) -> Iterator[Finding]:
         )
 
 
-def _order(opened: Sequence[Opened]) -> Iterator[Finding]:
+def _order(opened: Sequence[IndexInUse]) -> Iterator[Finding]:
     """Compare the order of names with that of offsets; `opened` is in the order of names."""
     for before, after in pairwise(opened):
-        if after.count > FIRST_ENTRY and after.begin < before.begin:
+        if after.end > FIRST_ENTRY and after.begin < before.begin:
             yield finding(
                 IX_ORDER,
                 At(after.file.path),
@@ -187,7 +137,7 @@ def _order(opened: Sequence[Opened]) -> Iterator[Finding]:
             )
 
 
-def _crash(inspection: Inspection, opened: Sequence[Opened]) -> Iterator[Finding]:
+def _crash(inspection: Inspection, opened: Sequence[IndexInUse]) -> Iterator[Finding]:
     """Find the files that the next start destroys.
 
     A running broker flushes a file, and notes its time, when the next one is there already.
@@ -214,7 +164,7 @@ def _crash(inspection: Inspection, opened: Sequence[Opened]) -> Iterator[Finding
             )
 
 
-def _is_read_again(inspection: Inspection, checkpoint: dict[str, int], file: Opened) -> bool:
+def _is_read_again(inspection: Inspection, checkpoint: dict[str, int], file: IndexInUse) -> bool:
     """Say whether recovery dispatches every record of an index file once more.
 
     So it is with files that were made shortly before the crash, or while a copy was taken.

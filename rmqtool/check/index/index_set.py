@@ -15,16 +15,16 @@ import numpy as np
 
 from rmqtool.check.index import kernels_index as kernel
 from rmqtool.check.index.index_file import FileReader
-from rmqtool.check.index.index_header import Opened, index_files
+from rmqtool.check.index.index_header import index_files
 from rmqtool.check.queues.grouping import grouped
-from rmqtool.errors import DecodeError, UnreadablePath
+from rmqtool.errors import UnreadablePath
 from rmqtool.findings.catalogue import Severity
 from rmqtool.findings.finding import At, finding
 from rmqtool.findings.registry_index import IX_DUP, IX_KEY, IX_MISSING
 from rmqtool.formats.index import FIRST_ENTRY, INDEX_ENTRY
+from rmqtool.ledger.index_entries import are_expired, is_doomed
 from rmqtool.machine.arrays import is_in
 from rmqtool.plural import counted
-from rmqtool.store.index_files import is_destroyed
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from rmqtool.check.log.facts import LogFacts
     from rmqtool.derive.runs import IndexRun
     from rmqtool.findings.finding import Finding
+    from rmqtool.store.index_files import IndexInUse
 
     Pairs = npt.NDArray[np.int64]
     Run = tuple[npt.NDArray[np.int32], Pairs, Pairs]
@@ -98,7 +99,7 @@ class IndexComparer:
 
     def __init__(self, inspection: Inspection, facts: LogFacts) -> None:
         self._inspection, self._facts = inspection, facts
-        self._files: list[Opened] = []
+        self._files: list[IndexInUse] = []
         self._current: FileReader | None = None
         self._next = 0
         self._last_offset = -1  # of the last record that was found
@@ -250,7 +251,13 @@ class IndexComparer:
             return
         extra, damaged, missing = _distances(want, have)
         best = min(extra, damaged, missing)
-        if best == FAR:
+        expired = self._expired(reader, have)
+        if expired.any() and damaged == missing == FAR:
+            if expired[0]:
+                reader.pass_over(int(np.argmin(expired)) if not expired.all() else len(expired))
+            else:
+                yield from reader.unwanted(1)
+        elif best == FAR:
             yield from self._far_apart(reader, want, have, state)
         elif best == damaged:
             yield from reader.damaged(damaged, want)
@@ -260,6 +267,12 @@ class IndexComparer:
         else:
             yield from self._missing(reader, want[:, :missing])
             state[kernel.RUN] += missing
+
+    def _expired(self, reader: FileReader, have: Pairs) -> npt.NDArray[np.bool_]:
+        """Tell which of the next entries have expired: bool, shape (n,)."""
+        if reader.has_live:
+            return np.zeros(have.shape[1], np.bool_)
+        return are_expired(have[1], self._facts.start)
 
     def _far_apart(
         self,
@@ -340,7 +353,8 @@ class IndexComparer:
             again = ~lost & self._are_again(have)
             if beyond.any():
                 yield self._beyond(reader, np.flatnonzero(beyond), have)
-            other = np.flatnonzero(~(lost | later | beyond | again))
+            expired = self._expired(reader, have)
+            other = np.flatnonzero(~(lost | later | beyond | again | expired))
             self._duplicates += int(again.sum())
             for row in other.tolist():
                 yield from reader.unwanted(1, row, passes=False)
@@ -352,26 +366,16 @@ class IndexComparer:
         store = self._inspection.store
         return replace(store).commitlog.end if store.moment.is_live else 0
 
-    def _goes(self, reader: FileReader) -> bool:
-        """Tell whether the next start deletes a file, as it ends past the checkpoint."""
-        if not self._inspection.scope.has_crashed:
-            return False
-        try:
-            checkpoint = self._inspection.store.checkpoint() or {}
-        except (UnreadablePath, DecodeError):
-            return True  # which is a finding of its own
-        limit = checkpoint.get("index_msg_timestamp", 0)
-        return is_destroyed(reader.opened.header["end_timestamp"], limit)
-
     def _beyond(self, reader: FileReader, rows: npt.NDArray[np.int64], have: Pairs) -> Finding:
         first = int(rows[0])
-        at = reader.at(first)
+        at, store = reader.at(first), self._inspection.store
+        goes = self._inspection.scope.has_crashed and is_doomed(store, reader.opened.header)
         return finding(
             IX_KEY,
             At(at.path, at.position, len(rows) * INDEX_ENTRY.size, int(have[1, first])),
             f"{len(rows):,} entries point past the end of the commitlog",
             actual=int(have[1, first]),
-            severity=Severity.NOTE if self._goes(reader) else None,
+            severity=Severity.NOTE if goes else None,
         )
 
 

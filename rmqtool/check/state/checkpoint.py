@@ -23,10 +23,10 @@ from rmqtool.findings.registry_state import (
     CP_ZERO,
 )
 from rmqtool.formats.checkpoint import CHECKPOINT, FILE_LENGTH
-from rmqtool.formats.index import INDEX_HEADER
 from rmqtool.formats.layout import big_endian
 from rmqtool.formats.message import MESSAGE_PREFIX
 from rmqtool.store.artefact import ArtefactKind
+from rmqtool.store.index_files import newest_end
 from rmqtool.store.record_heads import (
     HEAD_BYTES,
     HOST_BITS,
@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     from rmqtool.check.queues.ranges import QueueFacts
     from rmqtool.findings.finding import Finding
     from rmqtool.store.artefact import Artefact
+    from rmqtool.store.index_files import IndexFile
 
 
 def check(inspection: Inspection, facts: LogFacts, queue_facts: QueueFacts) -> Iterator[Finding]:
@@ -162,21 +163,16 @@ def _ahead(stored: int, newest: int, at: At, message: str, *, is_harmless: bool 
 def _index_time(inspection: Inspection, values: dict[str, int], path: str) -> Iterator[Finding]:
     """Compare the index time with the newest index file."""
     name = "index_msg_timestamp"
-    newest = 0
+    refused: list[tuple[IndexFile, UnreadablePath]] = []
     try:
         files = inspection.store.index_files()
     except UnreadablePath as error:
         yield inspection.unread(inspection.path_of(error.path), error)
         return
-    for index in files:
-        try:
-            raw = index.place.read(INDEX_HEADER.size)
-        except UnreadablePath as error:
-            if not inspection.is_known_unread(index.path):
-                yield inspection.unread(index.path, error)
-            continue
-        if len(raw) == INDEX_HEADER.size:
-            newest = max(newest, INDEX_HEADER.parse(raw)["end_timestamp"])
+    newest = newest_end(files, lambda *file: refused.append(file))
+    for index, refusal in refused:
+        if not inspection.is_known_unread(index.path):
+            yield inspection.unread(index.path, refusal)
     if values[name] > newest and not inspection.is_above_unread("index"):
         message = "indexMsgTimestamp is later than the newest index file"
         if not newest:

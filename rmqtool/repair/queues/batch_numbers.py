@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from rmqtool.errors import DecodeError, UnreadablePath
+from rmqtool.errors import DecodeError
 from rmqtool.findings.registry_commitlog import CL_BATCH
 from rmqtool.formats.java import parse_long
 from rmqtool.formats.message import MESSAGE_PREFIX, Message, decode
@@ -25,6 +25,7 @@ from rmqtool.formats.properties import (
     items,
 )
 from rmqtool.repair.log.content import Content
+from rmqtool.repair.queues.topic_names import unit_at
 from rmqtool.repair.writer import EditWriter
 
 if TYPE_CHECKING:
@@ -32,7 +33,6 @@ if TYPE_CHECKING:
 
     from rmqtool.check.inspection import Inspection
     from rmqtool.findings.finding import Finding
-    from rmqtool.queues.units import QueueUnits, Unit
     from rmqtool.repair.plans import Edit
     from rmqtool.store.record_heads import LogReader
 
@@ -80,7 +80,7 @@ def _as_queued(inspection: Inspection, physical_offset: int, raw: bytes) -> _Men
         return None
     queue = inspection.queue("batch_queues", (message.topic, message.queue_id))
     for stated in (base, message.queue_offset):
-        unit = _unit(queue, stated)
+        unit = unit_at(queue, stated)
         if unit is None or (unit.physical_offset, unit.queue_offset, unit.messages) != (
             physical_offset,
             stated,
@@ -96,14 +96,6 @@ def _as_queued(inspection: Inspection, physical_offset: int, raw: bytes) -> _Men
         if position >= 0 and len(number) == len(there):
             return _Mended(position + len(name), number, AS_QUEUED.format(INNER_BASE))
     return None
-
-
-def _unit(queue: QueueUnits, queue_offset: int) -> Unit | None:
-    try:
-        stored = queue.find(queue_offset) if queue_offset >= 0 else None
-    except UnreadablePath:  # said elsewhere
-        return None
-    return stored.unit if stored is not None else None
 
 
 def _mended(raw: bytes) -> _Mended | None:

@@ -16,6 +16,7 @@ in more bytes are found in misplaced.py, by their unit. Source: DefaultMessageSt
 from __future__ import annotations
 
 from collections import defaultdict
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, NamedTuple
 
@@ -34,7 +35,8 @@ from rmqtool.formats.properties import LENGTH_BYTES, crc_matches
 from rmqtool.judge.message import LEGAL_TOPIC
 from rmqtool.repair.log.content import Content
 from rmqtool.repair.writer import EditWriter
-from rmqtool.scan.index import read_header, scan
+from rmqtool.scan.index import scan
+from rmqtool.store.index_files import all_in_use
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -169,7 +171,7 @@ class _Names:
 
     def _has_unit(self, place: int, message: Message, topic: bytes) -> bool:
         """Tell whether the unit of the record's queue offset there is that of the record."""
-        units = (_unit(queue, message.queue_offset) for queue in self._queues(message, topic))
+        units = (unit_at(queue, message.queue_offset) for queue in self._queues(message, topic))
         return any(
             unit is not None
             and (unit.physical_offset, unit.size, unit.queue_offset)
@@ -180,10 +182,10 @@ class _Names:
     def _is_alone(self, message: Message, topic: bytes) -> bool:
         """Tell whether the units beside it are right: else the file is wrong, not the record."""
         for queue in self._queues(message, topic):
-            own = _unit(queue, message.queue_offset)
+            own = unit_at(queue, message.queue_offset)
             count = own.messages if own is not None else 1
             for number in (message.queue_offset - 1, message.queue_offset + count):
-                unit = _unit(queue, number)
+                unit = unit_at(queue, number)
                 beside = _message_at(unit.physical_offset, self.log) if unit is not None else None
                 if unit is None or beside is None or beside.size != unit.size:
                     continue
@@ -205,20 +207,17 @@ class _Names:
     def _read_index(self) -> dict[int, set[int]]:
         """Give the hashes of the index by physical offset."""
         hashes_at: dict[int, set[int]] = defaultdict(set)
-        for index_file in self.inspection.store.index_files():
-            try:
-                with index_file.place.open() as file:
-                    header = read_header(file)
-                    for batch in scan(file, index_file, end=header["index_count"] if header else 0):
-                        offsets, hashes = batch.column("physical_offset"), batch.column("key_hash")
-                        for row in np.flatnonzero(np.isin(offsets, self.places)).tolist():
-                            hashes_at[int(offsets[row])].add(int(hashes[row]))
-            except UnreadablePath:  # said elsewhere
-                continue
+        for held in all_in_use(self.inspection.store.index_files()):
+            with suppress(UnreadablePath), held.file.open() as file:  # said elsewhere
+                for batch in scan(file, held):
+                    offsets, hashes = batch.column("physical_offset"), batch.column("key_hash")
+                    for row in np.flatnonzero(np.isin(offsets, self.places)).tolist():
+                        hashes_at[int(offsets[row])].add(int(hashes[row]))
         return hashes_at
 
 
-def _unit(queue: QueueUnits, queue_offset: int) -> Unit | None:
+def unit_at(queue: QueueUnits, queue_offset: int) -> Unit | None:
+    """Give the unit at a queue offset; None where there is not one that can be read."""
     try:
         stored = queue.find(queue_offset) if queue_offset >= 0 else None
     except UnreadablePath:  # said elsewhere

@@ -7,15 +7,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from rmqtool.errors import UnreadablePath
 from rmqtool.findings.catalogue import Owner, Severity
 from rmqtool.findings.registry_index import IX_CRASH
 from rmqtool.findings.registry_state import CP_AHEAD, CP_CONFIRM, CP_LEN, CP_LOGICOFF
 from rmqtool.formats.checkpoint import CHECKPOINT, FILE_LENGTH
-from rmqtool.formats.index import INDEX_HEADER
 from rmqtool.repair.log.content import Content
 from rmqtool.repair.survey import last_sound
 from rmqtool.store.artefact import ArtefactKind
+from rmqtool.store.index_files import newest_end
 
 if TYPE_CHECKING:
     from rmqtool.findings.finding import Finding
@@ -124,12 +123,4 @@ def _index_end(survey: LogSurvey) -> int:
     """Give the store time of the newest entry of the index, ms; 0 without an index."""
     if survey.index_end is not None:
         return survey.index_end
-    newest = 0
-    for file in survey.inspection.store.index_files():
-        try:
-            raw = file.place.read(INDEX_HEADER.size)
-        except UnreadablePath:
-            continue
-        if len(raw) == INDEX_HEADER.size:
-            newest = max(newest, INDEX_HEADER.parse(raw)["end_timestamp"])
-    return newest
+    return newest_end(survey.inspection.store.index_files())

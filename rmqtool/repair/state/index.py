@@ -24,16 +24,18 @@ from rmqtool.findings.registry_index import IX_HEAD, IX_KEY
 from rmqtool.findings.registry_state import CP_AHEAD
 from rmqtool.formats import java
 from rmqtool.formats.checkpoint import CHECKPOINT
-from rmqtool.formats.index import FIRST_ENTRY, INDEX_ENTRY, INDEX_HEADER, entry_position
+from rmqtool.formats.index import INDEX_HEADER
 from rmqtool.formats.message import decode
-from rmqtool.rebuild.index_file import IndexBuilder, stretches, unwritten
+from rmqtool.ledger.index_entries import are_expired, entries, is_doomed
+from rmqtool.rebuild.index_file import IndexBuilder, stretches
 from rmqtool.repair.log.content import Content
 from rmqtool.repair.state.checkpoint import keeps_index
 from rmqtool.scan.join import run_joined
 from rmqtool.store.artefact import ArtefactKind
-from rmqtool.store.index_files import names_by_begin, readable_headers
+from rmqtool.store.index_files import all_in_use, names_by_begin, readable_headers
 from rmqtool.store.parts import parts
 from rmqtool.store.record_heads import LogReader
+from rmqtool.store.used import data_stretches
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -47,7 +49,7 @@ if TYPE_CHECKING:
     from rmqtool.rebuild.index_file import BuiltEntries, BuiltIndexFile
     from rmqtool.repair.survey import LogSurvey
     from rmqtool.repair.writer import EditWriter
-    from rmqtool.store.index_files import IndexFile
+    from rmqtool.store.index_files import IndexFile, IndexInUse
     from rmqtool.store.segment import SegmentPart
     from rmqtool.store.tree import Store
 
@@ -57,7 +59,6 @@ if TYPE_CHECKING:
 SIDES: Final[tuple[Literal["left", "right"], ...]] = ("left", "right")
 INDEX_DIRECTORY: Final = "index"
 PART_BYTES: Final = 64 << 20
-MOST_WILD: Final = 8  # damaged entries before those of expired records that do not hide them
 
 
 def edit(writer: EditWriter, survey: LogSurvey, findings: list[Finding], jobs: int | None) -> None:
@@ -108,14 +109,13 @@ def _is_gone(store: Store, findings: list[Finding]) -> bool:
 
 
 def _is_ahead(survey: LogSurvey, findings: list[Finding]) -> bool:
-    """Tell whether entries point past the end that the log will have.
-
-    A crash leaves such, and a start destroys their file, unless it is to be kept.
-    """
-    if survey.inspection.scope.has_crashed and not keeps_index(survey, findings):
-        return False
-    headers = readable_headers(survey.inspection.store.index_files())
-    return any(header["end_physical_offset"] >= survey.end for _, header in headers)
+    """Tell whether entries that the next start keeps point past the end that the log will have."""
+    store = survey.inspection.store
+    loses = survey.inspection.scope.has_crashed and not keeps_index(survey, findings)
+    return any(
+        header["end_physical_offset"] >= survey.end and not (loses and is_doomed(store, header))
+        for _, header in readable_headers(store.index_files())
+    )
 
 
 def _runs(survey: LogSurvey, jobs: int | None) -> Iterator[tuple[IndexRun, tuple[int, int]]]:
@@ -197,13 +197,13 @@ class _Kept:
     @classmethod
     def of(cls, store: Store, survey: LogSurvey) -> _Kept:
         """Read them off the files."""
-        entries = [_entries(file) for file in store.index_files()]
-        joined = np.concatenate([np.empty((3, 0), np.int64), *entries], axis=1)
+        stored = map(_entries, all_in_use(store.index_files()))
+        joined = np.concatenate([np.empty((3, 0), np.int64), *stored], axis=1)
         gaps = np.zeros(joined.shape[1], bool)
         for damaged in survey.damaged:
             if damaged.code not in {CL_CRC, CL_PROPCRC, CL_TOPIC, CL_PHYOFF}:
                 gaps |= (joined[1] >= damaged.start) & (joined[1] < damaged.end)
-        gaps |= _are_expired(joined, store.commitlog.start)
+        gaps |= are_expired(joined[1], store.commitlog.start)
         gaps &= (joined[0] >= 0) & (joined[1] >= 0) & (joined[1] < survey.end)
         gaps &= (joined[0] != 0) | (joined[1] != 0)  # zeros in place of an entry
         kept = joined[:, gaps]
@@ -233,30 +233,15 @@ class _Kept:
         return IndexRun(hashes[order], offsets[order], times)
 
 
-def _entries(file: IndexFile) -> npt.NDArray[np.int64]:
+def _entries(held: IndexInUse) -> npt.NDArray[np.int64]:
     """Read the entries in use of a file: hash, physical offset, time; shape (3, n)."""
     try:
-        with file.place.open() as opened:
-            raw = opened.read_at(0, INDEX_HEADER.size)
-            if len(raw) < INDEX_HEADER.size:
-                return np.empty((3, 0), np.int64)
-            header = INDEX_HEADER.parse(raw)
-            count = max(min(header["index_count"], file.entries), 1)
-            position = entry_position(file.slots, 1)
-            data = opened.read_at(position, (count - 1) * INDEX_ENTRY.size)
+        rows = entries(held)
     except UnreadablePath:
         return np.empty((3, 0), np.int64)
-    rows = np.frombuffer(data, INDEX_ENTRY.dtype, len(data) // INDEX_ENTRY.size)
-    times = header["begin_timestamp"] + 1000 * rows["time_difference"].astype(np.int64)
-    times[:1] = header["begin_timestamp"]
+    times = held.header["begin_timestamp"] + 1000 * rows["time_difference"].astype(np.int64)
+    times[:1] = held.header["begin_timestamp"]
     return np.stack([rows["key_hash"], rows["physical_offset"], times]).astype(np.int64)
-
-
-def _are_expired(entries: npt.NDArray[np.int64], log_start: int) -> npt.NDArray[np.bool_]:
-    """Tell which entries are of expired records: these come before all others, or are damaged."""
-    expired: npt.NDArray[np.bool_] = entries[1] < log_start
-    expired &= np.cumsum(~expired) <= MOST_WILD
-    return expired
 
 
 def _likely(times: npt.NDArray[np.int64], newest: int) -> npt.NDArray[np.int64]:
@@ -271,7 +256,6 @@ def _likely(times: npt.NDArray[np.int64], newest: int) -> npt.NDArray[np.int64]:
 # Takes rebuilt index files, and keeps as edits what differs from the files on disk.
 
 
-FIRST_BYTES: Final = 12  # of an entry: hash and physical offset
 COMPARED: Final = 1 << 22
 NEAR: Final = 4096  # bytes between two ranges that are written as one
 MOST_BYTES: Final = 256 << 20  # of a plan; more is a rebuild
@@ -296,22 +280,18 @@ class IndexEdits:
     amount: int = 0  # bytes that the edits bring so far
     _first: int = -1
     _name: str = ""
-    _last: str = ""
     _size: int = 0
     _current: IndexFile | None = None
-    _seen: set[str] = field(default_factory=set)
+    _left: dict[str, IndexFile] = field(init=False)  # files that no built one stands for so far
     _pieces: list[tuple[int, bytes]] = field(default_factory=list)
 
+    def __post_init__(self) -> None:
+        self._left = {file.place.name: file for file in self.store.index_files()}
+
     def put_entries(self, built: BuiltEntries) -> None:
-        """Take the next entries of a file; the unused entry 0 is taken as zero."""
-        data = built.data
-        start, end = unwritten(built.slots)
-        first = data[end - start :][:FIRST_BYTES].tobytes() if built.position == start else b""
-        self._open(built.name, built.size, first)
-        if built.position == start:
-            data = data.copy()
-            data[: end - start] = 0
-        self._take(built.position, data)
+        """Take the next entries of a file."""
+        self._open(built.name, built.size)
+        self._take(built.position, built.data)
 
     def put_index(self, built: BuiltIndexFile) -> None:
         """Take header and slots, and write down what differs of the file."""
@@ -321,7 +301,7 @@ class IndexEdits:
             self.writer.leave(IX_HEAD, location, BACKWARDS, STORE_TIME)
         if self._current is not None and self._current.size == built.size:
             self._take(0, built.head)
-            self._zero_after(self._current, max(built.used, unwritten(built.slots)[1]))
+            self._zero_after(self._current, built.used)
             self._write(self._current)
         else:
             self._pieces += [(start, bytes(part)) for start, part in stretches(built.head)]
@@ -335,38 +315,22 @@ class IndexEdits:
         Returns:
             Whether the edits stand.
         """
-        for file in self.store.index_files():
-            if file.place.name not in self._seen:
-                reason = "the log gives no such index file"
-                self.writer.remove(file.place.location, self.code, reason)
+        for file in self._left.values():
+            reason = "the log gives no such index file"
+            self.writer.remove(file.place.location, self.code, reason)
         if self.amount > MOST_BYTES:
             del self.writer.edits[self._first :]
             self.writer.leave(self.code, "index", "the index is damaged", REBUILD)
             return False
         return True
 
-    def _open(self, name: str, size: int, first: bytes = b"") -> None:
-        """Find the file on disk that a built one stands for: of its name, else of its first entry.
-
-        Args:
-            name: of the built file.
-            size: of the built file.
-            first: hash and physical offset of its first entry.
-        """
-        if name == self._name:
-            return
-        if self._first < 0:
-            self._first = len(self.writer.edits)
-        self._name, self._size, self._pieces = name, size, []
-        files = [file for file in self.store.index_files() if file.place.name not in self._seen]
-        file = next((file for file in files if file.place.name == name), None)
-        if file is None and first:  # its header is what is damaged
-            later = [file for file in files if file.place.name > self._last]  # as brokers load them
-            file = next((file for file in later if _first_entry(file, len(first)) == first), None)
-        self._current = file
-        self._last = file.place.name if file is not None else name
-        if file is not None:
-            self._seen.add(file.place.name)
+    def _open(self, name: str, size: int) -> None:
+        """Take up the file on disk that a built one stands for, which has its name."""
+        if name != self._name:
+            if self._first < 0:
+                self._first = len(self.writer.edits)
+            self._name, self._size, self._pieces = name, size, []
+            self._current = self._left.pop(name, None)
 
     def _take(self, position: int, wanted: Bytes) -> None:
         """Keep what differs; all of it where there is no file to compare with."""
@@ -389,12 +353,8 @@ class IndexEdits:
     def _zero_after(self, index_file: IndexFile, position: int) -> None:
         """Zero what stands after the last entry."""
         with index_file.place.open() as file:
-            while (start := file.next_data(position)) is not None and start < file.size:
-                raw = file.read_at(start, COMPARED)
-                used = len(raw.rstrip(b"\0"))
-                if used:
-                    self._keep(start, np.zeros(used, np.uint8))
-                position = start + max(len(raw), 1)
+            for start, raw in data_stretches(file, position, chunk=COMPARED):
+                self._keep(start, np.zeros(len(raw.rstrip(b"\0")), np.uint8))
 
     def _write(self, index_file: IndexFile) -> None:
         """Write down the ranges of a file that differ."""
@@ -414,14 +374,6 @@ class IndexEdits:
         location = f"{self.directory}/{built.name}"
         mtime_ms = built.header["end_timestamp"] or None
         self.writer.create(location, content, self.code, MISSING, mtime_ms=mtime_ms)
-
-
-def _first_entry(file: IndexFile, length: int) -> bytes:
-    try:
-        with file.place.open() as opened:
-            return opened.read_at(entry_position(file.slots, FIRST_ENTRY), length)
-    except UnreadablePath:
-        return b""
 
 
 def _ranges(places: npt.NDArray[np.int64]) -> Iterator[tuple[int, int]]:
