@@ -70,7 +70,6 @@ class Batch:
     key_count: int  # index entries
     topics: TopicTable  # the topics of this scan so far
     has_texts: bool = False  # whether the rows from TOPIC_NUMBER on are filled
-    stored_size: int | None = None  # total size that the blank record of a filler states
     # codes of records that are damaged, by their position; `judge` fills it
     damage: dict[int, Code] = field(default_factory=dict)
 

@@ -193,7 +193,6 @@ class SegmentScanner:
         window: Window | None = None,
         count: int = 0,
         keys: int = 0,
-        stored_size: int | None = None,
     ) -> Batch:
         return Batch(
             kind=kind,
@@ -208,7 +207,6 @@ class SegmentScanner:
             key_count=keys,
             topics=self.topics,
             has_texts=self.options.texts,
-            stored_size=stored_size,
         )
 
     def _long(self, position: int, end: int) -> Iterator[Batch]:
@@ -256,7 +254,7 @@ class SegmentScanner:
             code = BLANK_LENGTH
             if (next_record := self._next_record(position + layout.size, self.size)) is not None:
                 end, code = next_record, CHAIN
-        yield self._batch(Extent.FILLER, position, end, code=code, stored_size=stored)
+        yield self._batch(Extent.FILLER, position, end, code=code)
 
     def _is_torn(self, batch: Batch) -> bool:
         """Tell whether records look as if one were still written: no text has zeros in it."""

@@ -14,7 +14,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from rmqtool.broker import conf
-from rmqtool.formats import batch_queue, consume_queue, index
+from rmqtool.formats import batch_queue, consume_queue
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -62,19 +62,9 @@ class Geometry(NamedTuple):
     compaction_log: Length  # bytes of a compaction log file
     compaction_queue: Length  # bytes of a compaction queue file
 
-    @property
-    def index_size(self) -> int:
-        """Bytes of an index file."""
-        return index_size(self.index_slots.value, self.index_entries.value)
-
     def items(self) -> Iterator[tuple[str, Length]]:
         """Give all lengths with their names."""
         return zip(self._fields, self, strict=True)
-
-
-def index_size(slots: int, entries: int) -> int:
-    """Give the bytes of an index file of so many slots and entries."""
-    return index.file_length(slots, entries)
 
 
 def configured_lengths(

@@ -26,7 +26,6 @@ from rmqtool.formats.index import (
 )
 from rmqtool.formats.java import parse_long
 from rmqtool.store.entry import EntryKind, printable
-from rmqtool.store.geometry import LengthSource, index_size
 from rmqtool.store.place import note_no_file
 
 if TYPE_CHECKING:
@@ -55,7 +54,6 @@ class IndexFile(NamedTuple):
     size: int  # bytes on disk
     slots: int  # hash slots it was made for; 0 when nothing tells
     entries: int  # entries it was made for, the unused entry 0 included; 0 when nothing tells
-    geometry_source: LengthSource  # who says so
     mtime_ms: int = 0  # last change, ms since 1970 UTC
     allocated: int = 0  # bytes that the disk really holds
 
@@ -199,7 +197,7 @@ def without_next(files: list[IndexFile], moment: Moment) -> list[IndexFile]:
 def usual_geometry(files: Iterable[IndexFile]) -> tuple[int, int] | None:
     """Give the slots and entries that most files have; of two that differ, the larger file's."""
     known = Counter((file.slots, file.entries) for file in files if file.slots and file.entries)
-    return max(known, key=lambda geometry: (known[geometry], index_size(*geometry)), default=None)
+    return max(known, key=lambda geometry: (known[geometry], file_length(*geometry)), default=None)
 
 
 def with_usual_geometry(files: Sequence[IndexFile]) -> list[IndexFile]:
@@ -219,16 +217,17 @@ def index_file(place: Place, path: str, slots: int | None, entries: int | None) 
     return _index_file(entry, place, path, slots, entries)
 
 
-def readable_headers(
+def newest_end(
     files: Iterable[IndexFile],
     refused: Callable[[IndexFile, UnreadablePath], None] = lambda _, __: None,
-) -> Iterator[tuple[IndexFile, dict[str, int]]]:
-    """Yield the files whose header can be read, each with its header.
+) -> int:
+    """Give the store time of the newest entry, as the headers say, ms; 0 for none.
 
     Args:
         files: in any order.
-        refused: is given the others, each with the reason.
+        refused: is given those whose header cannot be read, each with the reason.
     """
+    newest = 0
     for file in files:
         try:
             raw = file.place.read(INDEX_HEADER.size)
@@ -236,16 +235,8 @@ def readable_headers(
             refused(file, error)
             continue
         if len(raw) == INDEX_HEADER.size:
-            yield file, INDEX_HEADER.parse(raw)
-
-
-def newest_end(
-    files: Iterable[IndexFile],
-    refused: Callable[[IndexFile, UnreadablePath], None] = lambda _, __: None,
-) -> int:
-    """Give the store time of the newest entry as headers say, ms; 0 for none. See the above."""
-    ends = (header["end_timestamp"] for _, header in readable_headers(files, refused))
-    return max([0, *ends])
+            newest = max(newest, INDEX_HEADER["end_timestamp"].of(raw))
+    return newest
 
 
 def names_by_begin(files: Sequence[IndexFile]) -> dict[int, list[str]]:
@@ -266,22 +257,22 @@ def _index_file(
 
 def _geometry(
     entry: Entry, place: Place, slots: int | None, entries: int | None
-) -> tuple[int, int, LengthSource]:
+) -> tuple[int, int]:
     """Say how many slots and entries a file has."""
     if slots and entries:
-        return slots, entries, LengthSource.CONFIGURED
+        return slots, entries
     if slots:
-        return slots, _entries(entry.size, slots), LengthSource.CONFIGURED
+        return slots, _entries(entry.size, slots)
     if entry.size == file_length(DEFAULT_HASH_SLOT_NUM, DEFAULT_INDEX_NUM):
-        return DEFAULT_HASH_SLOT_NUM, DEFAULT_INDEX_NUM, LengthSource.DEFAULT
+        return DEFAULT_HASH_SLOT_NUM, DEFAULT_INDEX_NUM
     if entries and (rest := entry.size - file_length(0, entries)) > 0:
-        return rest // INDEX_SLOT.size, entries, LengthSource.CONFIGURED
+        return rest // INDEX_SLOT.size, entries
     try:
         with place.open() as file:
             slots = next(_agreeing(file), 0) or _usual_slots(file.size)
     except UnreadablePath:
         slots = 0
-    return slots, _entries(entry.size, slots) if slots else 0, LengthSource.FILES
+    return slots, _entries(entry.size, slots) if slots else 0
 
 
 def _entries(size: int, slots: int) -> int:

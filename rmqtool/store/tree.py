@@ -40,6 +40,7 @@ from rmqtool.store.index_files import (
     IndexFile,
     index_file,
     list_index_files,
+    usual_geometry,
     with_usual_geometry,
     without_next,
 )
@@ -145,6 +146,8 @@ class Store:
         lengths = {name: usual_length(lengths) for name, lengths in self.file_lengths().items()}
         with suppress(UnreadablePath):  # who reads it is told
             lengths["commitlog"] = self.commitlog.file_length
+            index = usual_geometry(self._index_files)  # both of one file, as brokers make them
+            lengths["index_slots"], lengths["index_entries"] = index or (0, 0)
         return geometry_of(self._configured, lengths)
 
     def family(self, kind: ArtefactKind, file_length: int = 0) -> QueueFamily | None:

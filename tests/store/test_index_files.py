@@ -10,7 +10,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rmqtool.formats.index import INDEX_ENTRY, INDEX_HEADER, INDEX_SLOT, file_length
-from rmqtool.store.geometry import LengthSource
 from rmqtool.store.index_files import (
     IndexFile,
     all_in_use,
@@ -85,7 +84,7 @@ def test_any_geometry(
     hashes = hashes[: entries - 1]
     write_index(path, slots, entries, hashes, base)
     file = read(path)
-    assert (slots, entries, LengthSource.FILES) == (file.slots, file.entries, file.geometry_source)
+    assert (slots, entries) == (file.slots, file.entries)
 
 
 def test_configured_geometry(tmp_path: Path) -> None:
@@ -94,8 +93,7 @@ def test_configured_geometry(tmp_path: Path) -> None:
     write_index(path, 50, 70, [1, 2, 3])
     for slots, entries in ((50, 70), (50, None), (None, 70)):
         file = read(path, slots, entries)
-        found = (file.slots, file.entries, file.geometry_source)
-        assert (50, 70, LengthSource.CONFIGURED) == found
+        assert (50, 70) == (file.slots, file.entries)
 
 
 def test_nothing_tells(tmp_path: Path) -> None:
@@ -138,6 +136,15 @@ def test_geometry_of_others(tmp_path: Path) -> None:
     store = open_store(tmp_path / "index")
     assert [10, 10, 20, 10] == [file.slots for file in store.index_files()]
     assert [10, 10, 20, 0] == store.file_lengths()["index_slots"]  # which damage must not add to
+
+
+def test_geometry_of_a_pair(tmp_path: Path) -> None:
+    """Slots and entries are those of one file, where two have different ones."""
+    (tmp_path / "index").mkdir()
+    for name, slots, entries in (("20260101000000000", 10, 90), ("20260102000000000", 20, 40)):
+        write_index(tmp_path / "index" / name, slots, entries, [7, 8])
+    geometry = open_store(tmp_path / "index").geometry
+    assert (10, 90) == (geometry.index_slots.value, geometry.index_entries.value)
 
 
 @pytest.mark.parametrize(

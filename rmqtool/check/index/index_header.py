@@ -14,10 +14,15 @@ from rmqtool.errors import DecodeError, UnreadablePath
 from rmqtool.findings.catalogue import Severity
 from rmqtool.findings.finding import At, finding
 from rmqtool.findings.registry_index import IX_CAP, IX_COUNT, IX_CRASH, IX_HEAD, IX_LEN, IX_ORDER
-from rmqtool.formats.index import FIRST_ENTRY, INDEX_ENTRY, INDEX_HEADER, entry_position
+from rmqtool.formats.index import (
+    FIRST_ENTRY,
+    INDEX_ENTRY,
+    INDEX_HEADER,
+    entry_position,
+    file_length,
+)
 from rmqtool.store.artefact import ArtefactKind, FamilyDepth
 from rmqtool.store.entry import EntryKind, printable
-from rmqtool.store.geometry import index_size
 from rmqtool.store.index_files import in_use, is_destroyed, is_index_name, usual_geometry
 from rmqtool.store.unread import no_file
 from rmqtool.times import iso_time
@@ -70,7 +75,7 @@ def _not_files(inspection: Inspection) -> Iterator[Finding]:
 def _judge(file: IndexFile, handle: OpenFile, opened: list[IndexInUse]) -> Iterator[Finding]:
     """Judge length and header of one file."""
     path = file.path
-    wanted = index_size(file.slots, file.entries)
+    wanted = file_length(file.slots, file.entries)
     if not file.slots:
         message = (
             "the length and the header do not tell how many slots the file has; "

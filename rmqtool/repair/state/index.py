@@ -32,7 +32,7 @@ from rmqtool.repair.log.content import Content
 from rmqtool.repair.state.checkpoint import keeps_index
 from rmqtool.scan.join import run_joined
 from rmqtool.store.artefact import ArtefactKind
-from rmqtool.store.index_files import all_in_use, names_by_begin, readable_headers
+from rmqtool.store.index_files import all_in_use, names_by_begin
 from rmqtool.store.parts import parts
 from rmqtool.store.record_heads import LogReader
 from rmqtool.store.used import data_stretches
@@ -113,8 +113,9 @@ def _is_ahead(survey: LogSurvey, findings: list[Finding]) -> bool:
     store = survey.inspection.store
     loses = survey.inspection.scope.has_crashed and not keeps_index(survey, findings)
     return any(
-        header["end_physical_offset"] >= survey.end and not (loses and is_doomed(store, header))
-        for _, header in readable_headers(store.index_files())
+        held.header["end_physical_offset"] >= survey.end
+        and not (loses and is_doomed(store, held.header))
+        for held in all_in_use(store.index_files())
     )
 
 
