@@ -31,7 +31,7 @@ from rmqtool.query.log import LogRecord
 from rmqtool.query.lookup import Lookup
 from rmqtool.query.rows import message_row
 from rmqtool.queues.kinds import are_real
-from rmqtool.scan.index import scan
+from rmqtool.scan.index import entry_times, scan
 from rmqtool.tables.lost_messages import LOST_MESSAGES
 from rmqtool.times import iso_time
 
@@ -290,15 +290,11 @@ class _Listing:
                     numbers = np.flatnonzero(self._with_room(offsets, chosen))
                     pairs = np.stack([offsets, batch.column("key_hash")], axis=1)[numbers]
                     _, first = np.unique(pairs, axis=0, return_index=True)
-                    entries = batch.values
+                    begin = reader.held.header["begin_timestamp"]
+                    times = entry_times(batch.column("time_difference"), begin, batch.first)
                     for number in numbers[np.sort(first)]:
-                        entry = entries[number]
-                        passed = int(entry["time_difference"]) * 1000
-                        self._indexed(
-                            int(offsets[number]),
-                            int(entry["key_hash"]),
-                            iso_time(reader.held.header["begin_timestamp"] + passed),
-                        )
+                        key_hash = int(batch.values["key_hash"][number])
+                        self._indexed(int(offsets[number]), key_hash, iso_time(int(times[number])))
 
     def _indexed(self, offset: int, key_hash: int, time: str) -> None:
         alone: Fields = {"physical_offset": offset, "sources": []}

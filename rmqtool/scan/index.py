@@ -86,6 +86,24 @@ class Chains:
         return [BadLink(*map(int, column)) for column in self._wrong[:, :count].T]
 
 
+def entry_times(
+    differences: npt.NDArray[np.int64], begin_timestamp: int, first: int
+) -> npt.NDArray[np.int64]:
+    """Give the store times of entries in a row: int64, shape (n,), ms, in whole seconds.
+
+    The first entry of a file has the begin of the file: a broker counts its difference from the end
+    of the file before.
+
+    Args:
+        differences: int64, shape (n,): their time differences, seconds.
+        begin_timestamp: of the header, ms. A damaged one may be any number: Java wraps, too.
+        first: number of the first of them.
+    """
+    times = np.int64(begin_timestamp) + 1000 * differences
+    times[: max(FIRST_ENTRY + 1 - first, 0)] = begin_timestamp
+    return times
+
+
 def read_slots(file: OpenFile, slots: int) -> npt.NDArray[np.int32]:
     """Read the hash table: int32, shape (slots,), or shorter where the file ends.
 

@@ -22,6 +22,7 @@ from rmqtool.formats.index import (
     entry_position,
     slot_position,
 )
+from rmqtool.scan.index import entry_times
 from rmqtool.tables import arrow, timer_tiered
 from rmqtool.tables import fixed as consume_queue
 from rmqtool.tables.fixed import (
@@ -65,7 +66,7 @@ NO_GEOMETRY: Final = IX_LEN
 def entry_rows(part: FilePart, selection: Selection, *, fillers: bool) -> Iterator[pa.RecordBatch]:
     """Yield the entries of one file, entry 1 first.
 
-    Times are the file's begin time plus whole seconds, which is all that is stored.
+    Times are the file's begin time plus whole seconds, which is all that is stored: `entry_times`.
 
     Raises:
         UnreadablePath: the file cannot be read.
@@ -112,8 +113,8 @@ def _entries(part: FilePart, begin_timestamp: int) -> Fixed:
     """Give what is particular about the entries of one file."""
 
     def times_of(units: FileUnits) -> Int64s:
-        # A damaged header may hold any number: Java wraps, and so does this.
-        return np.int64(begin_timestamp) + units.column("time_difference") * 1000
+        first = (units.position - entry_position(part.slots, 0)) // INDEX_ENTRY.size
+        return entry_times(units.column("time_difference"), begin_timestamp, first)
 
     def wanted(units: FileUnits, kinds: Int64s, selection: Selection) -> Bools:
         times = times_of(units)

@@ -24,12 +24,13 @@ from rmqtool.findings.registry_index import IX_HEAD, IX_KEY
 from rmqtool.findings.registry_state import CP_AHEAD
 from rmqtool.formats import java
 from rmqtool.formats.checkpoint import CHECKPOINT
-from rmqtool.formats.index import INDEX_HEADER
+from rmqtool.formats.index import FIRST_ENTRY, INDEX_HEADER
 from rmqtool.formats.message import decode
 from rmqtool.ledger.index_entries import are_expired, entries, is_doomed
 from rmqtool.rebuild.index_file import IndexBuilder, stretches
 from rmqtool.repair.log.content import Content
 from rmqtool.repair.state.checkpoint import keeps_index
+from rmqtool.scan.index import entry_times
 from rmqtool.scan.join import run_joined
 from rmqtool.store.artefact import ArtefactKind
 from rmqtool.store.index_files import all_in_use, names_by_begin
@@ -240,8 +241,8 @@ def _entries(held: IndexInUse) -> npt.NDArray[np.int64]:
         rows = entries(held)
     except UnreadablePath:
         return np.empty((3, 0), np.int64)
-    times = held.header["begin_timestamp"] + 1000 * rows["time_difference"].astype(np.int64)
-    times[:1] = held.header["begin_timestamp"]
+    differences = rows["time_difference"].astype(np.int64)
+    times = entry_times(differences, held.header["begin_timestamp"], FIRST_ENTRY)
     return np.stack([rows["key_hash"], rows["physical_offset"], times]).astype(np.int64)
 
 
