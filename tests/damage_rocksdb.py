@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from rmqtool.formats.rocksdb_config import CONSUMER_OFFSET, v2_name_key, v2_offset_key
+from rmqtool.formats.rocksdb_config import CONSUMER_OFFSET
 from rmqtool.formats.rocksdb_config import TOPIC as CONFIG_TOPIC
 from rmqtool.formats.rocksdb_queue import (
     CHECKPOINT_KEY,
@@ -22,11 +22,12 @@ from rmqtool.formats.rocksdb_queue import (
     unit_key,
     unit_row,
 )
-from rmqtool.formats.rocksdb_store import LAST_OFFSET, TIMER_SCANNED, half_key
+from rmqtool.formats.rocksdb_store import LAST_OFFSET, TIMER_SCANNED
 from rmqtool.store.place import Place
 from rmqtool.store.rocksdb_manifest import read_manifest
 from rmqtool.store.rocksdb_table import FOOTER, check_table
 from tests import inflict, rocksdb
+from tests.rocksdb_keys import half_key, v2_name_key, v2_offset_key
 from tests.stores import fixture_store
 
 if TYPE_CHECKING:

@@ -245,11 +245,6 @@ LENGTHS: Final = frozenset(
 KEYS: Final = {key.name: key for key in tuple(globals().values()) if isinstance(key, Key)}
 
 
-def parse_properties(raw: bytes) -> dict[str, str]:
-    """Read Java properties; also the form of DLedger's `checkpoint` and `currterm`."""
-    return {key: value for _, key, value in _entries(raw)}
-
-
 def _entries(raw: bytes) -> Iterator[tuple[int, str, str]]:
     """Yield line, key and value."""
     for number, line in _logical_lines(raw.decode("iso-8859-1")):

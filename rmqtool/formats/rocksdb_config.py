@@ -109,24 +109,3 @@ def v2_row(key: bytes, value: bytes) -> RocksdbRow:
         taken.take(QUEUE_NUMBER)
         value_reader.take(CONFIG_OFFSET)
     return row(table, taken, value_reader)
-
-
-def v2_offset_key(table_id: int, group: bytes, topic: bytes, queue_id: int) -> bytes:
-    """Give the key of a consumer offset or pull offset of version 2."""
-    head = CONFIG_KEY.build(
-        {"table_prefix": TABLE_PREFIX, "table_id": table_id, "record_prefix": IS_DATA}
-    )
-    number = queue_id.to_bytes(4, "big", signed=True)
-    return head + _named(group) + CONTROL + _named(topic) + CONTROL + number
-
-
-def v2_name_key(table_id: int, name: bytes) -> bytes:
-    """Give the key of a topic or group of version 2."""
-    head = CONFIG_KEY.build(
-        {"table_prefix": TABLE_PREFIX, "table_id": table_id, "record_prefix": IS_DATA}
-    )
-    return head + _named(name)
-
-
-def _named(name: bytes) -> bytes:
-    return len(name).to_bytes(2, "big") + name

@@ -38,13 +38,6 @@ POP_TAIL: Final = Layout(
 )
 
 
-def pop_key(visible_time: int, group: bytes, topic: bytes, queue_id: int, offset: int) -> bytes:
-    """Give the key of a message that was popped and not acknowledged."""
-    time = visible_time.to_bytes(8, "big", signed=True)
-    tail = POP_TAIL.build({"queue_id": queue_id, "separator": SEPARATOR[0], "queue_offset": offset})
-    return time + SEPARATOR.join((group, topic, tail))
-
-
 def pop_row(key: bytes, value: bytes) -> RocksdbRow:
     """Read the state of one popped message: its key, and JSON that says the same and more.
 

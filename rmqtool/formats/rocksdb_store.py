@@ -95,12 +95,6 @@ def timer_key(deliver_time: int, unique_key: bytes) -> bytes:
     return deliver_time.to_bytes(8, "big", signed=True) + unique_key
 
 
-def half_key(physical_offset: int, topic: bytes, transaction_id: bytes) -> bytes:
-    """Give the key of an open half message."""
-    offset = physical_offset.to_bytes(8, "big", signed=True)
-    return SEPARATOR.join((offset, topic, transaction_id))
-
-
 def index_row(key: bytes, value: bytes) -> RocksdbRow:
     """Read an entry of the key index, or how far it reaches.
 

@@ -8,7 +8,7 @@ import pytest
 
 from rmqtool.broker import conf
 from rmqtool.broker.complaints import complaints
-from rmqtool.broker.conf import KEYS, BrokerConf, parse_properties
+from rmqtool.broker.conf import KEYS, BrokerConf
 from rmqtool.broker.release import LINES, Version
 from tests.broker.jars import VERSIONS
 from tests.broker.jvm import Jvm
@@ -43,12 +43,12 @@ def told(text: str) -> BrokerConf:
 )
 def test_properties(text: str, expected: dict[str, str]) -> None:
     """Separators, comments, continued lines and escapes are Java's."""
-    assert expected == parse_properties(text.encode("iso-8859-1"))
+    assert expected == told(text).values
 
 
 def test_bytes_that_are_no_text() -> None:
     """Any bytes can be read: Properties takes each for one character."""
-    assert {"a": "\xff\x00"} == parse_properties(b"a=\xff\x00")
+    assert {"a": "\xff\x00"} == told("a=\xff\x00").values
 
 
 def test_lines() -> None:

@@ -12,9 +12,10 @@ from rmqtool.errors import DecodeError
 from rmqtool.formats import rocksdb_config, rocksdb_queue, rocksdb_store
 from rmqtool.formats.consume_queue import CQ_UNIT
 from rmqtool.formats.rocksdb_databases import DATABASES
-from rmqtool.formats.rocksdb_families import READERS, pop_key, pop_row, reader_of
+from rmqtool.formats.rocksdb_families import READERS, pop_row, reader_of
 from rmqtool.formats.rocksdb_store import IndexKey
 from tests.formats.strategies import LONGS
+from tests.rocksdb_keys import half_key, pop_key, v2_name_key, v2_offset_key
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -75,9 +76,9 @@ def test_config_vectors() -> None:
     assert ("consumer_offset_version", 2) == (row.kind, row.values["counter"])
     topic = bytes.fromhex("01000302000d6d6164652d62792d61646d696e")
     row = rocksdb_config.v2_row(topic, b'\x01{"attributes":{}}')
-    assert topic == rocksdb_config.v2_name_key(rocksdb_config.TOPIC, b"made-by-admin")
+    assert topic == v2_name_key(rocksdb_config.TOPIC, b"made-by-admin")
     assert ("topic", b'{"attributes":{}}') == (row.kind, row.values["json"])
-    offset = rocksdb_config.v2_offset_key(1, b"reader-group-1", b"made-by-admin", 1)
+    offset = v2_offset_key(1, b"reader-group-1", b"made-by-admin", 1)
     assert offset.startswith(bytes.fromhex("01000102000e"))
     row = rocksdb_config.v2_row(offset, (7).to_bytes(8, "big"))
     assert ("consumer_offset", b"reader-group-1", b"made-by-admin", 1, 7) == (
@@ -127,7 +128,7 @@ def test_store_keys(number: int, topic: bytes, name: bytes) -> None:
     """Keys of timer messages and of open halves are taken apart again."""
     timer = rocksdb_store.timer_row(rocksdb_store.timer_key(number, name), bytes(12))
     assert (number, name) == (timer.values["deliver_time"], timer.values["unique_key"])
-    half = rocksdb_store.trans_row(rocksdb_store.half_key(number, topic, name), bytes(8))
+    half = rocksdb_store.trans_row(half_key(number, topic, name), bytes(8))
     assert (number, topic, name) == tuple(
         half.values[part] for part in ("physical_offset", "topic", "transaction_id")
     )

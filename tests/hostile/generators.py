@@ -19,13 +19,11 @@ from typing import Final, NamedTuple
 
 from rocksdict import BlockBasedOptions, ChecksumType, Options, Rdict
 
-from rmqtool.formats.rocksdb_families import pop_key
 from rmqtool.formats.rocksdb_queue import MAX, offset_key, unit_key
 from rmqtool.formats.rocksdb_store import (
     TIMER_DELIVERED,
     TIMER_SCANNED,
     IndexKey,
-    half_key,
     index_key,
     timer_key,
 )
@@ -33,6 +31,7 @@ from rmqtool.store.rocksdb_blocks import TRAILER
 from rmqtool.store.rocksdb_manifest import BLOCK_BYTES, HEADER
 from rmqtool.store.rocksdb_table import FOOTER, MAGIC, masked_crc32c
 from tests.archives.packed import END, block, header
+from tests.rocksdb_keys import half_key, pop_key
 
 FIRST, MIDDLE, LAST = 2, 3, 4  # parts of a record of a log of RocksDB
 LOG: Final = f"store/commitlog/{0:020}"

@@ -9,9 +9,10 @@ import pytest
 
 from rmqtool.errors import UnreadablePath, UsageError
 from rmqtool.formats import config
-from rmqtool.formats.rocksdb_config import CONSUMER_OFFSET, v2_offset_key
+from rmqtool.formats.rocksdb_config import CONSUMER_OFFSET
 from rmqtool.tables.broker_json import write_broker_json
 from tests.rocksdb import edit, state_of
+from tests.rocksdb_keys import v2_offset_key
 from tests.stores import fixture_store
 
 if TYPE_CHECKING:

@@ -12,12 +12,12 @@ from rmqtool.formats import rocksdb_queue, rocksdb_store
 from rmqtool.formats.consume_queue import CQ_UNIT_SIZE
 from rmqtool.formats.message import SysFlag
 from rmqtool.formats.rocksdb_config import v2_row
-from rmqtool.formats.rocksdb_families import pop_key
 from rmqtool.formats.rocksdb_store import IndexKey
 from rmqtool.queues.rocks import RocksQueues
 from rmqtool.store.place import Place
 from rmqtool.store.rocksdb_database import Database
 from tests.rocksdb import NAMES, databases, rows_of
+from tests.rocksdb_keys import half_key, pop_key
 from tests.stores import FIXTURES, fixture_store
 from tests.truth import broker_files, plain_reader
 from tests.truth.fixture import Fixture
@@ -236,7 +236,7 @@ def test_halves(store: Fixture) -> None:
     assert last == max(half.physical_offset for half in halves)
     open_halves = {one["physical_offset"] for one in store.sent if one["outcome"] == "undecided"}
     wanted = {
-        rocksdb_store.half_key(
+        half_key(
             half.physical_offset,
             half.properties["REAL_TOPIC"].encode(),
             half.properties["UNIQ_KEY"].encode(),
