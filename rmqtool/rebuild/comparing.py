@@ -79,7 +79,8 @@ class ComparingSink:
         self._index = {file.place.name: file for file in store.index_files()}
         self._covered: dict[tuple[QueueKind, str, int], dict[int, int]] = defaultdict(dict)
         self._differing_entries: dict[str, Difference] = {}
-        self._entries: list[Bytes] = []  # of expired stores, to compare by what they mean
+        # hashes and physical offsets, of expired stores, to compare by what they mean
+        self._entries: list[npt.NDArray[np.int64]] = []
         self._unnamed: list[Difference] = []
         self._latest: tuple[object, MappedUnits | None] = (None, None)
         self._extensions: dict[tuple[str, int], ExtUnits | None] = {}  # of the latest queue
@@ -132,7 +133,7 @@ class ComparingSink:
         data, position = built.data, built.position
         if self._log_start:
             is_first = position == entry_position(built.slots, 0)
-            self._entries.append(_packed(data.view(INDEX_ENTRY.dtype)[is_first:]))
+            self._entries.append(_pairs(data.view(INDEX_ENTRY.dtype)[is_first:]))
             return
         index_file = self._index.get(built.name)
         if index_file is None or index_file.path in self._differing_entries:
@@ -222,18 +223,21 @@ class ComparingSink:
                     if self.cut is None or len(held):
                         self._differ(file.path, None, None, "no file", "a file")
             return
-        expected = np.concatenate([np.empty(0, np.uint8), *self._entries])
-        there = [np.empty(0, INDEX_ENTRY.dtype)]
+        there = []
         for file in self._index.values():
             with self._reading(file.path):
-                there.append(self._entries_of(file))
-        if len(there) <= len(self._index):  # what one of them holds is unknown
+                there.append(_pairs(self._entries_of(file)))
+        if len(there) < len(self._index):  # what one of them holds is unknown
             return
-        joined = np.concatenate(there)
-        expired = are_expired(joined["physical_offset"].astype(np.int64), self._log_start)
-        actual = _packed(joined[~expired])
+        nothing = np.empty((0, 2), ">i8")
+        expected, actual = (
+            np.concatenate([nothing, *self._entries]),
+            np.concatenate([nothing, *there]),
+        )
+        actual = actual[~are_expired(actual[:, 1].astype(np.int64), self._log_start)]
         if not np.array_equal(expected, actual):
-            self.differences.append(_difference(INDEX, 0, expected, actual))
+            packed = (pairs.view(np.uint8).reshape(-1) for pairs in (expected, actual))
+            self.differences.append(_difference(INDEX, 0, *packed))
 
     def _entries_of(self, file: IndexFile) -> npt.NDArray[np.void]:
         """Read the entries in use of an index file, shape (n,), but for those past the cut."""
@@ -334,10 +338,6 @@ def _difference(path: str, start: int, expected: Bytes, actual: Bytes) -> Differ
     )
 
 
-def _packed(entries: npt.NDArray[np.void]) -> Bytes:
-    """Give hash and physical offset of entries, packed, in order."""
-    return (
-        np.stack([entries["key_hash"], entries["physical_offset"]], axis=1, dtype=">i8")
-        .view(np.uint8)
-        .reshape(-1)
-    )
+def _pairs(entries: npt.NDArray[np.void]) -> npt.NDArray[np.int64]:
+    """Give hash and physical offset of entries: int64, big-endian, shape (n, 2)."""
+    return np.stack([entries["key_hash"], entries["physical_offset"]], axis=1, dtype=">i8")
