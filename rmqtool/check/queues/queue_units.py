@@ -149,11 +149,7 @@ class UnitJudge:
         if beyond.any():
             yield self._range(state, number, np.flatnonzero(beyond), offsets)
         rows = np.flatnonzero(real & ~(expired | lost | beyond))
-        looked = [
-            self._look(number + row, int(offsets[row]), int(sizes[row]))
-            for row in rows[:LOOKED_AT].tolist()
-        ]
-        yield from self._records(state, looked, len(rows))
+        yield from self._records(state, self._looked(number, rows, units), len(rows))
 
     def _range(
         self,
@@ -181,14 +177,17 @@ class UnitJudge:
             severity=Severity.NOTE if has_crashed and not is_wanted else None,
         )
 
-    def _look(self, number: int, physical_offset: int, size: int) -> PointedRecord:
-        """Read the record that a unit points to."""
-        place = self._facts.moved.get(physical_offset, physical_offset)
-        head = self._log.head_at(place)
-        topic = ""
-        if head is not None:
-            topic = self._log.topic_of(head)
-        return PointedRecord(number, physical_offset, size, head, topic)
+    def _looked(
+        self, number: int, rows: Numbers, units: tuple[Numbers, Numbers]
+    ) -> list[PointedRecord]:
+        """Read the records that the first of some units point to."""
+        looked = []
+        for row in rows[:LOOKED_AT].tolist():
+            place, size = (int(column[row]) for column in units)
+            head = self._log.head_at(self._facts.moved.get(place, place))
+            topic = "" if head is None else self._log.topic_of(head)
+            looked.append(PointedRecord(number + row, place, size, head, topic))
+        return looked
 
     def _records(
         self, state: QueueState, looked: list[PointedRecord], count: int
@@ -345,10 +344,7 @@ class UnitJudge:
         rows = np.flatnonzero(real & ~beyond)
         if not rows.size:
             return
-        looked = [
-            self._look(start + row, int(offsets[row]), int(sizes[row]))
-            for row in rows[:LOOKED_AT].tolist()
-        ]
+        looked = self._looked(start, rows, units)
         own = [pointed for pointed in looked if self._is_of(state, pointed)]
         shifts = {pointed.head.queue_offset - pointed.number for pointed in own if pointed.head}
         if len(looked) > 1 and len(own) == len(looked) and len(shifts) == 1 and 0 not in shifts:
