@@ -229,14 +229,16 @@ class ComparingSink:
                 there.append(_pairs(self._entries_of(file)))
         if len(there) < len(self._index):  # what one of them holds is unknown
             return
-        nothing = np.empty((0, 2), ">i8")
+        nothing = np.empty((0, 2), np.int64)
         expected, actual = (
             np.concatenate([nothing, *self._entries]),
             np.concatenate([nothing, *there]),
         )
-        actual = actual[~are_expired(actual[:, 1].astype(np.int64), self._log_start)]
+        actual = actual[~are_expired(actual[:, 1], self._log_start)]
         if not np.array_equal(expected, actual):
-            packed = (pairs.view(np.uint8).reshape(-1) for pairs in (expected, actual))
+            packed = (
+                pairs.astype(">i8").view(np.uint8).reshape(-1) for pairs in (expected, actual)
+            )
             self.differences.append(_difference(INDEX, 0, *packed))
 
     def _entries_of(self, file: IndexFile) -> npt.NDArray[np.void]:
@@ -339,5 +341,5 @@ def _difference(path: str, start: int, expected: Bytes, actual: Bytes) -> Differ
 
 
 def _pairs(entries: npt.NDArray[np.void]) -> npt.NDArray[np.int64]:
-    """Give hash and physical offset of entries: int64, big-endian, shape (n, 2)."""
-    return np.stack([entries["key_hash"], entries["physical_offset"]], axis=1, dtype=">i8")
+    """Give hash and physical offset of entries: int64, shape (n, 2)."""
+    return np.stack([entries["key_hash"], entries["physical_offset"]], axis=1, dtype=np.int64)

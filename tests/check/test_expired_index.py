@@ -52,6 +52,19 @@ def test_damaged_entry(name: str, number: int, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", NAMES)
+def test_compared(name: str, tmp_path: Path) -> None:
+    """A live entry that differs is told as hash and physical offset, of eight bytes each."""
+    root = expired(name, tmp_path)
+    index = plain_store.index_files(root)[-1]
+    assert [] == rebuild.index(root, check=True).differences
+    key_hash = index.entry(3)[0]
+    inflict.flip_bits(index.path, index.entry_position(3), 1 << 4)
+    (difference,) = rebuild.index(root, check=True).differences
+    assert key_hash.to_bytes(4, "big").hex() == difference.expected[:8]
+    assert (key_hash ^ 1 << 28).to_bytes(4, "big").hex() == difference.actual[:8]
+
+
+@pytest.mark.parametrize("name", NAMES)
 def test_damaged_count(name: str, tmp_path: Path) -> None:
     """Where the header cannot be right, `repair` counts the entries, as `validate` does.
 

@@ -1,7 +1,6 @@
 """Compare index files with the entries that the log asks for, and follow their chains: IX-*.
 
-Entries lie in the order of the log, so a sound file is proven by going along both at once. Where
-they differ, the shortest explanation is taken: entries that are damaged, missing or too many.
+Which entries are damaged, missing or too many, `ledger/index_entries.py` judges.
 Source: IndexService#buildIndex, IndexFile#putKey, 4.9.3 to 5.5.0.
 """
 
@@ -22,7 +21,13 @@ from rmqtool.findings.catalogue import Severity
 from rmqtool.findings.finding import At, finding
 from rmqtool.findings.registry_index import IX_DUP, IX_KEY, IX_MISSING
 from rmqtool.formats.index import FIRST_ENTRY, INDEX_ENTRY
-from rmqtool.ledger.index_entries import are_expired, is_doomed
+from rmqtool.ledger.index_entries import (
+    LOOK_AHEAD,
+    EntryVerdict,
+    are_expired,
+    explain,
+    is_doomed,
+)
 from rmqtool.machine.arrays import is_in
 from rmqtool.plural import counted
 
@@ -40,11 +45,8 @@ if TYPE_CHECKING:
     Pairs = npt.NDArray[np.int64]
     Run = tuple[npt.NDArray[np.int32], Pairs, Pairs]
 
-LOOK_AHEAD: Final = 256  # entries in which an explanation is looked for; ten torn sectors
-FAR: Final = LOOK_AHEAD + 1
 LEAST_FOREIGN: Final = 32  # entries; fewer may be damaged by chance
 MOST_HELD: Final = 4096  # findings of one file that wait
-NEARBY: Final = 9  # entries whose offsets tell whether one of them is out of order
 
 
 class EntryDoubts:
@@ -230,7 +232,7 @@ class IndexComparer:
         arrays: Run,
         state: npt.NDArray[np.int64],
     ) -> Iterator[Finding]:
-        """Find the shortest explanation why entries are not those of the run."""
+        """Word why entries are not those of the run."""
         number = int(state[kernel.RUN])
         have = reader.ahead(LOOK_AHEAD)
         want = np.stack(
@@ -245,57 +247,21 @@ class IndexComparer:
         if self._facts.is_moved(int(have[1, 0])):
             reader.pass_over(1)
             return
-        if self._has_tag_keys and (count := _tags_left_out(want, have)):
-            self._skipped += count
-            state[kernel.RUN] += count
-            return
-        extra, damaged, missing = _distances(want, have)
-        best = min(extra, damaged, missing)
-        expired = self._expired(reader, have)
-        if expired.any() and damaged == missing == FAR:
-            if expired[0]:
-                reader.pass_over(int(np.argmin(expired)) if not expired.all() else len(expired))
-            else:
-                yield from reader.unwanted(1)
-        elif best == FAR:
-            yield from self._far_apart(reader, want, have, state)
-        elif best == damaged:
-            yield from reader.damaged(damaged, want)
-            state[kernel.RUN] += damaged
-        elif best == extra:
-            yield from self._extra(reader, have[:, :extra])
+        log_start = None if reader.has_live else self._facts.start
+        kind, entries, wanted = explain(want, have, log_start, has_tags=self._has_tag_keys)
+        if kind is EntryVerdict.EXPIRED:
+            reader.pass_over(entries)
+        elif kind is EntryVerdict.DAMAGED:
+            yield from reader.damaged(entries, want)
+        elif kind is EntryVerdict.UNASKED:
+            yield from self._extra(reader, have[:, :entries])
+        elif kind is EntryVerdict.UNTAGGED:
+            self._skipped += wanted
+        elif kind is EntryVerdict.LATER and reader.is_at_start:
+            self._missing_between += wanted  # keys from before the index began
         else:
-            yield from self._missing(reader, want[:, :missing])
-            state[kernel.RUN] += missing
-
-    def _expired(self, reader: FileReader, have: Pairs) -> npt.NDArray[np.bool_]:
-        """Tell which of the next entries have expired: bool, shape (n,)."""
-        if reader.has_live:
-            return np.zeros(have.shape[1], np.bool_)
-        return are_expired(have[1], self._facts.start)
-
-    def _far_apart(
-        self,
-        reader: FileReader,
-        want: Pairs,
-        have: Pairs,
-        state: npt.NDArray[np.int64],
-    ) -> Iterator[Finding]:
-        """Go on where nothing nearby fits, by the order in which offsets must rise."""
-        offset, following = int(have[1, 0]), have[1, 1:NEARBY]
-        rises = not following.size or offset <= int(following.min())
-        if rises and offset > want[1, 0]:
-            count = int(np.searchsorted(want[1], offset))
-            is_before = reader.is_at_start
-            state[kernel.RUN] += count
-            if is_before:
-                self._missing_between += count  # keys from before the index began
-            else:
-                yield from self._missing(reader, want[:, :count])
-            return
-        yield from reader.damaged(1, want)
-        if not rises or offset == want[1, 0]:
-            state[kernel.RUN] += 1
+            yield from self._missing(reader, want[:, :wanted])
+        state[kernel.RUN] += wanted
 
     def _extra(self, reader: FileReader, entries: Pairs) -> Iterator[Finding]:
         """Judge entries that the log does not ask for."""
@@ -353,8 +319,10 @@ class IndexComparer:
             again = ~lost & self._are_again(have)
             if beyond.any():
                 yield self._beyond(reader, np.flatnonzero(beyond), have)
-            expired = self._expired(reader, have)
-            other = np.flatnonzero(~(lost | later | beyond | again | expired))
+            known = lost | later | beyond | again
+            if not reader.has_live:
+                known |= are_expired(have[1], self._facts.start)
+            other = np.flatnonzero(~known)
             self._duplicates += int(again.sum())
             for row in other.tolist():
                 yield from reader.unwanted(1, row, passes=False)
@@ -377,26 +345,3 @@ class IndexComparer:
             actual=int(have[1, first]),
             severity=Severity.NOTE if goes else None,
         )
-
-
-def _tags_left_out(want: Pairs, have: Pairs) -> int:
-    """Count the entries that are missing if all of them are the last one of their record."""
-    same = (want == have[:, :1]).all(axis=0)
-    if same.any():
-        count = int(np.argmax(same))
-        is_last = want[1, :count] != want[1, 1 : count + 1]
-        return count if is_last.all() else 0
-    ends_here = want.shape[1] < LOOK_AHEAD and have[1, 0] > want[1, -1]
-    return want.shape[1] if ends_here and (np.diff(want[1]) != 0).all() else 0
-
-
-def _distances(want: Pairs, have: Pairs) -> tuple[int, int, int]:
-    """Give how many entries are too many, damaged or missing if that alone explains it."""
-    same = (have == want[:, :1]).all(axis=0)
-    extra = int(np.argmax(same)) if same.any() else FAR
-    length = min(want.shape[1], have.shape[1])
-    same = (have[:, :length] == want[:, :length]).all(axis=0)
-    damaged = int(np.argmax(same)) if same.any() else FAR
-    same = (want == have[:, :1]).all(axis=0)
-    missing = int(np.argmax(same)) if same.any() else FAR
-    return extra, damaged, missing
