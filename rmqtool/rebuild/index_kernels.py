@@ -12,6 +12,7 @@ import numpy as np
 from rmqtool.formats.index import FIRST_ENTRY, INDEX_ENTRY, INDEX_HEADER, INDEX_SLOT
 from rmqtool.machine.compiled import kernel
 from rmqtool.machine.intrinsics import load_i4, store_i4, store_i8
+from rmqtool.scan.index import seconds
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -31,8 +32,6 @@ AT_HASH: Final = _AT["key_hash"]
 AT_OFFSET: Final = _AT["physical_offset"]
 AT_DIFFERENCE: Final = _AT["time_difference"]
 AT_PREVIOUS: Final = _AT["previous"]
-LARGEST_DIFFERENCE: Final = 0x7FFFFFFF
-SECOND_MS: Final = 1000
 
 
 @kernel(
@@ -79,13 +78,10 @@ def put_keys(
         if previous <= 0 or previous > count:
             previous = 0
             used += 1
-        difference = store_timestamp - begin
-        # Java truncates towards zero, and a negative result counts as 0 anyway.
-        seconds = difference // SECOND_MS if difference > 0 and begin > 0 else 0
         at = ENTRY * (count - base)
         store_i4(window, at + AT_HASH, number)
         store_i8(window, at + AT_OFFSET, offset)
-        store_i4(window, at + AT_DIFFERENCE, min(seconds, LARGEST_DIFFERENCE))
+        store_i4(window, at + AT_DIFFERENCE, seconds(store_timestamp, begin))
         store_i4(window, at + AT_PREVIOUS, previous)
         store_i4(head, slot, count)
         if count <= FIRST_ENTRY:

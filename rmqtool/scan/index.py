@@ -20,7 +20,7 @@ from rmqtool.formats.index import (
     entry_position,
     slot_position,
 )
-from rmqtool.machine.compiled import kernel
+from rmqtool.machine.compiled import inlined, kernel
 from rmqtool.machine.intrinsics import load_i4
 
 if TYPE_CHECKING:
@@ -142,14 +142,25 @@ def scan(
         number += count
 
 
-# The kernel that follows the chains of a key index file.
+# Kernels: what a broker stores with an entry, and which chains are as it makes them.
 #
 # See IndexFile#putKey, 4.9.3 to 5.5.0.
 
 
+LARGEST_DIFFERENCE: Final = 0x7FFFFFFF
+SECOND_MS: Final = 1000
 ENTRY: Final = INDEX_ENTRY.size
 AT_HASH: Final = INDEX_ENTRY.positions["key_hash"]
 AT_PREVIOUS: Final = INDEX_ENTRY.positions["previous"]
+
+
+@inlined
+def seconds(store_timestamp: int, begin_timestamp: int) -> int:
+    """Give the time difference that a broker stores with an entry: of the past none."""
+    difference = store_timestamp - begin_timestamp
+    if begin_timestamp <= 0 or difference <= 0:
+        return 0
+    return min(difference // SECOND_MS, LARGEST_DIFFERENCE)
 
 
 @kernel("int64(uint8[::1], UniTuple(int64, 2), int32[::1], int64[:, ::1])")

@@ -8,8 +8,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from rmqtool.formats.index import FIRST_ENTRY, INDEX_ENTRY
-from rmqtool.machine.compiled import inlined, kernel
+from rmqtool.machine.compiled import kernel
 from rmqtool.machine.intrinsics import load_i4, load_i8
+from rmqtool.scan.index import seconds
 
 if TYPE_CHECKING:
     from rmqtool.machine.arrays import Int64s, UInt8s
@@ -30,17 +31,6 @@ AT_HASH: Final = _AT["key_hash"]
 AT_OFFSET: Final = _AT["physical_offset"]
 AT_DIFFERENCE: Final = _AT["time_difference"]
 NO_TIMES: Final = -1  # in place of a begin: times are not compared
-LARGEST_DIFFERENCE: Final = 0x7FFFFFFF
-SECOND_MS: Final = 1000
-
-
-@inlined
-def seconds(store_timestamp: int, begin_timestamp: int) -> int:
-    """Give the time difference that a broker stores with an entry."""
-    difference = store_timestamp - begin_timestamp
-    if begin_timestamp <= 0 or difference <= 0:
-        return 0
-    return min(difference // SECOND_MS, LARGEST_DIFFERENCE)
 
 
 @kernel(
