@@ -121,15 +121,6 @@ def _double_last(index: IndexFile) -> None:
     inflict.write_at(index.path, 0, bytes(raw))
 
 
-def _keep_of_a_crash(index: IndexFile) -> None:
-    """Let the next start keep a file whose newest entries are of a record that it cuts."""
-    store = index.path.parents[1]
-    (store / "abort").touch()
-    inflict.set_integer(store / "checkpoint", 16, 8, lambda _: index.header[1])
-    last = plain_store.records(store)[-1]
-    inflict.write_at(last.path, last.position + 4, b"\1\2\3\4")
-
-
 INDEX: Final[list[Damage]] = [
     Damage("flip-entry-hash", inflict.edit_entry(*HASH, lambda v: v ^ 1), ("IX-KEY",), NEEDS),
     Damage("flip-entry-offset", inflict.edit_entry(*OFFSET, lambda v: v ^ 8), ("IX-KEY",), NEEDS),
@@ -196,12 +187,5 @@ INDEX: Final[list[Damage]] = [
         ("IX-CRASH", "AB-PRESENT"),
         NEEDS,
         fixture="4.9.3-traffic",
-    ),
-    Damage(
-        "kept-index-of-a-crash",
-        inflict.in_index(_keep_of_a_crash, -1),
-        ("CL-MAGIC", "AB-PRESENT"),
-        NEEDS,
-        fixture="5.5.0-traffic",
     ),
 ]

@@ -104,9 +104,10 @@ def _begin(opened: OpenFile, held: IndexInUse) -> int:
 
     No entry points to a place before that of the first one.
     """
-    first, second = (_entry(opened, held.file.slots, FIRST_ENTRY + row) for row in range(2))
-    if first is None or held.end <= FIRST_ENTRY:
+    first = _entry(opened, held.file.slots, FIRST_ENTRY) if held.end > FIRST_ENTRY else None
+    if first is None or first["physical_offset"] == held.begin:
         return held.begin
+    second = _entry(opened, held.file.slots, FIRST_ENTRY + 1)
     if second is None or held.end <= FIRST_ENTRY + 1:
         return first["physical_offset"]
     stated = first["physical_offset"], held.begin

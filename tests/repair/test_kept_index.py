@@ -1,0 +1,34 @@
+"""A repair that shortens a log mends the index files that the next start keeps."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from rmqtool import repair
+from rmqtool.findings.catalogue import Owner
+from tests import inflict, plain_store
+from tests.check.validation import run
+from tests.stores import broker_conf, fixture_store
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+INDEX_TIME = 16  # position of indexMsgTimestamp in the checkpoint
+
+
+@pytest.mark.parametrize("name", ["rocketmq-4.9.3-traffic", "rocketmq-5.5.0-traffic"])
+def test_newest_record_is_lost(name: str, tmp_path: Path) -> None:
+    """No entry of it stays where the checkpoint covers the file, and nothing is left to repair."""
+    root, conf = fixture_store(name, tmp_path), broker_conf(name)
+    index, last = plain_store.index_files(root)[-1], plain_store.records(root)[-1]
+    (root / "abort").touch()
+    inflict.write_at(root / "checkpoint", INDEX_TIME, inflict.pack_integer(index.header[1]))
+    inflict.write_at(last.path, last.position + 4, b"\1\2\3\4")
+    plan = repair.plan(root, broker_conf=str(conf))
+    assert any(edit.path.startswith("index/") for edit in plan.edits)
+    repair.apply(plan, output=tmp_path / "repaired")
+    findings = run(tmp_path / "repaired", conf=conf)[0]
+    assert [] == [finding.code for finding in findings if finding.code.owner is Owner.INDEX]
+    assert () == tuple(repair.plan(tmp_path / "repaired", broker_conf=str(conf)).edits)
