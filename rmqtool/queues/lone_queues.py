@@ -55,6 +55,7 @@ if TYPE_CHECKING:
 LISTING_BYTES: Final = 1 << 15  # of a directory that is read at once
 QUEUES: Final = LISTING_BYTES // 24  # the most that are listed in so many bytes
 UNIT_BYTES: Final = 1 << 20  # of units that are read before they are handed over
+MOST_BYTES: Final = 128 << 20  # of units of all; the queues after these are read one by one
 TOPICS: Final = 16  # whose queues one thread reads at a time
 
 
@@ -85,11 +86,23 @@ class _Room:
         self.units = np.empty(UNIT_BYTES + ROOM, np.uint8)
 
 
+class _Left:
+    """How many bytes of units may be read still. All threads take of it: roughly is enough."""
+
+    def __init__(self) -> None:
+        self._bytes = MOST_BYTES
+
+    def take(self, queues: LoneQueues) -> bool:
+        """Take the units of some queues; say whether there is room for more."""
+        self._bytes -= len(queues.units)
+        return self._bytes > 0
+
+
 def lone_queues(places: Sequence[Place], length: int) -> Iterator[LoneQueues]:
     """Read the directories in directories that hold one file of a length, and little data.
 
     All others are left out: who looks at them one by one says what is wrong with them. So is what
-    cannot be read, and what does not lie on a local disk.
+    cannot be read, what does not lie on a local disk, and what comes after MOST_BYTES.
 
     Args:
         places: of the directories, those of topics.
@@ -98,10 +111,10 @@ def lone_queues(places: Sequence[Place], length: int) -> Iterator[LoneQueues]:
     Yields:
         The queues of each directory.
     """
-    functions = calls.calls()
+    functions, left = calls.calls(), _Left()
     if functions is None or pace() is not None or not all(type(place) is Place for place in places):
         for place in places:
-            yield _joined([*_each(place, length, None)])
+            yield _joined([*_each(place, length, left)])
         return
     rooms: deque[_Room] = deque()  # append and pop are atomic
     parts = [places[first : first + TOPICS] for first in range(0, len(places), TOPICS)]
@@ -109,7 +122,7 @@ def lone_queues(places: Sequence[Place], length: int) -> Iterator[LoneQueues]:
     def read(part: Sequence[Place]) -> list[_Read]:
         room = rooms.pop() if rooms else _Room()
         try:
-            return [_read(functions, place, length, room) for place in part]
+            return [_read(functions, place, length, room, left) for place in part]
         finally:
             rooms.append(room)
 
@@ -118,7 +131,7 @@ def lone_queues(places: Sequence[Place], length: int) -> Iterator[LoneQueues]:
             count_read(result.size)
             for error in result.errors:
                 note_medium(place.location, error)
-            again = _each(place, length, result.asked) if result.asked else ()
+            again = _each(place, length, left, result.asked) if result.asked else ()
             yield _joined([result.queues, *again])
 
 
@@ -127,18 +140,18 @@ def _joined(parts: Sequence[LoneQueues]) -> LoneQueues:
     return LoneQueues(np.concatenate(facts), b"".join(part.units for part in parts))
 
 
-def _read(functions: Calls, place: Place, length: int, room: _Room) -> _Read:
+def _read(functions: Calls, place: Place, length: int, room: _Room, left: _Left) -> _Read:
     """Read the queues of a directory by kernel."""
-    parts, asked, size = list[LoneQueues](), list[int](), 0
+    parts, asked, size, has_room = list[LoneQueues](), list[int](), 0, True
     try:
         path, above = from_anchor(place.location)
         opened = os.open(path, FLAGS, dir_fd=above)
     except (OSError, ValueError):  # the listing of the queues says so
         return _Read(_joined([]), [])
     try:
-        while (end := lone_kernels.list_queues(functions, opened, room.listing)) > 0:
+        while has_room and (end := lone_kernels.list_queues(functions, opened, room.listing)) > 0:
             position = 0
-            while position < end:
+            while position < end and has_room:
                 position, count, used, read = lone_kernels.read_listed(
                     functions,
                     (opened, position, end, length),
@@ -148,13 +161,16 @@ def _read(functions: Calls, place: Place, length: int, room: _Room) -> _Read:
                 is_short = facts[:, STATE] == SHORT
                 asked += facts[~is_short, QUEUE_ID].tolist()
                 parts.append(LoneQueues(facts[is_short], room.units[:used].tobytes()))
+                has_room = left.take(parts[-1])
     finally:
         os.close(opened)
-    errors = [OSError(-end, os.strerror(-end))] if end else []
+    errors = [OSError(-end, os.strerror(-end))] if end < 0 else []
     return _Read(_joined(parts), asked, size, errors)
 
 
-def _each(place: Place, length: int, numbers: Sequence[int] | None) -> Iterator[LoneQueues]:
+def _each(
+    place: Place, length: int, left: _Left, numbers: Sequence[int] | None = None
+) -> Iterator[LoneQueues]:
     """Read queues of a directory one by one; all of them where no numbers are given."""
     if type(place) is not Place:
         return
@@ -172,6 +188,8 @@ def _each(place: Place, length: int, numbers: Sequence[int] | None) -> Iterator[
                 continue
             if queue is not None:
                 yield queue
+                if not left.take(queue):
+                    break
     finally:
         os.close(opened)
 

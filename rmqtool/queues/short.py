@@ -44,7 +44,6 @@ if TYPE_CHECKING:
     UInt32s = npt.NDArray[np.uint32]
     Mask = npt.NDArray[np.bool_]
 
-MOST_BYTES: Final = 128 << 20  # of units; the queues after these are read one by one
 NO_ROW: Final = -1
 
 
@@ -199,12 +198,10 @@ def _read(family: QueueFamily, topic: str | None) -> ShortQueues:
     topics = [shown for shown in names if topic in {None, shown}]
     listed, packed, facts = NameList(), bytearray(), bytearray()
     places = [family.place.child(names[shown]) for shown in topics]
-    for shown, queues in zip(topics, lone_queues(places, family.file_length), strict=False):
+    for shown, queues in zip(topics, lone_queues(places, family.file_length), strict=True):
         listed.extend(shown.encode(), queues.facts[:, QUEUE_ID].tolist())
         facts += queues.facts.tobytes()  # not an object each: they would lie between others
         packed += queues.units
-        if len(packed) >= MOST_BYTES:
-            break
     if not len(listed):
         return NO_QUEUES
     columns = np.frombuffer(facts, np.int64).reshape(-1, FACTS).T

@@ -122,6 +122,22 @@ def test_many(tmp_path: Path) -> None:
     assert sum(sizes.values()) * 20 > reading.UNIT_BYTES * 2
 
 
+@pytest.mark.parametrize("is_kernel", [True, False])
+def test_no_more_than_fits(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, is_kernel: bool
+) -> None:
+    """What would take too much memory is left to who reads queue by queue."""
+    monkeypatch.setattr(reading, "MOST_BYTES", 100_000)
+    monkeypatch.setattr(reading, "UNIT_BYTES", 20_000)
+    for number in range(300):
+        make(tmp_path / f"topic{number % 3}" / str(number), {0: UNIT * 100})
+    places = [Place.of(tmp_path / f"topic{number}") for number in range(3)]
+    read = [*lone_queues(places, LENGTH)] if is_kernel else by_python(places)
+    assert 100_000 <= sum(len(queues.units) for queues in read) < 200_000
+    for queues in read:
+        assert {UNIT * 100} >= {units for _, units in known(queues).values()}
+
+
 @pytest.mark.parametrize("name", FUNCTIONS)
 @pytest.mark.parametrize("number", [1, 2, 3])
 def test_refused(name: str, number: int, tmp_path: Path) -> None:
