@@ -120,11 +120,11 @@ def _cut_manifest(directory: Path) -> None:
     raise inflict.NotApplicable
 
 
-def _flip_block(name: str) -> Callable[[Path], None]:
+def flip_block(name: str, database: str = QUEUES) -> Callable[[Path], None]:
     """Flip a bit of a block that lies somewhere in the largest table."""
 
     def inflict_it(store: Path) -> None:
-        path = table_of(store / QUEUES)
+        path = table_of(store / database)
         for position in range(0, path.stat().st_size, 20):
             inflict.flip_bits(path, position, 4)
             if any(name in problem.what for problem in check_table(Place.of(path)).problems):
@@ -399,10 +399,10 @@ DAMAGES: Final = {
             _file(_flip_rows),
             ("RD-BLOCK",),
         ),
-        RocksDamage("flip index", CLEAN, _flip_block("of the index"), ("RD-BLOCK",)),
-        RocksDamage("flip metaindex", CLEAN, _flip_block("of the metaindex"), REFUSED),
-        RocksDamage("flip filter", CLEAN, _flip_block("filter"), ("RD-META",)),
-        RocksDamage("flip properties", CLEAN, _flip_block("rocksdb.properties"), REFUSED),
+        RocksDamage("flip index", CLEAN, flip_block("of the index"), ("RD-BLOCK",)),
+        RocksDamage("flip metaindex", CLEAN, flip_block("of the metaindex"), REFUSED),
+        RocksDamage("flip filter", CLEAN, flip_block("filter"), ("RD-META",)),
+        RocksDamage("flip properties", CLEAN, flip_block("rocksdb.properties"), REFUSED),
         RocksDamage("pad footer", CLEAN, _file(_pad_footer), ("RD-META",)),
         RocksDamage("flip log", CRASH, lambda s: inflict.flip_bits(_wal_of(s), 20, 1), ("RD-WAL",)),
         RocksDamage("cut log", CRASH, lambda s: os.truncate(_wal_of(s), 100), ("RD-WAL",)),

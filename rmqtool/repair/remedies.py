@@ -238,7 +238,13 @@ def is_repaired(finding: Finding, writer: EditWriter, obstacle: str) -> bool:
     is_reported = any(
         left.code == code and left.path in {finding.path, missing} for left in writer.left
     )
-    return is_filled or is_reported or any(edit.code == code for edit in writer.edits)
+    return is_filled or is_reported or any(_is_of(edit, finding) for edit in writer.edits)
+
+
+def _is_of(edit: Edit, finding: Finding) -> bool:
+    """Tell whether an edit is for a finding: one that writes a database anew is for its files."""
+    is_within = f"{finding.path}/".startswith(f"{edit.path}/")
+    return edit.code == finding.code and (edit.action is not Action.REBUILD or is_within)
 
 
 def _touches(edit: Edit, finding: Finding) -> bool:

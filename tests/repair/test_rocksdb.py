@@ -21,7 +21,7 @@ from rmqtool.startup import predict
 from rmqtool.store.tree import open_store
 from tests import inflict, plain_store
 from tests.check.validation import run
-from tests.damage_rocksdb import DAMAGES
+from tests.damage_rocksdb import DAMAGES, flip_block
 from tests.repair.repaired import traces
 from tests.rocksdb import rows_of, state_of
 from tests.stores import broker_conf, fixture_store
@@ -162,6 +162,22 @@ def test_topic_to_come(tmp_path: Path) -> None:
     findings, _, _ = run(store, "full", broker_conf(name))
     damaged = [it for it in findings if it.severity != "note"]
     assert left == [(str(it.code), it.path, it.message) for it in damaged] != []
+
+
+def test_other_database(tmp_path: Path) -> None:
+    """What is wrong with another database stays, and is named, whatever mends the queues."""
+    name = "rocketmq-5.5.0-rocksdb"
+    store = fixture_store(name, tmp_path)
+    for database in (QUEUES, "config/topics"):
+        flip_block("rocksdb.properties", database)(store)
+    plan = repair.plan(store, broker_conf=str(broker_conf(name)))
+    assert [(Action.REBUILD, QUEUES)] == [(edit.action, edit.path) for edit in plan.edits]
+    left = {(str(it.code), it.path) for it in plan.left}
+    repair.apply(plan, in_place=True)
+    findings, _, _ = run(store, "full", broker_conf(name))
+    after = {(str(it.code), it.path) for it in findings if it.severity != "note"}
+    assert {"RD-META"} <= {code for code, _ in after}
+    assert after == left
 
 
 @pytest.mark.parametrize("where", ["place", "copy"])
