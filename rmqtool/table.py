@@ -128,7 +128,7 @@ class Table:
             if all(map(_tells_fields, things)):
                 self._plans[kinds] = plan
         if plan.all_of_one is not None:
-            return self._of_one(plan, things[0])
+            return self._of_one(plan.all_of_one(things[0]), plan.times)
         row: dict[str, Any] = {}
         for name, number, attribute, is_time in plan.steps:
             if number is None:
@@ -139,13 +139,12 @@ class Table:
             row[name] = value if is_public else _public(value, is_time=is_time)
         return row
 
-    def _of_one(self, plan: _Plan, thing: object) -> dict[str, Any]:
+    def _of_one(self, values: tuple[Any, ...], times: tuple[str, ...]) -> dict[str, Any]:
         """Give the row of a thing that has all values; a store may have 100,000 of them."""
-        values = plan.all_of_one(thing) if plan.all_of_one else ()
         row: dict[str, Any] = dict(zip(self.names, values, strict=True))
         if not _AS_THEY_ARE.issuperset(map(type, values)):
             row = {name: _public(value, is_time=False) for name, value in row.items()}
-        for name in plan.times:
+        for name in times:
             row[name] = _public(row[name], is_time=True)
         return row
 

@@ -67,6 +67,14 @@ def topic_text(raw: bytes) -> str:
     return raw.decode("utf-8", "backslashreplace")
 
 
+def name_in_files(topic: str) -> bytes:
+    """Give a topic, as it is printed, by the name that short queues in files have.
+
+    Any text has one: who asks may have it from a configuration that somebody made up.
+    """
+    return topic.encode("utf-8", "surrogatepass")
+
+
 def topic_raw(name: str) -> bytes:
     """Give the bytes of a topic by the name of its directory."""
     return name.encode("utf-8", "surrogateescape")

@@ -176,7 +176,9 @@ class Inspection:
             from rmqtool.queues.short import NO_QUEUES, short_queues
 
             try:
-                self._short.append(short_queues(self.queues.files.family, self.options.topic))
+                self._short.append(
+                    short_queues(self.queues.files.family, self.options.topic, self.options.jobs)
+                )
             except UnreadablePath:  # the listing of the queues says so
                 self._short.append(NO_QUEUES)
         return self._short[0]

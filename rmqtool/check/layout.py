@@ -8,6 +8,7 @@ from __future__ import annotations
 from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
+from rmqtool.broker.names import name_in_files
 from rmqtool.check.inspection import UNIT_FAMILIES
 from rmqtool.check.queues import orphans
 from rmqtool.errors import UnreadablePath
@@ -68,7 +69,7 @@ def _long_queues(inspection: Inspection) -> Iterator[QueueUnits]:
     """Yield the consume queues in files but for the short ones, in which nothing is odd."""
     names, units = inspection.short_queues().rows.names, inspection.units("queues")
     for topic, numbers in by_topic(units):
-        short = {*names.numbers_of(topic.encode("utf-8", "surrogatepass"))}
+        short = {*names.numbers_of(name_in_files(topic))}
         for queue_id in numbers:
             if queue_id not in short:
                 yield units[topic, queue_id]

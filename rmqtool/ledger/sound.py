@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
-from rmqtool.broker.names import topic_text
+from rmqtool.broker.names import name_in_files, topic_text
 from rmqtool.formats.consume_queue import CQ_UNIT, CQ_UNIT_SIZE
 from rmqtool.formats.rocksdb_queue import ROCKSDB_CQ_UNIT
 from rmqtool.queues.kinds import UnitKind, kinds_of
@@ -90,12 +90,11 @@ class WholeQueues(Mapping[tuple[str, int], tuple[int, int]]):
 
     def __getitem__(self, name: tuple[str, int]) -> tuple[int, int]:
         topic, queue_id = name
-        for row in (self._names.row(raw, queue_id) for raw in self._topics_of(topic)):
-            if row >= 0:
-                if self._is_whole[row]:
-                    return int(self._first[row]), int(self._next[row])
-                break
-        raise KeyError(name)
+        rows = (self._names.row(raw, queue_id) for raw in self._topics_of(topic))
+        row = next((row for row in rows if row >= 0), UNKNOWN)
+        if row < 0 or not self._is_whole[row]:
+            raise KeyError(name)
+        return int(self._first[row]), int(self._next[row])
 
     def numbers_of(self, topic: str) -> Iterator[int]:
         """Give the numbers of those of one topic."""
@@ -369,8 +368,7 @@ class SoundQueues:
 
 
 def _in_files(topic: str) -> tuple[bytes]:
-    """Give a printed topic as the names of short queues in files have it."""
-    return (topic.encode("utf-8", "surrogatepass"),)
+    return (name_in_files(topic),)
 
 
 def no_sound_queues() -> SoundQueues:

@@ -15,9 +15,6 @@ from typing import Final, NamedTuple
 from rmqtool.machine.compiled import inlined
 from rmqtool.machine.intrinsics import call_c
 
-ARGUMENTS: Final = 5  # the most that one of them takes
-CALLS: Final = f"UniTuple(int64, {ARGUMENTS + 2})"  # numba's name for `Calls`
-
 
 class Calls(NamedTuple):
     """Addresses of functions, as man 2 and man 3 describe them."""
@@ -29,6 +26,11 @@ class Calls(NamedTuple):
     lseek: int
     pread: int
     errno: int  # `__errno_location`, which errno is a macro for
+
+
+CALLS: Final = f"UniTuple(int64, {len(Calls._fields)})"  # numba's name for it
+# Places of the addresses in `Calls`, as kernels take them: a tuple of numbers.
+OPENAT, CLOSE, GETDENTS64, STATX, LSEEK, PREAD, ERRNO = range(len(Calls._fields))
 
 
 @cache

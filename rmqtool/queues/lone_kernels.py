@@ -11,7 +11,17 @@ import os
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 from rmqtool.formats.consume_queue import CQ_UNIT_SIZE
-from rmqtool.machine.calls import CALLS, call
+from rmqtool.machine.calls import (
+    CALLS,
+    CLOSE,
+    ERRNO,
+    GETDENTS64,
+    LSEEK,
+    OPENAT,
+    PREAD,
+    STATX,
+    call,
+)
 from rmqtool.machine.compiled import called, inlined, kernel
 from rmqtool.machine.intrinsics import SLACK, address_of, call_c, load_i8, load_u1, number_at
 from rmqtool.store.place import LISTED, OPEN_FLAGS
@@ -123,8 +133,8 @@ def list_queues(calls: Calls, directory: int, listing: UInt8s) -> int:
     Returns:
         Bytes; 0 at its end, -errno where the system refuses.
     """
-    filled = call(calls[2], directory, address_of(listing, 0), listing.size)
-    return filled if filled >= 0 else -number_at(call_c(calls[6], (0, 0, 0, 0, 0)))
+    filled = call(calls[GETDENTS64], directory, address_of(listing, 0), listing.size)
+    return filled if filled >= 0 else -number_at(call_c(calls[ERRNO], (0, 0, 0, 0, 0)))
 
 
 @inlined
@@ -153,7 +163,7 @@ def queue_number(listing: UInt8s, name: int) -> int:
 def only_file(calls: Calls, directory: int, scratch: UInt8s) -> int:
     """Give where the name of the only entry of a directory stands, a file; -STATE for another."""
     at, count, result = address_of(scratch, AT_LISTING), 0, -OTHER
-    filled = call(calls[2], directory, at, LISTING_BYTES)
+    filled = call(calls[GETDENTS64], directory, at, LISTING_BYTES)
     position = AT_LISTING
     while position < AT_LISTING + filled:
         name = position + ENTRY_NAME
@@ -171,7 +181,7 @@ def only_file(calls: Calls, directory: int, scratch: UInt8s) -> int:
         return -OTHER
     # There may be more of it, which would lie where the name is.
     rest = address_of(scratch, AT_DATA)
-    return result if call(calls[2], directory, rest, LISTING_BYTES) == 0 else -ASK
+    return result if call(calls[GETDENTS64], directory, rest, LISTING_BYTES) == 0 else -ASK
 
 
 @called
@@ -193,7 +203,7 @@ def read_queue(
 ) -> tuple[int, int]:
     """Read one queue; give its state, and the bytes that were read."""
     scratch, facts, _, row, _ = out
-    directory = call(calls[0], above, name, FLAGS)
+    directory = call(calls[OPENAT], above, name, FLAGS)
     if directory < 0:
         return ASK, 0
     file = only_file(calls, directory, scratch)
@@ -201,14 +211,14 @@ def read_queue(
     is_told = ask_facts(calls, directory, scratch, facts, (DIRECTORY_MODE, row))
     handle = -1
     if start >= 0 and start % length == 0 and is_told:
-        handle = call(calls[0], directory, address_of(scratch, file), OPEN_FLAGS)
-    call(calls[1], directory, 0, 0)
+        handle = call(calls[OPENAT], directory, address_of(scratch, file), OPEN_FLAGS)
+    call(calls[CLOSE], directory, 0, 0)
     if handle < 0:
         is_odd = file == -OTHER or (file > 0 and (start < 0 or start % length != 0))
         return (OTHER if is_odd else ASK), 0
     facts[row, START] = start
     state, size = read_file(calls, handle, length, out)
-    call(calls[1], handle, 0, 0)
+    call(calls[CLOSE], handle, 0, 0)
     return state, size
 
 
@@ -219,7 +229,7 @@ def ask_facts(
     """Ask what is open for mode, owner and group; give whether the system told."""
     statx, empty = address_of(scratch, AT_STATX), address_of(scratch, AT_EMPTY)
     given = (handle, empty, EMPTY_PATH, STATX_BASIC, statx)
-    if call_c(calls[3], given) << 32 != 0:
+    if call_c(calls[STATX], given) << 32 != 0:
         return False
     first, row = place
     facts[row, first] = native(scratch, AT_STATX + STATX_MODE, 2)
@@ -248,7 +258,7 @@ def read_file(
         return OTHER, 0
     if size:
         at = address_of(scratch, AT_DATA)
-        if call_c(calls[5], (handle, at, size, begin, 0)) != size:
+        if call_c(calls[PREAD], (handle, at, size, begin, 0)) != size:
             return ASK, 0
     keep_units(scratch, size, facts[row, START] + begin, out)
     return SHORT, size
@@ -257,18 +267,18 @@ def read_file(
 @called
 def extent(calls: Calls, handle: int, length: int) -> tuple[int, int]:
     """Give where the only data of a file begin and end; -1 and a state where there are more."""
-    begin = call_c(calls[4], (handle, 0, SEEK_DATA, 0, 0))
+    begin = call_c(calls[LSEEK], (handle, 0, SEEK_DATA, 0, 0))
     if begin < 0:
-        is_hole = number_at(call_c(calls[6], (0, 0, 0, 0, 0))) == ENXIO
+        is_hole = number_at(call_c(calls[ERRNO], (0, 0, 0, 0, 0))) == ENXIO
         return (0, 0) if is_hole else (-1, ASK)
-    end = call_c(calls[4], (handle, begin, SEEK_HOLE, 0, 0))
+    end = call_c(calls[LSEEK], (handle, begin, SEEK_HOLE, 0, 0))
     if end < 0:
         return -1, ASK
     if end >= length:
         return begin, length
-    if call_c(calls[4], (handle, end, SEEK_DATA, 0, 0)) >= 0:
+    if call_c(calls[LSEEK], (handle, end, SEEK_DATA, 0, 0)) >= 0:
         return -1, OTHER
-    if number_at(call_c(calls[6], (0, 0, 0, 0, 0))) != ENXIO:
+    if number_at(call_c(calls[ERRNO], (0, 0, 0, 0, 0))) != ENXIO:
         return -1, ASK
     return begin, end
 

@@ -98,7 +98,9 @@ class _Left:
         return self._bytes > 0
 
 
-def lone_queues(places: Sequence[Place], length: int) -> Iterator[LoneQueues]:
+def lone_queues(
+    places: Sequence[Place], length: int, jobs: int | None = None
+) -> Iterator[LoneQueues]:
     """Read the directories in directories that hold one file of a length, and little data.
 
     All others are left out: who looks at them one by one says what is wrong with them. So is what
@@ -107,6 +109,7 @@ def lone_queues(places: Sequence[Place], length: int) -> Iterator[LoneQueues]:
     Args:
         places: of the directories, those of topics.
         length: bytes that each file has.
+        jobs: threads; None is one for each processor.
 
     Yields:
         The queues of each directory.
@@ -126,7 +129,7 @@ def lone_queues(places: Sequence[Place], length: int) -> Iterator[LoneQueues]:
         finally:
             rooms.append(room)
 
-    for part, results in zip(parts, on_threads(read, parts), strict=True):
+    for part, results in zip(parts, on_threads(read, parts, jobs), strict=True):
         for place, result in zip(part, results, strict=True):
             count_read(result.size)
             for error in result.errors:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
+from rmqtool.broker.names import name_in_files
 from rmqtool.formats.consume_queue import CQ_UNIT, CQ_UNIT_SIZE
 from rmqtool.queues.kinds import are_real
 from rmqtool.queues.lone_kernels import (
@@ -139,19 +140,17 @@ class ShortQueues:
         above, _, topic = path.rpartition("/")
         if self.files is None or above != self.files.path:
             return frozenset()
-        return frozenset(map(str, self.rows.names.numbers_of(topic.encode())))
+        return frozenset(map(str, self.rows.names.numbers_of(name_in_files(topic))))
 
     def by_rights(self) -> Iterator[tuple[tuple[int, int, int], int, Callable[[], Iterator[str]]]]:
         """See `KnownFiles`."""
         if self.files is None:
             return
         for is_file, whose in ((True, self.files.whose), (False, self.files.whose_directory)):
-            left = np.arange(len(self))
-            while left.size:  # few differ
-                first = whose[:, left[0]]
-                are_alike = (whose[:, left] == first[:, None]).all(axis=0)
-                rows, left = left[are_alike], left[~are_alike]
-                mode, owner, group = first.tolist()
+            order = np.lexsort(whose)
+            borders = np.flatnonzero((np.diff(whose[:, order]) != 0).any(axis=0)) + 1
+            for rows in np.split(order, borders) if len(order) else ():
+                mode, owner, group = whose[:, rows[0]].tolist()
                 yield (mode, owner, group), len(rows), partial(self._paths, rows, is_file=is_file)
 
     def _paths(self, rows: Int64s, *, is_file: bool) -> Iterator[str]:
@@ -171,7 +170,9 @@ NO_QUEUES: Final = ShortQueues(
 )
 
 
-def short_queues(family: QueueFamily | None, topic: str | None = None) -> ShortQueues:
+def short_queues(
+    family: QueueFamily | None, topic: str | None = None, jobs: int | None = None
+) -> ShortQueues:
     """Read the short queues of a family; none where the length of its files is unknown.
 
     During `one_look` they are read once.
@@ -179,6 +180,7 @@ def short_queues(family: QueueFamily | None, topic: str | None = None) -> ShortQ
     Args:
         family: of consume queues; None for no directory of them.
         topic: the only one that is asked for, printable; None is all.
+        jobs: threads that read them; None is one for each processor.
 
     Raises:
         UnreadablePath: the family's directory may not be listed.
@@ -187,10 +189,10 @@ def short_queues(family: QueueFamily | None, topic: str | None = None) -> ShortQ
         return NO_QUEUES
     place, kind = str(family.place), type(family.place)  # an edited store has its own answers
     asked = (short_queues, place, kind, family.path, family.file_length, family.topic, topic)
-    return once(asked, lambda: _read(family, topic))
+    return once(asked, lambda: _read(family, topic, jobs))
 
 
-def _read(family: QueueFamily, topic: str | None) -> ShortQueues:
+def _read(family: QueueFamily, topic: str | None, jobs: int | None) -> ShortQueues:
     directories = family.topics()
     names = {printable(name): name for name in directories}
     if len(names) < len(directories):  # which of two is meant cannot be told by name
@@ -198,8 +200,8 @@ def _read(family: QueueFamily, topic: str | None) -> ShortQueues:
     topics = [shown for shown in names if topic in {None, shown}]
     listed, packed, facts = NameList(), bytearray(), bytearray()
     places = [family.place.child(names[shown]) for shown in topics]
-    for shown, queues in zip(topics, lone_queues(places, family.file_length), strict=True):
-        listed.extend(shown.encode(), queues.facts[:, QUEUE_ID].tolist())
+    for shown, queues in zip(topics, lone_queues(places, family.file_length, jobs), strict=True):
+        listed.extend(name_in_files(shown), queues.facts[:, QUEUE_ID].tolist())
         facts += queues.facts.tobytes()  # not an object each: they would lie between others
         packed += queues.units
     if not len(listed):

@@ -12,6 +12,7 @@ from functools import cache, cached_property
 from struct import Struct
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from rmqtool.broker.names import name_in_files
 from rmqtool.formats.batch_queue import BATCH_CQ_UNIT
 from rmqtool.formats.consume_queue import CQ_UNIT
 from rmqtool.queues.kinds import UnitKind, batch_kind_of, kind_of
@@ -105,7 +106,7 @@ class ShortSpans:
         }
 
     def _rows_in(self, topic: str) -> Iterator[tuple[int, int]]:
-        rows, raw = self._short.rows, topic.encode()
+        rows, raw = self._short.rows, name_in_files(topic)
         within = rows.names.rows_in(raw)
         return zip(rows.names.numbers_of(raw), rows.of_rows(within.start, within.stop), strict=True)
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final, Self
 
 import numpy as np
 
+from rmqtool.broker.names import name_in_files
 from rmqtool.formats.consume_queue import CQ_UNIT
 from rmqtool.machine.arrays import distinct
 from rmqtool.queues.discovery import Queues
@@ -108,7 +109,7 @@ class PlainQueues:
 
     def numbers_of(self, topic: str) -> frozenset[int]:
         """Give the numbers of the queues of one topic."""
-        rows, raw = self.short.rows, topic.encode("utf-8", "surrogatepass")
+        rows, raw = self.short.rows, name_in_files(topic)
         within = rows.names.rows_in(raw)
         plain = self._rows[rows.of_rows(within.start, within.stop)]
         kept = (plain >= 0) & ~self.is_out[plain] if len(self) else np.zeros(len(plain), np.bool_)
@@ -117,7 +118,7 @@ class PlainQueues:
     def row(self, key: QueueKey) -> int:
         """Give the row of a queue, taken out or not; NO_ROW for another."""
         topic, queue_id = key
-        name = topic.encode("utf-8", "surrogatepass"), queue_id
+        name = name_in_files(topic), queue_id
         return int(self._rows[self.short.rows.get(name, NO_ROW)])
 
     def extents(self) -> Iterator[tuple[QueueKey, int, int]]:

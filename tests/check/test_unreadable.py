@@ -169,8 +169,8 @@ def test_forbidden(
         check(place)
         return real_read(place, limit)
 
-    def lone(places: Sequence[Place], length: int) -> Iterator[LoneQueues]:
-        for place, queues in zip(places, lone_queues(places, length), strict=True):
+    def lone(places: Sequence[Place], length: int, jobs: int | None) -> Iterator[LoneQueues]:
+        for place, queues in zip(places, lone_queues(places, length, jobs), strict=True):
             numbers = queues.facts[:, QUEUE_ID].tolist()
             directories = [f"{place.location}/{number}/" for number in numbers]
             is_read = any(f"{forbidden}/".startswith(directory) for directory in directories)

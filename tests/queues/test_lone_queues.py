@@ -18,7 +18,9 @@ from rmqtool.machine import calls
 from rmqtool.queues import lone_queues as reading
 from rmqtool.queues.lone_kernels import COUNT, MOST_DATA, QUEUE_ID
 from rmqtool.queues.lone_queues import LoneQueues, lone_queues
+from rmqtool.queues.short import short_queues
 from rmqtool.store.place import Place, count_read
+from rmqtool.store.queues import QueueFamily
 from rmqtool.store.refused import refused_reads
 from tests.store.faults import before_call
 
@@ -183,6 +185,26 @@ def test_a_disk_that_refuses(which: str, tmp_path: Path, monkeypatch: pytest.Mon
     assert (3 if which == "pread" else 0) == len(known(read))
     (path,) = told
     assert path.startswith(str(tmp_path / "topic"))
+
+
+def test_by_rights(tmp_path: Path) -> None:
+    """Each directory and file is named once, by whose it is; all may differ."""
+    root = tmp_path / "consumequeue"
+    for number in range(60):
+        file = make(root / f"topic{number % 2}" / str(number), {0: UNIT})
+        file.chmod(0o600 + number % 8)
+        file.parent.chmod(0o700 + number % 5)
+    short = short_queues(QueueFamily(Place.of(root), "consumequeue", LENGTH))
+    seen = {}
+    for (mode, owner, group), count, paths in short.by_rights():
+        named = [*paths()]
+        assert len(named) == count
+        for path in named:
+            facts = (tmp_path / path).stat()
+            assert (mode, owner, group) == (facts.st_mode, facts.st_uid, facts.st_gid)
+            assert path not in seen
+            seen[path] = mode
+    assert 120 == len(seen)
 
 
 def test_bytes_are_counted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

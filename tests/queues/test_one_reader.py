@@ -76,10 +76,10 @@ def test_one_reader(
         note(place.location)
         return plain(place)
 
-    def noting_lone(places: Sequence[Place], length: int) -> Iterator[LoneQueues]:
+    def noting_lone(places: Sequence[Place], length: int, jobs: int | None) -> Iterator[LoneQueues]:
         for place in places:
             note(f"{place.location}/")
-        return lone(places, length)
+        return lone(places, length, jobs)
 
     monkeypatch.setattr(Place, "open", noting)
     monkeypatch.setattr(Place, "open_listed", noting)

@@ -107,8 +107,8 @@ def test_wrong_field_unread(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     assert {"RQ-RANGE", "RQ-UNIT"} <= {str(it.code) for it in findings}
 
 
-def test_orphan(tmp_path: Path) -> None:
-    """An orphan in RocksDB has the path of its database."""
+def without_topic(tmp_path: Path) -> tuple[str, Path]:
+    """Make a store with queues in RocksDB, whose `topics.json` lacks a topic."""
     name = "rocketmq-5.3.3-traffic"
     store = fixture_store(name, tmp_path)
     rebuild.consume_queues(store, tmp_path / "new", store_type=StoreType.ROCKSDB)
@@ -118,6 +118,12 @@ def test_orphan(tmp_path: Path) -> None:
     document = json.loads(topics.read_text(encoding="utf-8"))
     del document["topicConfigTable"]["traffic-orders"]
     topics.write_text(json.dumps(document), encoding="utf-8")
+    return name, store
+
+
+def test_orphan(tmp_path: Path) -> None:
+    """An orphan in RocksDB has the path of its database."""
+    name, store = without_topic(tmp_path)
     findings, _, _ = run(store, "full", broker_conf(name))
     orphans = [(it.path, it.topic) for it in findings if str(it.code) == "FS-ORPHAN"]
     assert (QUEUES, "traffic-orders") in orphans
@@ -146,15 +152,7 @@ def test_orphan_to_come(tmp_path: Path, *, is_there: bool) -> None:
 
 def test_topic_to_come(tmp_path: Path) -> None:
     """A topic that is in no topics.json, and gets its queues by the new database, is named."""
-    name = "rocketmq-5.3.3-traffic"
-    store = fixture_store(name, tmp_path)
-    rebuild.consume_queues(store, tmp_path / "new", store_type=StoreType.ROCKSDB)
-    shutil.rmtree(store / QUEUES)
-    (tmp_path / "new" / QUEUES).rename(store / QUEUES)
-    topics = store / "config" / "topics.json"
-    document = json.loads(topics.read_text(encoding="utf-8"))
-    del document["topicConfigTable"]["traffic-orders"]
-    topics.write_text(json.dumps(document), encoding="utf-8")
+    name, store = without_topic(tmp_path)
     min((store / QUEUES).glob("*.sst")).unlink()
     plan = repair.plan(store, broker_conf=str(broker_conf(name)))
     left = [(str(it.code), it.path, it.message) for it in plan.left]

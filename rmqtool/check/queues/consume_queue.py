@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from rmqtool.broker.names import topic_text
+from rmqtool.broker.names import name_in_files, topic_text
 from rmqtool.check.queues.grouping import grouped
 from rmqtool.check.queues.queue_state import (
     EVERYTHING,
@@ -77,7 +77,7 @@ def sound_queues(inspection: Inspection, is_explained: Callable[[Numbers], Mask]
     def name_of(topic: bytes) -> bytes | None:
         text = topic_text(topic)
         is_there = inspection.scope.placement.in_files(text)
-        return text.encode("utf-8", "surrogatepass") if is_there else None
+        return name_in_files(text) if is_there else None
 
     return SoundQueues(inspection.units_held(), name_of, is_explained)
 
