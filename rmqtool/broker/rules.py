@@ -338,10 +338,11 @@ class Rules:
         "ConsumeQueueStore",
         "queues in the database that is not configured stop the broker",
     )
-    throws_at_holes = _since(
+    reads_on_in_rocksdb = _since(
         "5.5.0",
-        "RocksDBConsumeQueue#iterateFrom0",
-        "a hole in RocksDB ends the pull; before, consumers are sent back to 0",
+        "RocksDBConsumeQueue#iterateFrom0, RocksDBReusableIterator",
+        "a pull in RocksDB looks at more units than it asks for, and throws at a hole;"
+        " before, consumers are sent back to 0",
     )
     pulls_by_place = _since(
         "5.0.0",

@@ -106,10 +106,12 @@ class Pull:
 
     Attributes:
         reads: units that one pull looks at
+        ends_in_hole: whether what follows the units makes each pull throw that ends before it
     """
 
     log: LogExtent  # which records are there
     reads: int = 16_000 // CQ_UNIT_SIZE  # maxFilterMessageSize
+    ends_in_hole: bool = False
     delivered: int = 0  # messages so far
     fails: bool = False  # whether a pull has thrown: consumers ask for the same again, for ever
 
@@ -119,13 +121,16 @@ class Pull:
         counts = _messages(units)
         if self.fails:
             return
-        if there.all() and not refused.any():
+        if there.all() and not refused.any() and not self.ends_in_hole:
             self.delivered += int(counts.sum())
             return
         rows = self._rows(units, there, refused, counts)
-        first = 0
+        first, before = 0, self.delivered
         while first < len(rows) and not self.fails:
+            before = self.delivered
             first += self._pull(rows[first : first + self.reads])
+        if self.ends_in_hole and not self.fails:
+            self.delivered, self.fails = before, True
 
     def once(self, units: NDArray[Any]) -> int:
         """Pull once from the first of some units on; give how many of them were looked at."""

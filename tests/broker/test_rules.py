@@ -35,7 +35,7 @@ def test_rule_holds_from_its_release_on(version: str, start: NormalStart) -> Non
 def test_rules_of_5_5() -> None:
     """5.4 still goes by times, ends a pull at a hole, and goes back for queues never written."""
     before, since = (Rules(Version.parse(line)) for line in ("5.4", "5.5"))
-    assert (before.throws_at_holes, since.throws_at_holes) == (False, True)
+    assert (before.reads_on_in_rocksdb, since.reads_on_in_rocksdb) == (False, True)
     assert (before.skips_unstarted_queues, since.skips_unstarted_queues) == (False, True)
     assert AbnormalStart.CHECKED_STORE_TIME is Rules(Version.parse("5.4")).abnormal_start
     assert AbnormalStart.QUEUED_OFFSET is Rules(Version.parse("5.5")).abnormal_start

@@ -14,8 +14,8 @@ from rmqtool import repair
 from rmqtool.formats.rocksdb_queue import unit_key
 from rmqtool.formats.rocksdb_store import HALF_OFFSET, INDEX_OFFSET, LAST_OFFSET, LAST_TIME
 from rmqtool.startup import predict
+from rmqtool.startup.pull import MESSAGES_OF_A_PULL
 from rmqtool.startup.report import steps
-from rmqtool.startup.rocksdb.stages import READ_AT_ONCE
 from rmqtool.store.tree import open_store
 from tests.broker.bare_store import YEARS_IN_HOURS
 from tests.broker.broker import running_broker
@@ -52,7 +52,7 @@ def test_untouched(tmp_path: Path) -> None:
     assert () == prediction.later_steps
 
 
-@pytest.mark.parametrize(("version", "before_hole"), [("5.3.3", 40), ("5.5.0", READ_AT_ONCE)])
+@pytest.mark.parametrize(("version", "before_hole"), [("5.3.3", 40), ("5.5.0", MESSAGES_OF_A_PULL)])
 def test_read_in_pulls(version: str, before_hole: int, tmp_path: Path) -> None:
     """A consumer gets all of a queue, or what lies before its hole; 5.5.0 in whole pulls alone."""
     name = f"rocketmq-{version}-rocksdb"

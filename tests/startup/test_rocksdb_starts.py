@@ -14,6 +14,7 @@ from rmqtool import repair
 from rmqtool.formats.rocksdb_queue import CHECKPOINT_KEY, MAX, offset_key, unit_key
 from rmqtool.queues.rocks import end_values
 from rmqtool.startup import predict, start
+from rmqtool.startup.pull import MESSAGES_OF_A_PULL
 from rmqtool.store.place import Place
 from rmqtool.store.rocksdb_manifest import read_manifest
 from rmqtool.store.tree import open_store
@@ -104,6 +105,17 @@ def _hole(number: int) -> Harm:
     return _in_queues(lambda directory: rocksdb.edit(directory, delete=keys))
 
 
+def _astray(number: int) -> Harm:
+    """Let a unit point far past the end of the log."""
+
+    def inflict(directory: Path) -> None:
+        key = unit_key(TOPIC, 1, number)
+        unit = dict(rocksdb.rows_of(directory, QUEUES)["default"])[key]
+        rocksdb.edit(directory, put={key: (1 << 35).to_bytes(8, "big") + unit[8:]})
+
+    return _in_queues(inflict)
+
+
 def _shorter(store: Path) -> None:
     """Lower one max row by a unit: the two parts of a combined store then differ."""
     rows = rocksdb.rows_of(store / QUEUES, QUEUES)
@@ -158,6 +170,8 @@ TRIALS: Final = (
     Trial("zero segments", (_zero_segments,)),
     Trial("zero segments, abort", (_zero_segments, ABORT)),
     Trial("hole", (_hole(40),)),
+    Trial("hole after a pull", (_hole(MESSAGES_OF_A_PULL),)),
+    Trial("unit astray", (_astray(3),)),
     Trial("first segments gone", (harm.remove_segments(0, 2),)),
     Trial("combined", base="combined"),
     Trial("combined, no database", (_no_database,), base="combined"),
@@ -176,7 +190,15 @@ TRIALS: Final = (
 
 
 SAMPLE: Final = frozenset(
-    {"no queues", "IDENTITY longer", "hole", "combined, shorter", "cut log at 0.95"}
+    {
+        "no queues",
+        "IDENTITY longer",
+        "hole",
+        "hole after a pull",
+        "unit astray",
+        "combined, shorter",
+        "cut log at 0.95",
+    }
 )
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from functools import partial
-from typing import TYPE_CHECKING, Final, Self
+from typing import TYPE_CHECKING, Self
 
 import numpy as np
 
@@ -30,7 +30,7 @@ from rmqtool.startup.live import cut_log
 from rmqtool.startup.load import StartFails
 from rmqtool.startup.outcomes import Before, queue_outcomes
 from rmqtool.startup.prediction import LaterStep, QueueOutcome
-from rmqtool.startup.pull import LogExtent, Pull
+from rmqtool.startup.pull import MESSAGES_OF_A_PULL, LogExtent, Pull
 from rmqtool.startup.records import RecordCheck
 from rmqtool.startup.rocksdb.opening import with_database
 from rmqtool.startup.start_file import StartFile
@@ -214,9 +214,6 @@ class RocksStartFile(StartFile):
 # What becomes of queues in RocksDB: what consumers reach of them before a start and after it.
 
 
-READ_AT_ONCE: Final = 32  # messages that a pull of a consumer asks for
-
-
 @dataclass(frozen=True, slots=True)
 class RocksBefore(Before):
     """The store before the start."""
@@ -291,17 +288,19 @@ def _readable(
 ) -> int:
     """Give the messages that a consumer gets who pulls from the minimum on.
 
-    At a hole releases before 5.5.0 send consumers back to 0, over and over; 5.5.0 throws for all
-    units that are read together with it.
-    Source: DefaultMessageStore#getMessage, RocksDBConsumeQueue#iterateFrom0; observed, 5.3.3 to
-    5.5.1.
+    At a hole releases before 5.5.0 send consumers back to 0, over and over. 5.5.0 looks at the unit
+    after those that it hands out, too, and throws where there is none: for all units of that pull.
+    Before, a pull looks at no more units than the messages that it asks for.
+    Source: DefaultMessageStore#getMessage, RocksDBConsumeQueue#iterateFrom0,
+    RocksDBReusableIterator#next; observed, 5.3.3 to 5.5.1.
     """
     expected = np.arange(minimum, minimum + len(numbers))
     holes = np.flatnonzero(numbers != expected)
     end = int(holes[0]) if holes.size else len(numbers)
-    if minimum + end < queue.next_offset and model.rules.throws_at_holes:
-        end = end // READ_AT_ONCE * READ_AT_ONCE
-    pull = Pull(log, READ_AT_ONCE)
+    if model.rules.reads_on_in_rocksdb:
+        pull = Pull(log, ends_in_hole=minimum + end < queue.next_offset)
+    else:
+        pull = Pull(log, MESSAGES_OF_A_PULL)
     pull.add(units[:end])
     return pull.delivered
 
