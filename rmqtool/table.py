@@ -30,7 +30,7 @@ from rmqtool.rows import Rows
 from rmqtool.times import iso_time
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     import pyarrow as pa
 
@@ -147,6 +147,21 @@ class Table:
         for name in times:
             row[name] = _public(row[name], is_time=True)
         return row
+
+    def of_columns(self, columns: Sequence[Sequence[Any]]) -> Iterator[dict[str, Any]]:
+        """Give rows of columns, all of them and in order, whose values are public but for times.
+
+        Args:
+            columns: of one length; times in ms, or null.
+        """
+        public = [
+            [None if value is None else iso_time(value) for value in values]
+            if column.type is Type.TIME
+            else values
+            for column, values in zip(self.columns, columns, strict=True)
+        ]
+        names = self.names
+        return (dict(zip(names, row, strict=True)) for row in zip(*public, strict=True))
 
     @cached_property
     def _plans(self) -> dict[tuple[object, ...], _Plan]:

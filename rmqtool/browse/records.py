@@ -13,7 +13,7 @@ from rmqtool.info.survey import Survey
 from rmqtool.query.whole_message import log_row, places_after, queue_row
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from rmqtool.browse.sources import Some, StoreReader
     from rmqtool.info.overview_rows import QueueRow
@@ -151,7 +151,7 @@ class QueueList(RowSource):
     def __init__(self, reader: StoreReader, topic: str) -> None:
         super().__init__(overview_rows.table("queues").shown[1:])
         self.topic, self.state = topic, READING
-        self._known: list[QueueRow] = []
+        self._known: Sequence[QueueRow] = []
         reader.ask(self._list, self._begin, self.end)
 
     def rows(self, first: int, count: int) -> Some:
@@ -159,11 +159,11 @@ class QueueList(RowSource):
         table = overview_rows.table("queues")
         return [table.row(queue) for queue in self._known[first : first + count]]
 
-    def _list(self, lookup: Lookup) -> list[QueueRow]:
+    def _list(self, lookup: Lookup) -> Sequence[QueueRow]:
         with Survey(lookup.store) as survey:
             return survey.rows_of(self.topic)
 
-    def _begin(self, known: list[QueueRow]) -> None:
+    def _begin(self, known: Sequence[QueueRow]) -> None:
         self._known, self.count = known, len(known)
         self.end("")
 

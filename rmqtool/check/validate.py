@@ -6,7 +6,7 @@ import os
 import time
 from contextlib import suppress
 from functools import partial
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from rmqtool.broker.conf import DOUBLE_WRITE, ROCKSDB_KEYS
 from rmqtool.broker.release import COMMONEST
@@ -25,7 +25,7 @@ from rmqtool.check.observer import Observers
 from rmqtool.check.options import UNREAD
 from rmqtool.check.queues import consume_queue_ext
 from rmqtool.check.queues.batch_queue import BatchComparer
-from rmqtool.check.queues.consume_queue import QueueComparer
+from rmqtool.check.queues.consume_queue import QueueComparer, UnreadQueues
 from rmqtool.check.queues.ranges import QueueFacts, QueueRanges
 from rmqtool.check.report import Account, Summary
 from rmqtool.check.state import (
@@ -62,6 +62,7 @@ if TYPE_CHECKING:
     from rmqtool.check.log.part import PartReport
     from rmqtool.check.observer import Observer
     from rmqtool.check.options import ValidateOptions
+    from rmqtool.check.queues.queue_state import StretchJudge
     from rmqtool.check.rocksdb.checks import RocksChecks
     from rmqtool.findings.catalogue import Code
     from rmqtool.findings.finding import Finding
@@ -75,6 +76,7 @@ if TYPE_CHECKING:
 SOUND: Final = 0
 DAMAGED: Final = 1
 INCOMPLETE: Final = 3
+IN_FILES: tuple[type[StretchJudge[Any]], ...] = (QueueComparer, BatchComparer)
 
 
 class Findings:
@@ -366,22 +368,20 @@ class Checks:
 
     def _whole_log(self) -> Iterator[Finding]:
         inspection, facts, queue_facts = self.inspection, self.facts, self.queue_facts
-        compares, rocksdb = inspection.scope.compares_queues, self._rocksdb
-        queues = QueueComparer(inspection, facts, queue_facts) if compares else None
-        batches = BatchComparer(inspection, facts, queue_facts) if compares else None
-        index = IndexComparer(inspection, facts) if inspection.scope.compares_index else None
+        scope, rocksdb = inspection.scope, self._rocksdb
+        kinds = IN_FILES if scope.compares_queues else ()
+        kinds = (UnreadQueues,) if scope.numbers_unread else kinds
+        queues = [kind(inspection, facts, queue_facts) for kind in kinds]
+        index = IndexComparer(inspection, facts) if scope.compares_index else None
         rocks = None if rocksdb is None else rocksdb.comparer(inspection, queue_facts)
 
         def take(report: PartReport, proven: Proven) -> Iterator[Finding]:
+            for comparer in queues:
+                yield from comparer.compare(report, proven)
             runs = report.runs
-            if runs is None:
-                return
-            if queues is not None and batches is not None:
-                yield from queues.take(queues.walk.take(runs.queues, proven))
-                yield from batches.take(batches.walk.take_now(runs.batch_queues))
-            if rocks is not None:
+            if rocks is not None and runs is not None:
                 yield from rocks.take(rocks.walk.take(runs.queues))
-            if index is not None:
+            if index is not None and runs is not None:
                 yield from index.take(runs.index)
 
         begin = index.open if index is not None else None
@@ -389,9 +389,8 @@ class Checks:
         yield from log.check(begin)
         store = inspection.store
         with LogReader(store.old_commitlog, store.commitlog) as reader:
-            if queues is not None and batches is not None:
-                yield from queues.finish(reader)
-                yield from batches.finish()
+            for comparer in queues:
+                yield from comparer.finish(reader)
         if rocksdb is not None and rocks is not None:
             yield from rocksdb.finish_queues(inspection, facts, rocks)
         if index is not None:
@@ -437,6 +436,7 @@ def _scope(
         compares_index=reads and has_index and options.wants("index"),
         has_rocksdb_queues=in_rocksdb,
         compares_rocksdb=in_rocksdb and can_read and reads and options.wants("consumequeue"),
+        numbers_unread=in_rocksdb and reads and wants_queues and not (can_read or compares_queues),
         placement=_placement(inspection, Rules(version), topics) if in_rocksdb else ALL_IN_BOTH,
         has_metadata_2=rocksdb is not None and rocksdb.has_metadata_2,
         taken_over=taken_over,

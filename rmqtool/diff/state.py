@@ -22,6 +22,7 @@ from rmqtool.formats.config_names import (
     TOPICS_JSON,
 )
 from rmqtool.formats.config_shapes import TABLES, consumer_offsets, lmq_consumer_offsets
+from rmqtool.queues.span import NO_PLACE
 from rmqtool.store.artefact import ArtefactKind
 from rmqtool.store.config_files import Fault
 
@@ -29,7 +30,6 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping
 
     from rmqtool.diff.side import Side
-    from rmqtool.queues.units import QueueSpan
 
 V = TypeVar("V")
 Pair = tuple[V | None, V | None]
@@ -112,14 +112,14 @@ def _different(a: Mapping[K, V], b: Mapping[K, V]) -> dict[K, Pair[V]]:
 
 
 def _queues(side: Side) -> dict[tuple[str, int, str], QueueReach]:
-    def key(span: QueueSpan) -> tuple[str, int, str]:
-        return span.topic, span.queue_id, str(span.kind)
-
+    spans = side.survey.ranges
+    names = zip(spans.topics, spans.queue_ids, map(str, spans.kinds), strict=True)
+    reaches = map(QueueReach, spans.min_offsets, spans.max_offsets)
     # A queue that never had a message says nothing: its directory is made ahead of need.
     return {
-        key(range_): QueueReach(range_.min_offset, range_.max_offset)
-        for range_ in side.survey.ranges
-        if range_.last
+        name: reach
+        for name, reach, last in zip(names, reaches, spans.last, strict=True)
+        if last != NO_PLACE
     }
 
 

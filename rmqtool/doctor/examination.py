@@ -137,7 +137,7 @@ def _examined(
     now_ms: int | None,
 ) -> Examination:
     host = host_of(store, as_user)
-    with Survey(store, asks_each=False) as survey:
+    with Survey(store) as survey:
         (about,) = SECTIONS["store"](survey)
         end = next(iter(SECTIONS["end"](survey)), None)
         files, size = len(survey.commitlog.segments), survey.commitlog.size

@@ -7,8 +7,6 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from functools import partial
-from itertools import groupby
-from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from rmqtool.broker.names import DLQ_PREFIX, RETRY_PREFIX
@@ -24,10 +22,10 @@ from rmqtool.store.artefact import ArtefactKind
 from rmqtool.store.entry import EntryKind, printable
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from rmqtool.formats.config_shapes import ConsumerOffset
-    from rmqtool.queues.units import QueueSpan
+    from rmqtool.queues.span import SpanColumns
     from rmqtool.store.artefact import Artefact
     from rmqtool.store.index_files import IndexFile
     from rmqtool.store.place import Place
@@ -83,12 +81,16 @@ def _uses(survey: Survey) -> Iterator[tuple[str, Callable[[], DiskUse]]]:
 
 def _queues_use(survey: Survey, artefact: Artefact) -> DiskUse:
     """Sum up a family of queues from what is known: listing 50,000 directories twice is slow."""
-    queues = [queue for queue in survey.ranges if queue.kind is artefact.kind]
-    beside = _disk_use(artefact.place, 0)
+    beside, spans = _disk_use(artefact.place, 0), survey.ranges
+
+    def total(column: list[int]) -> int:
+        of_kinds = zip(spans.kinds, column, strict=True)
+        return sum([value for kind, value in of_kinds if kind is artefact.kind])
+
     return DiskUse(
-        beside.files + sum(queue.files for queue in queues),
-        beside.size + sum(queue.size for queue in queues),
-        beside.allocated + sum(queue.allocated for queue in queues),
+        beside.files + total(spans.files),
+        beside.size + total(spans.sizes),
+        beside.allocated + total(spans.allocated),
     )
 
 
@@ -116,7 +118,7 @@ MILLISECONDS: Final = "ms"
 
 def overview(
     store: Store, sections: Iterable[str] | None = None
-) -> Iterator[tuple[str, list[Any]]]:
+) -> Iterator[tuple[str, Sequence[Any]]]:
     """Give the sections of an overview with their names, each when it is asked for.
 
     Args:
@@ -226,8 +228,8 @@ def oddity_rows(survey: Survey) -> list[rows.OddityRow]:
     oddities: list[Oddity] = [*survey.store.oddities]
     for log in (survey.old_commitlog, survey.commitlog):
         oddities += log.oddities
-    for queue in survey.ranges:
-        oddities += queue.oddities
+    if survey.ranges:  # the queues have been looked at
+        oddities += survey.oddities
     listed = [
         rows.OddityRow(
             str(oddity.kind),
@@ -275,40 +277,17 @@ def dispatch_rows(survey: Survey) -> list[rows.DispatchRow]:
         return []
     tail = survey.tail
     end = tail.last.end if tail.last else tail.physical_offset
-    last = survey.dispatched.last if survey.dispatched else None
-    lag = None if last is None else end - last.end
-    return [rows.DispatchRow(last and last.end, end, lag, tail.records)]
+    dispatched = survey.dispatched.end if survey.dispatched else None
+    lag = None if dispatched is None else end - dispatched
+    return [rows.DispatchRow(dispatched, end, lag, tail.records)]
 
 
 def topic_rows(survey: Survey) -> list[rows.TopicRow]:
     """Topics, each with the sums of its queues."""
-    key = attrgetter("topic", "queue_kind")
-    return [
-        _topic(topic, kind, list(of_topic))
-        for (topic, kind), of_topic in groupby(sorted(survey.queue_rows, key=key), key)
-    ]
+    return survey.queue_rows.topics()
 
 
-def _topic(topic: str, kind: str, queues: list[rows.QueueRow]) -> rows.TopicRow:
-    first = [q.first_store_timestamp for q in queues if q.first_store_timestamp is not None]
-    last = [q.last_store_timestamp for q in queues if q.last_store_timestamp is not None]
-    return rows.TopicRow(
-        topic=topic,
-        queue_kind=kind,
-        queues=len(queues),
-        messages=sum([queue.messages for queue in queues]),
-        message_bytes=sum([queue.message_bytes for queue in queues]),
-        is_estimate=any(queue.is_estimate for queue in queues),
-        first_store_timestamp=min(first, default=None),
-        last_store_timestamp=max(last, default=None),
-        expired=sum([queue.expired for queue in queues]),
-        files=sum([queue.files for queue in queues]),
-        size=sum([queue.size for queue in queues]),
-        allocated=sum([queue.allocated for queue in queues]),
-    )
-
-
-def queue_rows(survey: Survey) -> list[rows.QueueRow]:
+def queue_rows(survey: Survey) -> rows.QueueOverview:
     """Queues, plain ones first, by topic and number."""
     return survey.queue_rows
 
@@ -365,8 +344,8 @@ def checkpoint_rows(survey: Survey) -> list[rows.CheckpointRow]:
 
 def _actual(survey: Survey) -> Mapping[str, int | None]:
     """Say what the checkpoint's fields would be if they were written now."""
-    tail, queue = survey.tail, survey.dispatched
-    dispatched = survey.head_at(queue.last.physical_offset if queue and queue.last else None)
+    tail, last = survey.tail, survey.dispatched
+    dispatched = survey.head_at(last.last if last else None)
     full = [row for row in index_rows(survey) if row.keys and row.keys == row.capacity]
     return {
         "physic_msg_timestamp": tail.last and tail.last.store_timestamp,
@@ -409,7 +388,7 @@ def problem_rows(survey: Survey) -> list[rows.ProblemRow]:
 
 
 # In this order; `problems` last, as the others find them.
-SECTIONS: Final[Mapping[str, Callable[[Survey], list[Any]]]] = {
+SECTIONS: Final[Mapping[str, Callable[[Survey], Sequence[Any]]]] = {
     "store": store_rows,
     "release": release_rows,
     "geometry": geometry_rows,
@@ -440,20 +419,20 @@ class TopicSums(NamedTuple):
     queues: Counter[str]
 
 
-def group_rows(
-    documents: Iterable[Mapping[str, Any]], ranges: Iterable[QueueSpan]
-) -> list[GroupRow]:
+def group_rows(documents: Iterable[Mapping[str, Any]], ranges: SpanColumns) -> list[GroupRow]:
     """Give each group and topic, sorted, and groups of which only dead letters are left.
 
     Args:
         documents: contents of `consumerOffset.json` and `lmqConsumerOffset.json`.
         ranges: of all queues.
     """
-    by_queue = {(range_.topic, range_.queue_id): range_ for range_ in ranges}
+    names = zip(ranges.topics, ranges.queue_ids, strict=True)
+    bounds = zip(ranges.min_offsets, ranges.max_offsets, strict=True)
+    by_queue = dict(zip(names, bounds, strict=True))
     topics = TopicSums(Counter(), Counter())
-    for span in by_queue.values():
-        topics.messages[span.topic] += span.messages
-        topics.queues[span.topic] += 1
+    for (topic, _), (min_offset, max_offset) in by_queue.items():
+        topics.messages[topic] += max_offset - min_offset
+        topics.queues[topic] += 1
     offsets: dict[tuple[str, str], list[ConsumerOffset]] = defaultdict(list)
     for offset in _offsets(documents):
         offsets[offset.group, offset.topic].append(offset)
@@ -475,20 +454,21 @@ def _offsets(documents: Iterable[Mapping[str, Any]]) -> Iterator[ConsumerOffset]
 def _row(
     pair: tuple[str, str],
     offsets: list[ConsumerOffset],
-    by_queue: Mapping[tuple[str, int], QueueSpan],
+    by_queue: Mapping[tuple[str, int], tuple[int, int]],
     topics: TopicSums,
 ) -> GroupRow:
     group, topic = pair
     lag = expired = ahead = known = 0
     for offset in offsets:
-        queue = by_queue.get((topic, offset.queue_id))
-        if queue is None or offset.queue_offset is None:
+        bounds = by_queue.get((topic, offset.queue_id))
+        if bounds is None or offset.queue_offset is None:
             continue
         known += 1
-        next_offset = max(offset.queue_offset, queue.min_offset)
-        lag += max(queue.max_offset - next_offset, 0)
+        min_offset, max_offset = bounds
+        next_offset = max(offset.queue_offset, min_offset)
+        lag += max(max_offset - next_offset, 0)
         expired += next_offset - offset.queue_offset
-        ahead += max(offset.queue_offset - queue.max_offset, 0)
+        ahead += max(offset.queue_offset - max_offset, 0)
     return GroupRow(
         group=group,
         topic=topic,

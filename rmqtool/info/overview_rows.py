@@ -5,12 +5,18 @@ column. None is "not known" or "there is not one".
 Named tuples, as sixteen dataclasses would take a tenth of the whole command to declare.
 """
 
-from collections.abc import Iterable
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
 from functools import cache
-from typing import Annotated, Final, NamedTuple, TypeAlias
+from itertools import groupby
+from operator import not_
+from typing import TYPE_CHECKING, Annotated, Any, Final, NamedTuple, TypeAlias, overload
 
-from rmqtool.rows import Rows, in_chunks
+from rmqtool.rows import ROWS_A_CHUNK, TEXT_A_CHUNK, Chunk, Rows, in_chunks
 from rmqtool.table import Says, Table, Type, columns_of
+
+if TYPE_CHECKING:
+    from rmqtool.queues.span import SpanColumns
 
 Path: TypeAlias = Annotated[str, Says("file or directory, relative to the store root")]
 Topic: TypeAlias = Annotated[str, Says("name of the topic")]
@@ -166,6 +172,85 @@ class QueueRow(NamedTuple):
     files: Files
     size: Size
     allocated: Allocated
+
+
+class QueueOverview(Sequence[QueueRow]):
+    """Rows of queues: a store may have a million, of whom most are only written.
+
+    Args:
+        spans: how far the queues reach.
+        first: store time of the first message of each, ms since 1970; None without one.
+        last: of the last one.
+    """
+
+    def __init__(
+        self, spans: "SpanColumns", first: list[int | None], last: list[int | None]
+    ) -> None:
+        offsets = zip(spans.min_offsets, spans.max_offsets, strict=True)
+        columns: tuple[Sequence[Any], ...] = (
+            *(spans.topics, spans.queue_ids, [*map(str, spans.kinds)]),
+            *(spans.min_offsets, spans.max_offsets, [end - begin for begin, end in offsets]),
+            *(spans.message_bytes, [*map(not_, spans.are_exact)], first, last),
+            *(spans.expired, spans.files, spans.sizes, spans.allocated),
+        )
+        self._columns = dict(zip(QueueRow._fields, columns, strict=True))
+
+    def __len__(self) -> int:
+        return len(self._columns["topic"])
+
+    @overload
+    def __getitem__(self, row: int) -> QueueRow: ...
+
+    @overload
+    def __getitem__(self, row: slice) -> list[QueueRow]: ...
+
+    def __getitem__(self, row: int | slice) -> QueueRow | list[QueueRow]:
+        columns = self._columns.values()
+        if isinstance(row, slice):
+            return [*map(QueueRow._make, zip(*(column[row] for column in columns), strict=True))]
+        return QueueRow._make(column[row] for column in columns)
+
+    def topics(self) -> list[TopicRow]:
+        """Give the topics, sorted, each with the sums of its queues."""
+        rows: dict[tuple[str, str], list[slice]] = defaultdict(list)
+        start = 0
+        names = zip(self._columns["topic"], self._columns["queue_kind"], strict=True)
+        for name, of_topic in groupby(names):
+            end = start + sum(1 for _ in of_topic)
+            rows[name].append(slice(start, end))
+            start = end
+        return [self._topic(name, rows[name]) for name in sorted(rows)]
+
+    def _topic(self, name: tuple[str, str], rows: Sequence[slice]) -> TopicRow:
+        of_topic = {
+            column: [value for some in rows for value in values[some]]
+            for column, values in self._columns.items()
+        }
+        first = [time for time in of_topic["first_store_timestamp"] if time is not None]
+        last = [time for time in of_topic["last_store_timestamp"] if time is not None]
+        return TopicRow(
+            topic=name[0],
+            queue_kind=name[1],
+            queues=len(of_topic["topic"]),
+            messages=sum(of_topic["messages"]),
+            message_bytes=sum(of_topic["message_bytes"]),
+            is_estimate=any(of_topic["is_estimate"]),
+            first_store_timestamp=min(first, default=None),
+            last_store_timestamp=max(last, default=None),
+            expired=sum(of_topic["expired"]),
+            files=sum(of_topic["files"]),
+            size=sum(of_topic["size"]),
+            allocated=sum(of_topic["allocated"]),
+        )
+
+    def chunks(self) -> Iterator[Chunk]:
+        """Give the rows as they are written."""
+        own = table("queues")
+        for start in range(0, len(self), ROWS_A_CHUNK):
+            columns = [column[start : start + ROWS_A_CHUNK] for column in self._columns.values()]
+            rows = [*own.of_columns(columns)]
+            is_short = sum(map(len, columns[0])) < TEXT_A_CHUNK  # the topics are its only texts
+            yield from [rows] if is_short else in_chunks(rows)
 
 
 class IndexRow(NamedTuple):
@@ -336,4 +421,6 @@ def section_rows(name: str, sections: Iterable[NamedTuple]) -> Rows:
         sections: what `overview.SECTIONS` gives for it.
     """
     own = table(name)
+    if isinstance(sections, QueueOverview):
+        return own.rows(sections.chunks(), label="section")
     return own.rows(in_chunks(map(own.row, sections)), label="section")

@@ -6,14 +6,15 @@ directory does not hide the rest; the rows that are made of this are in overview
 
 from __future__ import annotations
 
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager, suppress
 from functools import cached_property
-from typing import TYPE_CHECKING, Final, Self
+from typing import TYPE_CHECKING, Final, NamedTuple, Self
 
+from rmqtool.broker.names import name_in_files
 from rmqtool.errors import RmqtoolError, UnreadablePath
-from rmqtool.info.overview_rows import ProblemRow, QueueRow
+from rmqtool.info.overview_rows import ProblemRow, QueueOverview
 from rmqtool.queues.discovery import Queues
-from rmqtool.queues.span import ShortSpans
+from rmqtool.queues.span import NO_PLACE, ShortSpans, SpanColumns
 from rmqtool.store.record_heads import LogReader, RecordHead
 from rmqtool.store.refused import refused_reads
 from rmqtool.store.release import written_by
@@ -21,16 +22,23 @@ from rmqtool.store.segment import MappedFiles
 from rmqtool.store.tail import FoundBy, Stop, Tail, find_tail
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Iterator, Mapping
 
     from rmqtool.broker.release import WrittenBy
-    from rmqtool.queues.units import QueueSource, QueueSpan
+    from rmqtool.queues.units import QueueSource
     from rmqtool.store.index_files import IndexFile
-    from rmqtool.store.segment import Segment
+    from rmqtool.store.segment import Oddity, Segment
     from rmqtool.store.tree import Store
 
 _FEW_QUEUES: Final = 2000  # so many are read one by one in the time that numpy takes to load
 NO_TAIL = Tail(0, None, FoundBy.NOTHING, Stop.END_OF_FILES)
+
+
+class DispatchedEnd(NamedTuple):
+    """The record that a queue names and that lies highest in the log."""
+
+    last: int  # its physical offset
+    end: int  # physical offset past it
 
 
 class Survey:
@@ -40,16 +48,17 @@ class Survey:
         store: the store.
         problems: what could not be read, so far.
         queues: of the store.
+        oddities: of the directories of queues, once `ranges` is known.
 
     Args:
         store: what is looked at.
-        asks_each: whether more is asked of each queue than which was dispatched to last.
     """
 
-    def __init__(self, store: Store, *, asks_each: bool = True) -> None:
-        self.store, self._asks_each = store, asks_each
+    def __init__(self, store: Store) -> None:
+        self.store = store
         self.problems: list[ProblemRow] = []
         self.queues = Queues(store)
+        self.oddities: list[Oddity] = []
         self._listening = ExitStack()
         self._refused = self._listening.enter_context(refused_reads())
 
@@ -92,30 +101,24 @@ class Survey:
         return min(starts, default=0)
 
     @cached_property
-    def ranges(self) -> list[QueueSpan]:
-        """How far each queue reaches, plain queues first."""
-        spans: list[QueueSpan] = []
-        for source in self.queues.sources:
-            spans.extend(self._spans_of(source))
-        return spans
+    def ranges(self) -> SpanColumns:
+        """How far each queue reaches, plain queues first, by topic and number."""
+        return self._ranges(None)
 
     @cached_property
-    def dispatched(self) -> QueueSpan | None:
+    def dispatched(self) -> DispatchedEnd | None:
         """The queue whose last unit lies highest in the log; None when no queue has a unit."""
-        spans: Iterable[QueueSpan] = self.ranges if self._asks_each else self._newest_spans()
-        filled = (span for span in spans if span.last)
-        return max(filled, key=lambda span: span.last.end if span.last else 0, default=None)
+        end = max(self.ranges.ends, default=NO_PLACE)
+        if end == NO_PLACE:
+            return None
+        return DispatchedEnd(self.ranges.last[self.ranges.ends.index(end)], end)
 
     @cached_property
     def tail(self) -> Tail:
         """The real end of the log."""
         last = self.dispatched.last if self.dispatched else None
         try:
-            return find_tail(
-                self.commitlog,
-                self.reader,
-                dispatched=last.physical_offset if last else None,
-            )
+            return find_tail(self.commitlog, self.reader, dispatched=last)
         except UnreadablePath as error:
             self.problem(error)
             return NO_TAIL
@@ -142,27 +145,6 @@ class Survey:
             self.problem(error)
             return None
 
-    def _times(self, spans: list[QueueSpan]) -> Callable[[int], int | None] | None:
-        """Read the store times of the first and last records of queues at once."""
-        import numpy as np  # not for a few queues
-
-        from rmqtool.machine.arrays import distinct
-        from rmqtool.store.record_heads import UNKNOWN, record_times
-
-        ends = (unit for span in spans for unit in (span.first, span.last))
-        offsets = distinct(np.array([unit.physical_offset for unit in ends if unit], np.int64))
-        try:
-            times = record_times(self.reader, offsets)
-        except UnreadablePath:  # one by one, that which file is said
-            return None
-        known = dict(zip(offsets.tolist(), times.tolist(), strict=True))
-
-        def time_at(physical_offset: int) -> int | None:
-            time = known[physical_offset]
-            return None if time == UNKNOWN else time
-
-        return time_at
-
     def ends_of(self, segment: Segment, end: int) -> tuple[RecordHead | None, RecordHead | None]:
         """Find the first record of a commitlog file, and the last one in front of a position."""
         try:
@@ -173,23 +155,35 @@ class Survey:
             return None, None
 
     @cached_property
-    def queue_rows(self) -> list[QueueRow]:
+    def queue_rows(self) -> QueueOverview:
         """All queues with the times of their first and last messages."""
         return self._rows(self.ranges)
 
-    def rows_of(self, topic: str) -> list[QueueRow]:
+    def rows_of(self, topic: str) -> QueueOverview:
         """The queues of one topic alone, as `queue_rows` has them."""
-        spans = (self._spans_of(source, topic) for source in self.queues.sources)
-        return self._rows([span for some in spans for span in some])
+        return self._rows(self._ranges(topic))
 
-    def _rows(self, spans: list[QueueSpan]) -> list[QueueRow]:
-        times = self._times(spans) if len(spans) > _FEW_QUEUES else None
+    def _rows(self, spans: SpanColumns) -> QueueOverview:
+        times = self._times(spans)
+        return QueueOverview(
+            spans, [times.get(at) for at in spans.first], [*map(times.get, spans.last)]
+        )
 
-        def time_at(physical_offset: int) -> int | None:
-            head = self.head_at(physical_offset)
-            return head and head.store_timestamp
+    def _times(self, spans: SpanColumns) -> Mapping[int, int]:
+        """Read the store times of the first and last records of queues, by their places."""
+        places = {*spans.first, *spans.last} - {NO_PLACE}
+        if len(spans.topics) > _FEW_QUEUES:  # all at once
+            import numpy as np  # not for a few queues
 
-        return [_queue_row(span, times or time_at) for span in spans]
+            from rmqtool.store.record_heads import UNKNOWN, record_times
+
+            offsets = np.sort(np.fromiter(places, np.int64, len(places)))
+            with suppress(UnreadablePath):  # one by one, that which file is said
+                read = record_times(self.reader, offsets)
+                known = read != UNKNOWN
+                return dict(zip(offsets[known].tolist(), read[known].tolist(), strict=True))
+        heads = ((place, self.head_at(place)) for place in places)
+        return {place: head.store_timestamp for place, head in heads if head}
 
     def note_refused(self) -> None:
         """Note the files of which a read failed, and nobody has said so."""
@@ -210,82 +204,73 @@ class Survey:
         if row not in self.problems:
             self.problems.append(row)
 
-    def _newest_spans(self) -> Iterator[QueueSpan]:
-        """Give how far queues reach; of the short ones in files, the one with the newest unit."""
-        short = self._short_spans(None)
+    def _ranges(self, wanted: str | None) -> SpanColumns:
+        spans = SpanColumns.new()
         for source in self.queues.sources:
-            if source is not self.queues.files:
-                yield from self._spans_of(source)
-                continue
-            for topic in self._topics_of(source):
-                try:
-                    but = {*short.numbers_of(topic)}
-                    for queue in self.queues.files.queues_of(topic, but):
-                        yield queue.span(self.log_start)
-                except UnreadablePath as error:
-                    self.problem(error)
-        if newest := short.newest():
-            yield newest
+            with self._noting():
+                topics = [topic for topic in source.topics() if wanted in {None, topic}]
+                short = self._short_spans(source, topics, wanted)
+                for topic in topics:
+                    with self._noting():
+                        self._add(spans, source, topic, short)
+        return spans
 
-    def _topics_of(self, source: QueueSource) -> list[str]:
+    @contextmanager
+    def _noting(self) -> Iterator[None]:
         try:
-            return source.topics()
+            yield
         except UnreadablePath as error:
             self.problem(error)
-            return []
 
-    def _spans_of(self, source: QueueSource, wanted: str | None = None) -> Iterator[QueueSpan]:
-        short: ShortSpans | None = None
-        count = 0
-        for topic in self._topics_of(source):
-            if wanted not in {None, topic}:
-                continue
-            try:
-                if short is None and count > _FEW_QUEUES and source is self.queues.files:
-                    short = self._short_spans(wanted)
-                if short is None:
-                    queues = [*source.queues_of(topic)]
-                    count += len(queues)
-                    yield from (queue.span(self.log_start) for queue in queues)
-                    continue
-                known = short.of_topic(topic)
-                others = {
-                    queue.queue_id: queue for queue in self.queues.files.queues_of(topic, known)
-                }
-                for queue_id in sorted({*known, *others}):
-                    span = known.get(queue_id)
-                    yield span or others[queue_id].span(self.log_start)
-            except UnreadablePath as error:
-                self.problem(error)
-
-    def _short_spans(self, wanted: str | None) -> ShortSpans:
-        """Give how far the short queues in files reach, read at once."""
-        from rmqtool.queues.short import NO_QUEUES, short_queues  # numpy: not for a few queues
-
+    def _add(
+        self, spans: SpanColumns, source: QueueSource, topic: str, short: ShortSpans | None
+    ) -> None:
+        """Add the queues of a topic: the short ones at once, all others one by one."""
+        start, numbers = len(spans.topics), []
+        if short is not None and (stored := self._as_stored(source, topic)) is not None:
+            numbers = short.numbers_of(stored)
+            spans.extend(short.of_topic(stored, topic))
         try:
-            short = short_queues(self.queues.files.family, wanted)
+            for queue in source.queues_of(topic, {*numbers}):
+                span = queue.span(self.log_start)
+                spans.add(span)
+                self.oddities += span.oddities
+        finally:
+            if 0 < len(numbers) < len(spans.topics) - start:
+                spans.sort_from(start)
+
+    def _as_stored(self, source: QueueSource, topic: str) -> bytes | None:
+        """Give the name of a topic among short queues; None where it has several."""
+        if source is self.queues.files:
+            return name_in_files(topic)
+        stored = self.queues.database.source.topics_of(topic) if self.queues.database.source else ()
+        return stored[0] if len(stored) == 1 else None
+
+    def _short_spans(
+        self, source: QueueSource, topics: list[str], wanted: str | None
+    ) -> ShortSpans | None:
+        """Give how far short queues reach, read at once; None where a store has few."""
+        try:
+            if source is self.queues.files and self._has_many(topics):
+                from rmqtool.queues.short import short_queues  # numpy: not for a few queues
+
+                return ShortSpans(short_queues(self.queues.files.family, wanted), self.log_start)
+            database = self.queues.database.source if source is self.queues.database else None
+            if database is not None and len(database.names) > _FEW_QUEUES:
+                from rmqtool.queues.short_rocks import short_rocks
+
+                if (short := short_rocks(database)) is not None:
+                    maxima = database.ends.columns(database.names).ends[0][1]
+                    return ShortSpans(short, self.log_start, maxima + 1)
         except UnreadablePath:  # the listing of the queues says so
-            short = NO_QUEUES
-        return ShortSpans(short, self.log_start)
+            pass
+        return None
 
-
-def _queue_row(queue: QueueSpan, time_at: Callable[[int], int | None]) -> QueueRow:
-    first, last = queue.first, queue.last
-    min_offset, max_offset = queue.min_offset, queue.max_offset
-    messages = max_offset - min_offset
-    return QueueRow(
-        topic=queue.topic,
-        queue_id=queue.queue_id,
-        queue_kind=str(queue.kind),
-        min_queue_offset=min_offset,
-        max_queue_offset=max_offset,
-        messages=messages,
-        message_bytes=round(queue.mean_size * messages),
-        is_estimate=not queue.is_exact,
-        first_store_timestamp=first and time_at(first.physical_offset),
-        last_store_timestamp=last and time_at(last.physical_offset),
-        expired=queue.expired,
-        files=queue.files,
-        size=queue.size,
-        allocated=queue.allocated,
-    )
+    def _has_many(self, topics: list[str]) -> bool:
+        """Tell whether the queues in files are many."""
+        family, count = self.queues.files.family, len(topics)
+        for topic in topics:
+            if family is None or count > _FEW_QUEUES:
+                break
+            count += len(family.listing(topic).numbers)
+        return count > _FEW_QUEUES

@@ -158,7 +158,7 @@ class FileSource(QueueSource):
             yield self._of(queue)
 
     def queues_of(self, topic: str, but: Container[int] = ()) -> Iterator[MappedUnits]:
-        """See `QueueSource`; queues whose numbers are in `but` are left out."""
+        """See `QueueSource`."""
         for queue in self.family.queues_of(topic, but) if self.family else ():
             yield self._of(queue)
 
@@ -297,9 +297,9 @@ class DatabaseSource(QueueSource):
         """See `QueueSource`."""
         yield from self.source.queues() if self.source else ()
 
-    def queues_of(self, topic: str) -> Iterator[RocksQueue]:
+    def queues_of(self, topic: str, but: Container[int] = ()) -> Iterator[RocksQueue]:
         """See `QueueSource`."""
-        yield from self.source.queues_of(topic) if self.source else ()
+        yield from self.source.queues_of(topic, but) if self.source else ()
 
     def queue(self, topic: str, queue_id: int) -> RocksQueue | None:
         """See `QueueSource`."""

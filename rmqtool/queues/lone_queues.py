@@ -198,12 +198,13 @@ def _each(
 
 
 def _numbers(place: Place, opened: int) -> list[int]:
+    """List the queues of a topic; those below 0, of damaged records, are read one by one."""
     try:
         numbers = listed(opened, lambda file: queue_id_of(file.name))
     except OSError as error:
         note_medium(place.location, error)
         return []
-    return [number for number in numbers if number is not None]
+    return [number for number in numbers if number is not None and number >= 0]
 
 
 def _queue(place: Place, above: int, number: int, length: int) -> LoneQueues | None:

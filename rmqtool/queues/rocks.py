@@ -53,7 +53,7 @@ from rmqtool.queues.units import LookedUp, QueueSource, QueueSpan, QueueUnits, U
 from rmqtool.store.artefact import ArtefactKind
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Container, Iterator, Sequence
 
     from rmqtool.queues.kinds import Units
     from rmqtool.store.rocksdb_database import Database
@@ -151,8 +151,9 @@ class RocksQueue(QueueUnits):
 
     def batches(self, first: int = 0, end: int | None = None) -> Iterator[RowBatch]:
         """Yield the rows of a range of units as they come."""
-        begin = unit_key(self.topic_bytes, self.queue_id, max(first, 0)) if first else self._begin
-        stop = self._end if end is None else unit_key(self.topic_bytes, self.queue_id, end)
+        first, limit = max(first, 0), None if end is None else max(end, 0)
+        begin = unit_key(self.topic_bytes, self.queue_id, first) if first else self._begin
+        stop = self._end if limit is None else unit_key(self.topic_bytes, self.queue_id, limit)
         if begin < stop:
             yield from self.database.rows(DEFAULT, begin, stop)
 
@@ -372,10 +373,12 @@ class RocksQueues(QueueSource):
         """Give all queues, by topic, then by number."""
         return map(self.named, self.names)
 
-    def queues_of(self, topic: str) -> Iterator[RocksQueue]:
-        """Give the queues of one topic, by number."""
+    def queues_of(self, topic: str, but: Container[int] = ()) -> Iterator[RocksQueue]:
+        """See `QueueSource`."""
         for raw in self._topics.get(topic, ()):
-            yield from map(self.named, self.names.of_topic(raw))
+            for queue_id in self.names.numbers_of(raw):
+                if queue_id not in but:
+                    yield self.named((raw, queue_id))
 
     def queue(self, topic: str, queue_id: int) -> RocksQueue | None:
         """Give one queue; None without one.

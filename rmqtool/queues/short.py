@@ -15,6 +15,7 @@ import numpy as np
 
 from rmqtool.broker.names import name_in_files
 from rmqtool.formats.consume_queue import CQ_UNIT, CQ_UNIT_SIZE
+from rmqtool.formats.rocksdb_queue import ROCKSDB_CQ_UNIT
 from rmqtool.queues.kinds import are_real
 from rmqtool.queues.lone_kernels import (
     COUNT,
@@ -38,6 +39,7 @@ if TYPE_CHECKING:
 
     import numpy.typing as npt
 
+    from rmqtool.queues.kinds import Units
     from rmqtool.store.queues import QueueFamily
 
     Int64s = npt.NDArray[np.int64]
@@ -118,13 +120,20 @@ class ShortQueues:
     def __len__(self) -> int:
         return len(self.first)
 
+    @property
+    def fields(self) -> Units:
+        """The units by their fields: shape (units,)."""
+        layout = CQ_UNIT if self.units.shape[1] == CQ_UNIT_SIZE else ROCKSDB_CQ_UNIT
+        units: Units = self.units.view(layout.dtype)[:, 0]
+        return units
+
     @cached_property
     def are_plain(self) -> Mask:
         """Which hold only units of records in the order of the log, from the begin of their file.
 
         bool, shape (n,).
         """
-        units, has_units = self.units.view(CQ_UNIT.dtype)[:, 0], self.end > self.first
+        units, has_units = self.fields, self.end > self.first
         offsets = units["physical_offset"].astype(np.int64)
         follows = np.ones(len(units), np.bool_)
         follows[1:] = offsets[1:] > offsets[:-1]

@@ -8,11 +8,10 @@ Source: ConsumeQueue#correctMinOffset, #fillPreBlank, BatchConsumeQueue#recover,
 from __future__ import annotations
 
 from bisect import bisect_left
-from functools import cache, cached_property
+from functools import cache
 from struct import Struct
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Self
 
-from rmqtool.broker.names import name_in_files
 from rmqtool.formats.batch_queue import BATCH_CQ_UNIT
 from rmqtool.formats.consume_queue import CQ_UNIT
 from rmqtool.queues.kinds import UnitKind, batch_kind_of, kind_of
@@ -21,14 +20,20 @@ from rmqtool.store.artefact import ArtefactKind
 from rmqtool.store.used import BLOCK, last_used
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
+
+    import numpy as np
+    from numpy.typing import NDArray
 
     from rmqtool.formats.layout import Layout
     from rmqtool.queues.short import ShortQueues
     from rmqtool.queues.units import QueueUnits
     from rmqtool.store.place import OpenFile
 
+    Int64s = NDArray[np.int64]
+
 SIZE: Final = CQ_UNIT["size"]
+NO_PLACE: Final = -1  # in the log
 
 
 def span_of(queue: QueueUnits, log_start: int) -> QueueSpan:
@@ -72,90 +77,126 @@ def span_of(queue: QueueUnits, log_start: int) -> QueueSpan:
     )
 
 
-class ShortSpans:
-    """How far short queues reach that are plain, by name; those with other units are not in it.
+class SpanColumns(NamedTuple):
+    """How far queues reach: lists of one length, an item a queue. There may be a million queues.
 
-    Args:
-        short: read before.
-        log_start: see `span_of`.
+    See `QueueSpan` for what is not described.
     """
 
-    def __init__(self, short: ShortQueues, log_start: int) -> None:
+    topics: list[str]
+    queue_ids: list[int]
+    kinds: list[ArtefactKind]
+    min_offsets: list[int]
+    max_offsets: list[int]
+    message_bytes: list[int]  # of the messages from the minimum to the maximum, in the log
+    are_exact: list[bool]
+    first: list[int]  # physical offset of the first record; NO_PLACE without one
+    last: list[int]  # of the last one
+    ends: list[int]  # past the last one
+    expired: list[int]
+    files: list[int]
+    sizes: list[int]
+    allocated: list[int]
+
+    @classmethod
+    def new(cls) -> Self:
+        """Begin with none."""
+        return cls(*([] for _ in cls._fields))
+
+    def add(self, span: QueueSpan) -> None:
+        """Add a queue."""
+        first, last = span.first, span.last
+        max_offset = last.queue_offset + last.messages if last else 0
+        min_offset = first.queue_offset if first else max_offset
+        values = (
+            *(span.topic, span.queue_id, span.kind, min_offset, max_offset),
+            *(round(span.mean_size * (max_offset - min_offset)), span.is_exact),
+            *(first.physical_offset if first else NO_PLACE,),
+            *((last.physical_offset, last.end) if last else (NO_PLACE, NO_PLACE)),
+            *(span.expired, span.files, span.size, span.allocated),
+        )
+        own: Sequence[list[Any]] = self
+        for column, value in zip(own, values, strict=True):
+            column.append(value)
+
+    def extend(self, columns: Iterable[Sequence[Any]]) -> None:
+        """Add queues, given as columns in this order."""
+        own: Sequence[list[Any]] = self
+        for column, more in zip(own, columns, strict=True):
+            column.extend(more)
+
+    def sort_from(self, start: int) -> None:
+        """Sort the queues of one topic, which come last, by number."""
+        order = sorted(range(start, len(self.queue_ids)), key=self.queue_ids.__getitem__)
+        own: Sequence[list[Any]] = self
+        for column in own:
+            column[start:] = [column[row] for row in order]
+
+
+class ShortSpans:
+    """How far short queues reach that are plain, by topic; those with other units are not in it.
+
+    Args:
+        short: read before, in files or in a database.
+        log_start: see `span_of`.
+        next_offsets: of the names of the queues in a database, after the last unit: int64, shape
+            (names,); None for queues in files.
+    """
+
+    def __init__(
+        self, short: ShortQueues, log_start: int, next_offsets: Int64s | None = None
+    ) -> None:
         import numpy as np
 
-        units = short.units.view(CQ_UNIT.dtype)[:, 0]
-        self._short = short
-        self._offsets, self._sizes = units["physical_offset"].astype(np.int64), units["size"]
-        counts, self._begins = short.end - short.first, short.position
-        chosen = short.are_plain & (counts <= BLOCK // CQ_UNIT.size)
-        chosen[chosen] &= self._offsets[self._begins[chosen]] >= log_start
-        self._chosen, self._ends = chosen, self._begins + counts
-        self._sums = np.zeros(len(units) + 1, np.int64)
-        np.cumsum(self._sizes, out=self._sums[1:])
-
-    def numbers_of(self, topic: str) -> list[int]:
-        """Give the numbers of those of one topic."""
-        return [queue_id for queue_id, row in self._rows_in(topic) if self._is_chosen[row]]
-
-    def of_topic(self, topic: str) -> dict[int, QueueSpan]:
-        """Give those of one topic, by number."""
-        return {
-            queue_id: self._span(topic, queue_id, row)
-            for queue_id, row in self._rows_in(topic)
-            if self._is_chosen[row]
-        }
-
-    def _rows_in(self, topic: str) -> Iterator[tuple[int, int]]:
-        rows, raw = self._short.rows, name_in_files(topic)
-        within = rows.names.rows_in(raw)
-        return zip(rows.names.numbers_of(raw), rows.of_rows(within.start, within.stop), strict=True)
-
-    def newest(self) -> QueueSpan | None:
-        """Give the queue whose last unit lies highest in the log; None without any."""
-        rows = self._chosen.nonzero()[0]
-        if not len(rows):
-            return None
-        last = self._ends[rows] - 1
-        row = int(rows[(self._offsets[last] + self._sizes[last]).argmax()])
-        topic, queue_id = self._short.rows.name(row)
-        return self._span(topic.decode(), queue_id, row)
-
-    def _span(self, topic: str, queue_id: int, row: int) -> QueueSpan:
-        files = self._short.files
-        first, end, first_place, first_size, last_place, last_size, size = self._columns[row]
-        return QueueSpan(
-            topic=topic,
-            queue_id=queue_id,
-            kind=ArtefactKind.CONSUME_QUEUE,
-            first=Unit(first, first, 1, first_place, first_size),
-            last=Unit(end - 1, end - 1, 1, last_place, last_size),
-            expired=0,
-            mean_size=size / (end - first),
-            is_exact=True,
-            files=1,
-            size=files.file_length if files else 0,
-            allocated=int(files.stored[row]) if files else 0,
-        )
-
-    @cached_property
-    def _is_chosen(self) -> list[bool]:
-        """A number of numpy takes longer to read than all that is done with it."""
-        chosen: list[bool] = self._chosen.tolist()
-        return chosen
-
-    @cached_property
-    def _columns(self) -> list[tuple[int, ...]]:
-        """Of each short queue: first unit, end, place and size of the first and last, all sizes."""
-        begins, last = self._begins, self._ends - 1
-        if not len(self._offsets):
-            return []
-        begins, last = begins.clip(max=len(self._offsets) - 1), last.clip(min=0)
+        units = short.fields
+        offsets, sizes = units["physical_offset"].astype(np.int64), units["size"].astype(np.int64)
+        counts, files, names = short.end - short.first, short.files, short.rows.names
+        chosen = short.are_plain & (counts <= BLOCK // units.itemsize)
+        chosen[chosen] &= offsets[short.position[chosen]] >= log_start
+        if next_offsets is not None:
+            chosen &= next_offsets[short.rows.of_names] == short.end
+        rows = np.array(short.rows.of_rows(0, len(names)), np.int64)  # by name
+        is_chosen = rows >= 0
+        is_chosen[is_chosen] = chosen[rows[is_chosen]]
+        self._starts = np.append(0, np.cumsum(is_chosen)).tolist()  # among the chosen, by name
+        rows = rows[is_chosen]
+        first, last = short.position[rows], short.position[rows] + counts[rows] - 1
+        sums = np.append(0, np.cumsum(sizes))
+        self._names = names
+        self._kind = ArtefactKind.CONSUME_QUEUE if files else ArtefactKind.ROCKSDB
+        self._file_length = files.file_length if files else 0
+        self._stored: list[int] | None = files.stored[rows].tolist() if files else None
         columns = (
-            *(self._short.first, self._short.end),
-            *(column[rows] for rows in (begins, last) for column in (self._offsets, self._sizes)),
-            self._sums[self._ends] - self._sums[self._begins],
+            *(names.queue_ids[is_chosen], short.first[rows], short.end[rows]),
+            *(sums[last + 1] - sums[first], offsets[first], offsets[last]),
+            offsets[last] + sizes[last],
         )
-        return [*zip(*(column.tolist() for column in columns), strict=True)]
+        self._columns: list[list[int]] = [column.tolist() for column in columns]
+
+    def numbers_of(self, topic: bytes) -> list[int]:
+        """Give the numbers of those of one topic, as it is stored, sorted."""
+        return self._columns[0][self._of(topic)]
+
+    def of_topic(self, topic: bytes, name: str) -> list[Sequence[Any]]:
+        """Give those of one topic as `SpanColumns` has them.
+
+        Args:
+            topic: as it is stored.
+            name: as it is shown.
+        """
+        within = self._of(topic)
+        numbers, first, end, sizes, *places = [column[within] for column in self._columns]
+        count = len(numbers)
+        stored = [0] * count if self._stored is None else self._stored[within]
+        return [
+            *([name] * count, numbers, [self._kind] * count, first, end, sizes, [True] * count),
+            *(*places, [0] * count, [int(self._stored is not None)] * count),
+            *([self._file_length] * count, stored),
+        ]
+
+    def _of(self, topic: bytes) -> slice:
+        within = self._names.rows_in(topic)
+        return slice(self._starts[within.start], self._starts[within.stop])
 
 
 class _Tail(NamedTuple):

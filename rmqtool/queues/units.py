@@ -19,7 +19,7 @@ from rmqtool.queues.kinds import as_units
 from rmqtool.store.segment import MappedFiles, Oddity
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Container, Iterator
 
     from rmqtool.formats.layout import Layout
     from rmqtool.queues.kinds import Units
@@ -252,8 +252,8 @@ class QueueSource(Protocol):
             UnreadablePath: a directory may not be listed; the queues of all others come before.
         """
 
-    def queues_of(self, topic: str) -> Iterator[QueueUnits]:
-        """Give the queues of one of `topics`, by number.
+    def queues_of(self, topic: str, but: Container[int] = ()) -> Iterator[QueueUnits]:
+        """Give the queues of one of `topics`, by number, without those with some numbers.
 
         Raises:
             UnreadablePath: the topic's directory may not be listed.

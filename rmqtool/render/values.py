@@ -14,7 +14,6 @@ import re
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
-from operator import eq
 from typing import TYPE_CHECKING, Final
 
 import orjson
@@ -121,7 +120,7 @@ def json_line(row: Mapping[str, object], columns: Sequence[str]) -> bytes:
         row: what is missing is null.
         columns: names of the fields, in order.
     """
-    is_whole = len(row) == len(columns) and all(map(eq, row, columns))
+    is_whole = (*row,) == tuple(columns)
     values = row if is_whole else {name: row.get(name) for name in columns}
     if _SIMPLE.issuperset(map(type, values.values())):
         try:

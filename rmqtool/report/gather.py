@@ -179,7 +179,7 @@ def _facts(
     run: Findings,
     findings: list[Finding],
     looker: Looker,
-    sections: dict[str, list[Any]],
+    sections: dict[str, Sequence[Any]],
     numbers: Iterable[LostNumbers],
 ) -> Facts:
     traffic = [TopicTraffic(_text(topic), counts) for topic, counts in looker.traffic.items()]

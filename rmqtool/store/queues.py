@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Container, Iterator, Mapping
 
 LARGEST_INTEGER = 2**31 - 1
+INTEGER_DIGITS = 10
 NUMBER: Final = "i"  # of a queue: Java's int
 
 
@@ -242,10 +243,12 @@ def queue_id_of(name: str) -> int | None:
     Source: ConsumeQueueStore#loadConsumeQueues, ConsumeQueue#ConsumeQueue; observed, 4.9.3, 5.3.3
     and 5.5.0.
     """
-    if not (name.isascii() and name.isdecimal()):
+    digits = name.removeprefix("-")  # a damaged record may name a queue below 0
+    if not (digits.isascii() and digits.isdecimal() and len(digits) <= INTEGER_DIGITS):
         return None
     number = int(name)
-    return number if number <= LARGEST_INTEGER and str(number) == name else None
+    is_integer = -LARGEST_INTEGER - 1 <= number <= LARGEST_INTEGER
+    return number if is_integer and str(number) == name else None
 
 
 def _has_mapped_files(place: Place) -> bool:

@@ -16,6 +16,7 @@ from rmqtool.query.groups import ConsumerGroup, known_groups, summary
 from rmqtool.query.lookup import Lookup
 from rmqtool.query.requests import ByQueueOffset, pasted
 from rmqtool.query.trace import follow
+from rmqtool.queues.span import SpanColumns
 from rmqtool.store.tree import open_store
 from tests.cli.run import rmqtool
 from tests.stores import fixture_store, sent
@@ -59,8 +60,10 @@ def test_as_overview(traffic: Path) -> None:
     """Sums of lag and of what expired are those of `info --section groups`."""
     store = open_store(traffic)
     with Lookup(store) as lookup:
-        spans = [queue.span(lookup.log.start) for topic in lookup.queues.topics()
-                 for queue in lookup.queues.queues_of(topic)]  # fmt: skip
+        spans = SpanColumns.new()
+        for topic in lookup.queues.topics():
+            for queue in lookup.queues.queues_of(topic):
+                spans.add(queue.span(lookup.log.start))
         overview = group_rows([store.config("consumerOffset.json").document], spans)
         for row in overview:
             rows = list(ConsumerGroup(lookup, row.group).rows([row.topic]))

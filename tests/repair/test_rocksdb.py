@@ -276,3 +276,33 @@ def test_index(where: str, tmp_path: Path) -> None:
     if where == "place":
         repair.undo(store)
         assert before == traces(store)
+
+
+# A damaged queue offset of a record, in the file, where the queues are lost: bit and record.
+WRONG_NUMBERS: Final = ((42, 10), (1, 10), (3, 10), (63, 10), (63, 59))
+
+
+@pytest.mark.parametrize(("bit", "number"), WRONG_NUMBERS)
+def test_wrong_number(bit: int, number: int, tmp_path: Path) -> None:
+    """Of queues that are rebuilt from the log, the log tells which record has a wrong number."""
+    name = "rocketmq-5.5.0-rocksdb"
+    store = fixture_store(name, tmp_path)
+    before = next(
+        record
+        for record in plain_store.records(store)
+        if record.topic == "rocksdb-orders"
+        and (record.integer("queue_id"), record.integer("queue_offset")) == (0, number)
+    )
+    raw = bytearray(before.path.read_bytes())
+    position, size = before.places()["queue_offset"]
+    raw[before.position + position + size - 1 - bit // 8] ^= 1 << bit % 8
+    before.path.write_bytes(raw)
+    next((store / QUEUES).glob("*.sst")).unlink()
+    conf = broker_conf(name)
+    plan = repair.plan(store, broker_conf=str(conf))
+    assert [] == [*plan.left]
+    repair.apply(plan, in_place=True)
+    assert before in plain_store.records(store)
+    findings, _, _ = run(store, "full", conf)
+    assert [] == [it for it in findings if it.severity != "note"]
+    assert () == tuple(repair.plan(store, broker_conf=str(conf)).edits)

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 _AT_ONCE: Final = 32
 _SETTLED_SECONDS: Final = 0.15
+_FAILED: Final = ("block checksum mismatch", "is not ready")  # the store closes it, to open it anew
 
 
 class RocksSeen(NamedTuple):
@@ -32,12 +33,15 @@ class RocksSeen(NamedTuple):
         log: smallest physical offset and end of the log.
         queues: minimum, maximum and messages that a consumer gets, by topic and queue number.
         second: minimum and maximum of the queues of the second store of a combined one.
+        has_failed: whether RocksDB has refused to go on, as a compaction met a damaged block: that
+            may be so at once, or later; consumers are given errors from then on.
     """
 
     loaded: bool
     log: tuple[int, int] = (-1, 0)
     queues: Mapping[QueueKey, tuple[int, int, int]] = {}
     second: Mapping[QueueKey, tuple[int, int]] = {}
+    has_failed: bool = False
 
 
 def observe(
@@ -55,8 +59,14 @@ def observe(
     except Py4JJavaError:
         return RocksSeen(False)
     keys = list(keys)
-    _settle(store, keys)
-    queues = {key: (*_extent(store, key), _delivered(store, key)) for key in keys}
+    try:
+        _settle(store, keys)
+        queues = {key: (*_extent(store, key), _delivered(store, key)) for key in keys}
+    except Py4JJavaError as error:
+        if not any(sign in str(error.java_exception) for sign in _FAILED):
+            raise
+        stop(jvm, store)
+        return RocksSeen(True, has_failed=True)
     second = {}
     if is_double:
         beside = store.getRocksDBMessageStore() if jvm.version == "5.3.3" else store.getQueueStore()

@@ -7,7 +7,7 @@ import os
 import re
 import shutil
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -32,7 +32,7 @@ from tests.stores import fixture_names, fixture_store, manifest
 PLAIN = [n for n in fixture_names() if not n.endswith(("-default-geometry", "-dledger"))]
 
 
-def sections(path: Path, *names: str) -> dict[str, list[Any]]:
+def sections(path: Path, *names: str) -> dict[str, Sequence[Any]]:
     """Give an overview's sections by name."""
     return dict(overview(open_store(path), names or None))
 

@@ -125,8 +125,9 @@ class LogPass:
         inspection = self._inspection
         asked, store = inspection.options, inspection.store
         deep = asked.level.is_deep
-        queues = inspection.scope.compares_queues or inspection.scope.compares_rocksdb
-        index = inspection.scope.compares_index
+        scope = inspection.scope
+        queues = scope.compares_queues or scope.compares_rocksdb or scope.numbers_unread
+        index = scope.compares_index
         texts = deep or queues or index or asked.wants(*WITH_RECORDS)
         scan = ScanOptions(texts=texts, property_crc=texts, well_formed=deep)
         derive = None
@@ -137,7 +138,7 @@ class LogPass:
                 queues=queues,
                 index=index,
                 run_units=run_units(store),
-                times=inspection.scope.compares_rocksdb,
+                times=scope.compares_rocksdb,
                 scan=scan,
             )
             scan = derive.scan_options

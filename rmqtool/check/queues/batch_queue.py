@@ -30,10 +30,12 @@ if TYPE_CHECKING:
 
     from rmqtool.check.inspection import Inspection
     from rmqtool.check.log.facts import LogFacts
+    from rmqtool.check.log.part import PartReport
     from rmqtool.check.queues.ranges import QueueFacts
     from rmqtool.findings.finding import Finding
     from rmqtool.ledger.sound import SoundSoFar
-    from rmqtool.ledger.walk import HeldUnits
+    from rmqtool.ledger.walk import HeldUnits, Proven
+    from rmqtool.store.record_heads import LogReader
 
 UNIT: Final = BATCH_CQ_UNIT.size
 SEARCHED_UNITS: Final = 1 << 16
@@ -160,7 +162,12 @@ class BatchComparer(StretchJudge[BatchState]):
         )
 
     @grouped
-    def finish(self) -> Iterator[Finding]:
+    def compare(self, report: PartReport, proven: Proven) -> Iterator[Finding]:  # noqa: ARG002
+        """See `StretchJudge`: runs of batch queues must stay in the order of the log."""
+        if report.runs is not None:
+            yield from self.take(self.walk.take_now(report.runs.batch_queues))
+
+    def finish(self, log: LogReader) -> Iterator[Finding]:  # noqa: ARG002 - as others take it
         """Judge what is missing, and what lies after the last unit of each queue."""
         for state in self.walk.queues.values():
             if state.missing:

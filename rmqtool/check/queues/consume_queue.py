@@ -18,6 +18,7 @@ from rmqtool.check.queues.queue_state import (
     UNIT,
     QueueState,
     StretchJudge,
+    UnreadQueue,
     at_unit,
     not_the_next,
 )
@@ -41,6 +42,7 @@ from rmqtool.ledger.sound import LogBounds, SoundQueues
 from rmqtool.ledger.walk import QueueWalk
 from rmqtool.machine.arrays import stretches
 from rmqtool.plural import counted
+from rmqtool.store.artefact import ArtefactKind
 from rmqtool.store.record_heads import LogReader
 from rmqtool.store.unread import unread_stretches
 
@@ -49,7 +51,7 @@ if TYPE_CHECKING:
 
     import numpy.typing as npt
 
-    from rmqtool.check.inspection import Inspection
+    from rmqtool.check.inspection import Inspection, QueueName
     from rmqtool.check.log.facts import LogFacts
     from rmqtool.check.log.lost import LostRanges
     from rmqtool.check.queues.ranges import QueueFacts
@@ -109,19 +111,24 @@ class QueueComparer(StretchJudge[QueueState]):
         return self._facts.lost.mask(offsets)
 
     def _new_state(self, topic: bytes, queue_id: int, seen: SoundSoFar | None) -> QueueState | None:
-        """Begin a queue; None for one that is not in files, or was not asked for."""
+        """Begin a queue; None for one that is not compared here, or was not asked for."""
         name = (topic_text(topic), queue_id)
         inspection = self._inspection
-        is_asked = inspection.options.topic in {None, name[0]}
-        if not (is_asked and inspection.scope.placement.in_files(name[0])):
+        if inspection.options.topic not in {None, name[0]} or not self._is_here(name[0]):
             return None
-        units = inspection.queue("queues", name)
-        state = QueueState(units, Numbering(units, self._facts.is_moved))
+        state = self._opened(name)
         if inspection.account.unread or state.files.oddities:
             state.unread += (*self._unread_units(state),)
         if seen is not None:
             state.placement.resume(seen)
         return state
+
+    def _is_here(self, topic: str) -> bool:
+        return self._inspection.scope.placement.in_files(topic)
+
+    def _opened(self, name: QueueName) -> QueueState:
+        units = self._inspection.queue("queues", name)
+        return QueueState(units, Numbering(units, self._facts.is_moved))
 
     def _unread_units(self, state: QueueState) -> Iterator[tuple[int, int]]:
         """Yield which units of a queue cannot be read, as far as its listing tells."""
@@ -208,8 +215,7 @@ class QueueComparer(StretchJudge[QueueState]):
             except UnreadablePath as error:
                 yield from self._unread(state, error)
         for name in walk.without(inspection.units("queues")):
-            units = inspection.queue("queues", name)
-            state = QueueState(units, Numbering(units, self._facts.is_moved))
+            state = self._opened(name)
             try:
                 yield from judge.uncovered(state, 0, None, is_first=True)
             except UnreadablePath as error:
@@ -282,6 +288,31 @@ class QueueComparer(StretchJudge[QueueState]):
             return False
         units = state.units.read(gap.start, min(gap.end - gap.start, MOST_STRETCHES))
         return any(map(self._facts.is_moved, units["physical_offset"].tolist()))
+
+
+class UnreadQueues(QueueComparer):
+    """Says which queue offsets do not follow, of queues in a database that cannot be read.
+
+    They are rebuilt from the log, which alone tells what they should hold.
+    """
+
+    def _is_here(self, topic: str) -> bool:
+        return self._inspection.scope.placement.in_rocksdb(topic)
+
+    def _opened(self, name: QueueName) -> QueueState:
+        units = self._inspection.queues.missing(ArtefactKind.CONSUME_QUEUE, name)
+        return UnreadQueue(units, Numbering(units, self._facts.is_moved))
+
+    @grouped
+    def finish(self, log: LogReader) -> Iterator[Finding]:
+        """Judge queue offsets that no record has."""
+        yield from self.take(self.walk.rest())
+        judge = UnitJudge(self._inspection, self._facts, log)
+        for _, state in sorted(self.walk.queues.items()):
+            for numbers in state.placement.finish():
+                yield from self._of_numbers(state, numbers)
+            for gap in state.placement.breaks:
+                yield from self._of_break(state, gap, judge)
 
 
 # Judge units that differ from the wanted ones in nothing but their tags code: CQ-TAG, CQ-EXTADDR.

@@ -16,11 +16,13 @@ if TYPE_CHECKING:
 
     from rmqtool.check.inspection import Inspection
     from rmqtool.check.log.facts import LogFacts
+    from rmqtool.check.log.part import PartReport
     from rmqtool.check.queues.ranges import QueueFacts
     from rmqtool.findings.finding import Finding
     from rmqtool.ledger.numbering import Numbering, WrongNumbers
-    from rmqtool.ledger.walk import Stretch
+    from rmqtool.ledger.walk import Proven, Stretch
     from rmqtool.queues.units import QueueUnits
+    from rmqtool.store.record_heads import LogReader
 
 UNIT: Final = CQ_UNIT.size
 EVERYTHING: Final = 1 << 62
@@ -64,6 +66,14 @@ class QueueState(WalkedQueue):
             self.wrong.append([start, end, physical_offset])
 
 
+class UnreadQueue(QueueState):
+    """One queue of which nothing can be read: no unit is compared."""
+
+    def there(self, first: int, wanted: bytes) -> bytes:  # noqa: ARG002 - as others take it
+        """Take the units for what they should be."""
+        return wanted
+
+
 class StretchJudge(Generic[Queue]):
     """Words what the walk gives.
 
@@ -77,6 +87,20 @@ class StretchJudge(Generic[Queue]):
     def __init__(self, inspection: Inspection, facts: LogFacts, queue_facts: QueueFacts) -> None:
         self._inspection, self._facts, self._queue_facts = inspection, facts, queue_facts
         self._compared = 0
+
+    def compare(self, report: PartReport, proven: Proven) -> Iterator[Finding]:
+        """Compare what one part of the log asks for.
+
+        Args:
+            report: of the part.
+            proven: what somebody has compared already, and which is as the log wants it.
+        """
+        if report.runs is not None:
+            yield from self.take(self.walk.take(report.runs.queues, proven))
+
+    def finish(self, log: LogReader) -> Iterator[Finding]:
+        """Judge the queues, of which all runs have been taken."""
+        raise NotImplementedError
 
     @grouped
     def take(self, stretches: Iterable[tuple[Queue, Stretch]]) -> Iterator[Finding]:

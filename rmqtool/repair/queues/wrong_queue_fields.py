@@ -32,7 +32,8 @@ from rmqtool.queues.discovery import DatabaseSource
 from rmqtool.repair.log.content import Content
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Collection, Iterable, Iterator
+    from collections.abc import Set as AbstractSet
 
     from rmqtool.check.inspection import Inspection
     from rmqtool.findings.finding import Finding
@@ -44,6 +45,7 @@ if TYPE_CHECKING:
     from rmqtool.store.segment import Segment
 
     Place = tuple[bytes, int, int]  # topic, queue id, queue offset
+    Breaks = AbstractSet[tuple[str | None, int | None, int, int]]
 
 OF_UNITS: Final = frozenset({CQ_MISMATCH, CQ_SHIFT})
 OF_RECORDS: Final = frozenset({CL_QOFF_BACK, CL_QOFF_DUP, CL_QOFF_GAP})
@@ -87,7 +89,7 @@ class WrongQueue:
 
 
 def find(
-    inspection: Inspection, repair: QueueRepair, findings: Iterable[Finding], log: LogReader
+    inspection: Inspection, repair: QueueRepair, findings: Collection[Finding], log: LogReader
 ) -> list[WrongQueue]:
     """Find the misplaced records that findings are about.
 
@@ -98,10 +100,11 @@ def find(
         log: as it is.
     """
     wrong_queues: dict[int, WrongQueue] = {}
+    breaks = _breaks(findings)
     try:
         with closing(DatabaseSource(inspection.store)) as database:  # validation has closed its own
             for claimed in findings:
-                for record in _at(inspection, database, repair, claimed, log):
+                for record in _at(inspection, database, repair, claimed, breaks, log):
                     wrong_queues[record.physical_offset] = record
     except UnreadablePath:
         return []  # said elsewhere
@@ -113,6 +116,7 @@ def _at(
     database: DatabaseSource,
     repair: QueueRepair,
     defect: Finding,
+    breaks: Breaks,
     log: LogReader,
 ) -> Iterator[WrongQueue]:
     """Give the record after a unit that is not the one its record asks for."""
@@ -121,9 +125,11 @@ def _at(
         return  # said of more than a unit
     units = _queue(inspection, database, (topic, queue_id))
     own = (topic_raw(topic), queue_id, number)
-    unit = units.packed(number, 1)
+    unit, is_there = units.packed(number, 1), True
     if not any(unit):
-        unit = _missing_unit(repair, own)
+        unit, is_there = _missing_unit(repair, own), False
+    if not any(unit) and inspection.scope.numbers_unread:
+        unit = _lone_unit(defect, breaks, log)
     pointed = _pointed(unit, log)
     if pointed is None or repair.judge.damaged_at(pointed.offset, pointed.message.size):
         return
@@ -131,15 +137,24 @@ def _at(
     if record is not None and record.field == "queue_id":
         rules = rules_of(inspection.store, inspection.scope.version)
         record = replace(record, multi_dispatch=_multi_dispatch(pointed.message, has_lmq=rules.lmq))
-    if record is None or not _is_alone(units, own, log):
+    if record is None:
+        return
+
+    def beside(at: Place) -> bytes:
+        repaired = bytes(UNIT) if is_there else _missing_unit(repair, at)
+        return repaired if any(repaired) else units.packed(at[2], 1)
+
+    if not _is_alone(beside, own, log):
         return
     if not _is_claimed(repair, record) and not _has_unit(inspection, database, record):
         yield record
 
 
 def _queue(inspection: Inspection, database: DatabaseSource, name: tuple[str, int]) -> QueueUnits:
-    """Give a queue in files, or the one in RocksDB where only that is there."""
-    in_files = name in inspection.units("queues") or not inspection.scope.has_rocksdb_queues
+    """Give a queue in files, or the one in RocksDB where only that is there and can be read."""
+    scope = inspection.scope
+    in_database = scope.has_rocksdb_queues and not scope.numbers_unread
+    in_files = name in inspection.units("queues") or not in_database
     queue = None if in_files else database.queue(*name)
     return queue or inspection.queue("queues", name)
 
@@ -151,6 +166,36 @@ def _missing_unit(repair: QueueRepair, own: Place) -> bytes:
         if patch.number <= own[2] < patch.end and not patch.lost:
             return patch.raw[(own[2] - patch.number) * UNIT :][:UNIT]
     return bytes(UNIT)
+
+
+def _lone_unit(defect: Finding, breaks: Breaks, log: LogReader) -> bytes:
+    """Give the unit of a record whose queue offset alone does not follow; zeros for none.
+
+    The next record goes on where it would if this one had the right one.
+
+    Args:
+        defect: that names the record.
+        breaks: queue offsets that no record has: topic and number of the queue, the first of them,
+            and that of the next record.
+        log: as it is.
+    """
+    head = None if defect.physical_offset is None else log.head_at(defect.physical_offset)
+    stated, number = defect.actual, _number(defect)
+    if head is None or number is None or stated != str(defect.queue_offset):
+        return bytes(UNIT)
+    after = (defect.topic, defect.queue_id, int(stated) + 1, number + 1)
+    is_lone = defect.code == CL_QOFF_GAP or after in breaks  # it goes forward, or back
+    is_lone |= int(stated) < 0  # what no broker writes
+    unit: bytes = CQ_UNIT.packer.pack(head.physical_offset, head.size, 0)
+    return unit if is_lone else bytes(UNIT)
+
+
+def _breaks(findings: Iterable[Finding]) -> Breaks:
+    return {
+        (defect.topic, defect.queue_id, int(defect.expected), int(defect.actual))
+        for defect in findings
+        if defect.code == CL_QOFF_GAP
+    }
 
 
 def _number(defect: Finding) -> int | None:
@@ -186,11 +231,12 @@ def _pointed(unit: bytes, log: LogReader) -> _Pointed | None:
         return None
 
 
-def _is_alone(units: QueueUnits, own: Place, log: LogReader) -> bool:
+def _is_alone(beside: Callable[[Place], bytes], own: Place, log: LogReader) -> bool:
     """Tell whether the units beside it are right: else the file is wrong, and not the record."""
     for number in (own[2] - 1, own[2] + 1):
-        beside = _pointed(units.packed(number, 1), log) if number >= 0 else None
-        if beside is not None and beside.claim != (own[0], own[1], number):
+        place = (own[0], own[1], number)
+        pointed = _pointed(beside(place), log) if number >= 0 else None
+        if pointed is not None and pointed.claim != place:
             return False
     return True
 

@@ -26,7 +26,7 @@ from rmqtool.formats import java
 from rmqtool.formats.checkpoint import CHECKPOINT
 from rmqtool.formats.index import FIRST_ENTRY, INDEX_HEADER
 from rmqtool.formats.message import decode
-from rmqtool.ledger.index_entries import are_expired, entries, is_doomed
+from rmqtool.ledger.index_entries import NEARBY, are_expired, entries, is_doomed
 from rmqtool.rebuild.index_file import IndexBuilder, stretches
 from rmqtool.repair.log.content import Content
 from rmqtool.repair.state.checkpoint import keeps_index
@@ -143,9 +143,7 @@ def _runs(survey: LogSurvey, jobs: int | None) -> Iterator[tuple[IndexRun, tuple
 def _up_to(run: IndexRun, end: int) -> IndexRun:
     """Leave out the entries of a record that is zeroed at the log's end."""
     kept = run.physical_offsets < end
-    if kept.all():
-        return run
-    return IndexRun(run.hashes[kept], run.physical_offsets[kept], run.store_timestamps[kept])
+    return run if kept.all() else _chosen(run, kept)
 
 
 def _with_true_places(run: IndexRun, survey: LogSurvey) -> IndexRun:
@@ -199,18 +197,24 @@ class _Kept:
     @classmethod
     def of(cls, store: Store, survey: LogSurvey) -> _Kept:
         """Read them off the files."""
-        stored = map(_entries, all_in_use(store.index_files()))
+        start = store.commitlog.start
+        stored = (_entries(held, start) for held in all_in_use(store.index_files()))
         joined = np.concatenate([np.empty((3, 0), np.int64), *stored], axis=1)
         gaps = np.zeros(joined.shape[1], bool)
         for damaged in survey.damaged:
             if damaged.code not in {CL_CRC, CL_PROPCRC, CL_TOPIC, CL_PHYOFF}:
                 gaps |= (joined[1] >= damaged.start) & (joined[1] < damaged.end)
-        gaps |= are_expired(joined[1], store.commitlog.start)
+        gaps |= are_expired(joined[1], start)
         gaps &= (joined[0] >= 0) & (joined[1] >= 0) & (joined[1] < survey.end)
         gaps &= (joined[0] != 0) | (joined[1] != 0)  # zeros in place of an entry
         kept = joined[:, gaps]
         kept = kept[:, np.argsort(kept[1], kind="stable")]
         offsets, times = np.ascontiguousarray(kept[1]), _likely(kept[2], survey.newest_time)
+        with LogReader(store.commitlog) as log:
+            segments = store.commitlog.segments
+            oldest = log.first_from(segments[0]) if segments else None
+        if oldest is not None:
+            times[offsets < start] = np.minimum(times[offsets < start], oldest.store_timestamp)
         return cls(kept[0].astype(np.int32), offsets, times)
 
     def before(self, physical_offset: int) -> IndexRun:
@@ -223,7 +227,7 @@ class _Kept:
 
     def merged(self, run: IndexRun, end: int) -> IndexRun:
         """Put the entries of lost records among those of a part of the log."""
-        more = self.before(end)
+        more = _without(self.before(end), run.physical_offsets)
         if not len(more):
             return run
         offsets = np.concatenate([run.physical_offsets, more.physical_offsets])
@@ -235,15 +239,44 @@ class _Kept:
         return IndexRun(hashes[order], offsets[order], times)
 
 
-def _entries(held: IndexInUse) -> npt.NDArray[np.int64]:
-    """Read the entries in use of a file: hash, physical offset, time; shape (3, n)."""
+def _without(run: IndexRun, physical_offsets: npt.NDArray[np.int64]) -> IndexRun:
+    """Leave out the entries of some records."""
+    return _chosen(run, ~np.isin(run.physical_offsets, physical_offsets))
+
+
+def _chosen(run: IndexRun, kept: npt.NDArray[np.bool_]) -> IndexRun:
+    return IndexRun(run.hashes[kept], run.physical_offsets[kept], run.store_timestamps[kept])
+
+
+def _entries(held: IndexInUse, log_start: int) -> npt.NDArray[np.int64]:
+    """Read the entries in use of a file: hash, physical offset, time; shape (3, n).
+
+    One that is damaged, and before that of an expired record, is one of an expired record itself:
+    it is taken for the next such one, so that no other entry changes its place.
+    """
     try:
         rows = entries(held)
     except UnreadablePath:
         return np.empty((3, 0), np.int64)
     differences = rows["time_difference"].astype(np.int64)
     times = entry_times(differences, held.header["begin_timestamp"], FIRST_ENTRY)
-    return np.stack([rows["key_hash"], rows["physical_offset"], times]).astype(np.int64)
+    stored = np.stack([rows["key_hash"], rows["physical_offset"], times]).astype(np.int64)
+    expired = are_expired(stored[1], log_start)
+    likely = np.flatnonzero(expired & (stored[1] >= 0) & ~_are_late(differences))
+    end = int(likely[-1]) + 1 if likely.size else 0
+    as_next = stored[:, likely[np.searchsorted(likely, np.arange(end))]]
+    after = stored[:, end:]
+    return np.concatenate([as_next, after[:, ~expired[end:]]], axis=1)
+
+
+def _are_late(times: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:
+    """Tell which times are later than most of those that follow: bool, shape (n,)."""
+    later, following = np.zeros((2, len(times)), np.int64)
+    for distance in range(1, NEARBY):
+        later[:-distance] += times[:-distance] > times[distance:]
+        following[:-distance] += 1
+    late: npt.NDArray[np.bool_] = 2 * later > following
+    return late
 
 
 def _likely(times: npt.NDArray[np.int64], newest: int) -> npt.NDArray[np.int64]:

@@ -225,7 +225,11 @@ class RocksBefore(Before):
     def with_keyed(cls, model: RocksModel) -> Self:
         """Take down what there is. Raises UnreadablePath: a file may not be read."""
         plain = Before.of(model)
-        keyed = {key: _reached(queue, model) for key, queue in model.keyed.items()}
+        keyed = {}
+        for key, queue in model.keyed.items():
+            row = queue.minimum_row
+            keyed[key] = _reached(queue, model)
+            queue.minimum_row = row  # nobody has asked the broker yet
         for key, (_, units) in keyed.items():
             if is_asked(model, key):
                 plain.coverage.add(key, join([units]))

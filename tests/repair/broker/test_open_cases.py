@@ -60,6 +60,10 @@ def test_open(what: str, tmp_path: Path) -> None:
         (101, 747),
         (101, 825),
         (102, 783),
+        (3001, 59),
+        (3001, 809),
+        (3001, 1131),
+        (3001, 1355),
         pytest.param(
             *(101, 677), marks=pytest.mark.xfail(strict=True, reason="open: docs/limits.md")
         ),
@@ -68,6 +72,14 @@ def test_open(what: str, tmp_path: Path) -> None:
 def test_seeds(seed: int, number: int, tmp_path: Path) -> None:
     """All that failed in 2,000 cases: what is mended, and what is open."""
     _judge(damaged(seed, number, tmp_path), tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("seed", "number"), [(2902, 54), (2902, 55), (3002, 33), (3002, 75), (3002, 79)]
+)
+def test_seeds_in_rocksdb(seed: int, number: int, tmp_path: Path) -> None:
+    """The same of stores with queues in RocksDB."""
+    _judge(damaged(seed, number, tmp_path, in_rocksdb=True), tmp_path)
 
 
 def _judge(one: Case, tmp_path: Path) -> None:
