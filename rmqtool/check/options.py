@@ -75,7 +75,7 @@ class ValidateOptions:
     range_checksums: bool = field(default=False, kw_only=True)
     # who runs the broker, by name or number; None is whoever owns most of the store
     as_user: str | None = field(default=None, kw_only=True)
-    part_bytes: int = field(default=64 << 20, kw_only=True)  # how much of a segment one task reads
+    part_bytes: int = field(default=32 << 20, kw_only=True)  # how much of a segment one task reads
 
     def __post_init__(self) -> None:
         if unknown := self.only - CODES.keys() - frozenset(AREAS):

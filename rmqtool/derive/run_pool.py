@@ -75,10 +75,12 @@ class RunPool:
 
     def _joined(self) -> QueueRuns:
         """Give the runs queue by queue, one for each stretch that has no break."""
-        runs, topics = np.concatenate(self._runs, axis=1), (*self._topics,)
+        lengths, topics = [part.shape[1] for part in self._runs], (*self._topics,)
+        runs, self._runs = np.concatenate(self._runs, axis=1), []
         order = np.argsort(runs[QUEUE], kind="stable")
-        units, times = self._sorted(runs[COUNT], order)
-        key, offset, count, store_timestamp = runs[:, order]
+        units, times = self._sorted(runs[COUNT], order, lengths)
+        runs = runs[:, order]
+        key, offset, count, store_timestamp = runs
         is_new = np.append(True, key[1:] != key[:-1])
         queue, keys = np.cumsum(is_new) - 1, key[is_new]
         queue_ids = (keys & ((1 << QUEUE_ID_BITS) - 1)) + LOWEST_ID
@@ -104,7 +106,10 @@ class RunPool:
         )
 
     def _sorted(
-        self, count: npt.NDArray[np.int64], order: npt.NDArray[np.int64]
+        self,
+        count: npt.NDArray[np.int64],
+        order: npt.NDArray[np.int64],
+        runs_of_parts: list[int],
     ) -> tuple[npt.NDArray[np.uint8], npt.NDArray[np.int64]]:
         """Bring units and times into the order of their runs, and forget all that waited."""
         target = np.empty_like(count)
@@ -112,8 +117,8 @@ class RunPool:
         units = np.empty((int(count.sum()), CQ_UNIT_SIZE), np.uint8)
         times = np.empty(len(units) if any(map(len, self._times)) else 0, np.int64)
         begin, self._topics, self._bytes = 0, {}, 0
-        while self._units:  # one after the other goes away: no second copy of all
-            part, end = self._units.pop(0), begin + self._runs.pop(0).shape[1]
+        for runs in runs_of_parts:  # one after the other goes away: no second copy of all
+            part, end = self._units.pop(0), begin + runs
             lengths = count[begin:end]
             step = target[begin:end] - (np.cumsum(lengths) - lengths)
             places = np.arange(len(part)) + np.repeat(step, lengths)

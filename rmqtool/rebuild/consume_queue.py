@@ -8,7 +8,7 @@ Source: ConsumeQueue#putMessagePositionInfo, #fillPreBlank, BatchConsumeQueue, 4
 from __future__ import annotations
 
 from itertools import groupby
-from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Final, NamedTuple, Protocol, TypeAlias
 
 from rmqtool.derive.run_pool import RunPool
 from rmqtool.formats import java
@@ -58,6 +58,9 @@ class QueueSink(Protocol):
         """Take pieces of one file, in order of their place."""
 
 
+QueueKey: TypeAlias = tuple[QueueKind, str, int]  # topic as text
+
+
 class QueueResult(NamedTuple):
     """What became of one queue."""
 
@@ -92,7 +95,7 @@ class QueueBuilder:
     def __init__(self, options: QueueOptions, sink: QueueSink) -> None:
         self.units = 0
         self._options, self._sink = options, sink
-        self._queues: dict[tuple[QueueKind, str, int], _Queue | None] = {}
+        self._queues: dict[QueueKey, _Queue | None] = {}
         self._texts: dict[bytes, str] = {}
         self._left_out: list[QueueResult] = []
         self._pending = 0
@@ -106,30 +109,47 @@ class QueueBuilder:
 
     def _take(self, runs: QueueRuns) -> None:
         for run in self._in_order(runs):
-            key = (run.kind, self._texts[run.topic], run.queue_id)
-            if key not in self._queues:
-                self._queues[key] = self._open(run, key[1])
-            queue = self._queues[key]
-            if queue is not None:
-                self.units += run.count
-                self._pending += queue.add(run)
+            self._add(run)
         early = max(EARLY_BYTES, EARLY_BYTES_EACH * len(self._queues))
         if self._pending > min(early, self._options.pending_bytes):
-            self._flush()
+            self._flush(self._queues.values())
+
+    def _add(self, run: QueueRun) -> None:
+        key = self._key(run)
+        if key not in self._queues:
+            self._queues[key] = self._open(run, key[1])
+        queue = self._queues[key]
+        if queue is not None:
+            self.units += run.count
+            self._pending += queue.add(run)
+
+    def _key(self, run: QueueRun) -> QueueKey:
+        return run.kind, self._texts[run.topic], run.queue_id
 
     def finish(self) -> Iterator[QueueResult]:
         """Write what is left; yield what became of each queue, by family, topic and number."""
+        results = self._left_out
         for joined in self._pool.rest():
-            self._take(joined)
-        for queue in self._queues.values():
-            if queue is not None:
-                queue.finish()
-        self._flush()
+            runs = self._in_order(joined)
+            for key, of_queue in groupby(runs, self._key):
+                for run in of_queue:
+                    self._add(run)
+                if runs is joined:  # all of its runs: there may be a million queues
+                    results += self._close(key)
+        for key in [*self._queues]:
+            results += self._close(key)
         if self._options.ext is not None:
             self._options.ext.close()
-        results = [queue.result() for queue in self._queues.values() if queue is not None]
-        results += self._left_out
         yield from sorted(results, key=lambda queue: (queue.kind, queue.topic, queue.queue_id))
+
+    def _close(self, key: QueueKey) -> Iterator[QueueResult]:
+        """Write what is left of a queue, and let go of it."""
+        queue = self._queues.get(key)
+        if queue is not None:
+            queue.finish()
+            self._flush([queue])
+            del self._queues[key]
+            yield queue.result()
 
     def _in_order(self, runs: QueueRuns) -> Iterable[QueueRun]:
         """Give runs so that those of one queue are in log order.
@@ -150,8 +170,6 @@ class QueueBuilder:
         if options.topic not in {None, topic} or options.queue_id not in {None, run.queue_id}:
             return None
         problem = name_problem(topic)
-        if problem is None and run.queue_id < 0:
-            problem = "has a negative queue id"
         if problem is not None:
             reason = f"the topic {problem}"
             nothing = QueueResult(run.kind, topic, run.queue_id, -1, -1, 0, UnitTally(), reason)
@@ -161,8 +179,8 @@ class QueueBuilder:
             run, topic, options
         )
 
-    def _flush(self) -> None:
-        for queue in self._queues.values():
+    def _flush(self, queues: Iterable[_Queue | None]) -> None:
+        for queue in queues:
             if queue is not None and queue.pending:
                 for _, pieces in groupby(
                     queue.pieces(), key=lambda file: (file.kind, file.file_start)

@@ -184,10 +184,11 @@ def test_same_text(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("queue_id", [-1, -(1 << 31)])
 def test_negative_queue(tmp_path: Path, queue_id: int) -> None:
-    """A negative queue id is no queue."""
+    """A broker makes a queue below 0 like another one."""
     store = build_log(tmp_path / "s", [message(b"T", queue_id, 0), message(b"T", 1, 0)])
     result = rebuild.consume_queues(store, tmp_path / "n")
-    assert ["the topic has a negative queue id", ""] == [queue.left_out for queue in result.queues]
+    assert [queue_id, 1] == [queue.queue_id for queue in result.queues if not queue.left_out]
+    assert {str(queue_id), "1"} == {path.name for path in (tmp_path / "n").glob("consumequeue/T/*")}
 
 
 @pytest.mark.parametrize("moment", [-(1 << 63), -1, 0, 1 << 45, 1 << 53, (1 << 63) - 1])
