@@ -86,8 +86,8 @@ def rocksdb_rules(
         DamagedDatabase: RocksDB cannot read the queues.
     """
     broker_conf = store.broker_conf
-    names = queues.names if queues else []
-    light = queues is None or any(topic.startswith(LMQ_PREFIX.raw) for topic, _ in names)
+    topics = queues.names.topics if queues else []
+    light = queues is None or any(topic.startswith(LMQ_PREFIX.raw) for topic in topics)
     lmq = light if broker_conf is None else conf.LMQ.of(broker_conf)
     levels = rules.delay_levels_ms
     if queues is not None and conf.DELAY_LEVELS.given(broker_conf) is None:
@@ -104,8 +104,9 @@ def rocksdb_rules(
 def _stored_delays(queues: RocksQueues, levels: tuple[int, ...]) -> tuple[int, ...]:
     """Put in place of a level what most of its units show: deliver time less store time."""
     ours = list(levels)
-    for topic, queue_id in queues.names:
-        if topic != SCHEDULE_TOPIC.raw or not 0 <= queue_id < len(ours):
+    topic = SCHEDULE_TOPIC.raw
+    for queue_id in queues.names.numbers_of(topic):
+        if not 0 <= queue_id < len(ours):
             continue
         queue = queues.queue(topic.decode(), queue_id)
         stored = islice(queue.stored() if queue else (), SAMPLED_UNITS)

@@ -160,7 +160,7 @@ class QueueNames(Sequence[QueueName]):
     @property
     def queue_ids(self) -> Int64s:
         """The numbers of the queues: int64, shape (n,)."""
-        return np.frombuffer(self._queue_ids, np.int64)
+        return _unpacked(self._queue_ids)
 
     @property
     def topic_numbers(self) -> Int64s:
@@ -221,6 +221,18 @@ class _SortedEnds(NamedTuple):
             columns.append(_packed(column))
         return cls(names, *columns)
 
+    def columns(self, names: QueueNames) -> tuple[Int64s, Int64s]:
+        """Give physical offsets and queue offsets by the rows of some names."""
+        place, number = _unpacked(self.physical_offsets), _unpacked(self.queue_offsets)
+        if self.names is names:
+            return place, number
+        known = np.array([*map(names.topic_number, self.names.topics)], np.int64)
+        rows = names.rows_of(known[self.names.topic_numbers], self.names.queue_ids)
+        is_there = rows >= 0
+        of_names = np.full((2, len(names)), NONE, np.int64)
+        of_names[:, rows[is_there]] = place[is_there], number[is_there]
+        return of_names[0], of_names[1]
+
     def end(self, name: QueueName) -> tuple[int, int] | None:
         row = self.names.row(*name)
         return (self.physical_offsets[row], self.queue_offsets[row]) if row >= 0 else None
@@ -229,8 +241,8 @@ class _SortedEnds(NamedTuple):
 class EndColumns(NamedTuple):
     """Where queues end; NONE without a row."""
 
-    # int64, shape (2, 2, n): of `max` and of `min`, physical offset and queue offset
-    ends: Int64s
+    # physical offset and queue offset of `max`, and of `min`: int64, shape (n,)
+    ends: tuple[tuple[Int64s, Int64s], tuple[Int64s, Int64s]]
 
     def whole(self, first: Int64s, last: Int64s, last_place: Int64s, oldest: int) -> Mask:
         """Tell of which queues nothing is to be said: bool, shape (n,).
@@ -268,16 +280,7 @@ class EndsOfQueues(Mapping[QueueName, QueueEnds]):
 
     def columns(self, names: QueueNames) -> EndColumns:
         """Give the same by the rows of some names."""
-        made = EndColumns(np.full((2, 2, len(names)), NONE, np.int64))
-        for number, ends in enumerate((self._maxima, self._minima)):
-            rows = np.arange(len(names))
-            if ends.names is not names:
-                of_ends = (names.row(*name) for name in ends.names)
-                rows = np.fromiter(of_ends, np.int64, len(ends.names))
-            is_there = rows >= 0
-            for column, offsets in enumerate((ends.physical_offsets, ends.queue_offsets)):
-                made.ends[number, column, rows[is_there]] = np.array(offsets, np.int64)[is_there]
-        return made
+        return EndColumns((self._maxima.columns(names), self._minima.columns(names)))
 
     def __getitem__(self, name: QueueName) -> QueueEnds:
         if (ends := self.of(name)) == NO_ENDS:
@@ -315,6 +318,10 @@ def _bisected(known: Int64s, wanted: Int64s, low: Int64s, high: Int64s) -> Int64
         is_before = (low < high) & (known[middle] < wanted)
         low, high = np.where(is_before, middle + 1, low), np.where(is_before, high, middle)
     return np.minimum(low, last)
+
+
+def _unpacked(column: array[int]) -> Int64s:
+    return np.frombuffer(column, np.int64) if column else np.empty(0, np.int64)
 
 
 def _packed(column: Int64s) -> array[int]:

@@ -40,6 +40,7 @@ from rmqtool.formats.rocksdb_queue import (
     unit_key,
     unit_row,
 )
+from rmqtool.queues.kept_units import kept_units
 from rmqtool.queues.kinds import UnitKind, kind_of
 from rmqtool.queues.queue_names import (
     LOWEST,
@@ -55,6 +56,7 @@ from rmqtool.store.artefact import ArtefactKind
 if TYPE_CHECKING:
     from collections.abc import Container, Iterator, Sequence
 
+    from rmqtool.queues.kept_units import KeptUnits
     from rmqtool.queues.kinds import Units
     from rmqtool.store.rocksdb_database import Database
     from rmqtool.store.rocksdb_frames import RowBatch
@@ -319,7 +321,14 @@ class RocksQueues(QueueSource):
         return self.database.once("names", self._read_names)[1]
 
     def _read_names(self) -> tuple[QueueNames, list[tuple[bytes, bytes]]]:
-        """Read names of queues, and odd rows between them.
+        """Read names of queues, and odd rows between them."""
+        kept = self.database.kept(DEFAULT) if len(self.ends) else None  # they are, of many queues
+        if (units := kept_units(kept)) is not None:
+            return self._with_names_of(units), []
+        return self._sought_names()
+
+    def _sought_names(self) -> tuple[QueueNames, list[tuple[bytes, bytes]]]:
+        """Do the same where rows are not in memory, or odd.
 
         Behind a long queue the next one is sought. Short ones are read through, more rows at a
         time: a seek costs what a block has before the row, and a stranger's block may be a GiB.
@@ -353,6 +362,20 @@ class RocksQueues(QueueSource):
                     names.add(*name)
                 return QueueNames.of(names)[0], odd_rows
             begin, rows = end, min(2 * rows, NAME_ROWS) if 2 * new >= passed else 1
+
+    def _with_names_of(self, units: KeptUnits) -> QueueNames:
+        """Give the names of queues that have a `max`, and those of others that have units."""
+        known, names, budget = self.ends.with_maximum, NameList(), self._budget()
+        topics = [*units.names.topics]
+        for row in (units.rows_in(known) < 0).nonzero()[0].tolist():
+            topic = topics[units.names.numbers[row]]
+            self._pay(budget, topic)
+            names.add(topic, units.names.queue_ids[row])
+        if not len(names):
+            return known
+        for name in known:
+            names.add(*name)
+        return QueueNames.of(names)[0]
 
     def _budget(self) -> ParseBudget:
         """Give what the names of queues may cost: commands keep several copies of each."""
@@ -468,6 +491,12 @@ class QueuesByName(Mapping[tuple[str, int], RocksQueue]):
 
     def __len__(self) -> int:
         return len(self._names)
+
+    def by_topic(self) -> Iterator[tuple[str, Sequence[int]]]:
+        """Yield topics, and the numbers of queues of each; a topic may come several times."""
+        for raw in self._source.names.topics:
+            if self._topic in {None, text := topic_text(raw)}:
+                yield text, self._source.names.numbers_of(raw)
 
 
 def end_values(maximum: tuple[int, int]) -> bytes:

@@ -7,13 +7,13 @@ and each of 100,000 queues is asked about some times. So the rows of a small fam
 from __future__ import annotations
 
 from array import array
-from itertools import pairwise
+from itertools import accumulate, islice, pairwise
 from typing import TYPE_CHECKING, Final, Self
 
 from rmqtool.store.rocksdb_frames import ROWS, RowBatch
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Sequence
 
 MOST_BYTES: Final = 256 << 20  # of keys, values and where they end
 MOST_ROWS: Final = 1 << 23
@@ -29,20 +29,29 @@ class KeptRows:
         key_ends, value_ends: where each key and value ends; the first one is 0.
     """
 
-    def __init__(self) -> None:
-        self.keys, self.values = bytearray(), bytearray()
-        self.key_ends, self.value_ends = array(POSITION, [0]), array(POSITION, [0])
+    def __init__(
+        self, keys: bytes, values: bytes, key_ends: array[int], value_ends: Sequence[int]
+    ) -> None:
+        self.keys, self.values = keys, values
+        self.key_ends, self.value_ends = key_ends, value_ends
 
     @classmethod
     def of(cls, batches: Iterable[RowBatch]) -> Self | None:
         """Keep the rows that come; None where they are too many, or a value is too long."""
-        kept = cls()
+        keys, values = bytearray(), bytearray()
+        key_ends, value_ends = array(POSITION, [0]), array(POSITION, [0])
         for batch in batches:
-            kept._add(batch)
-            size = len(kept.keys) + len(kept.values) + BYTES_A_ROW * len(kept)
-            if size > MOST_BYTES or len(kept) > MOST_ROWS or batch.long_values:
+            key_ends.extend(islice(accumulate(batch.key_lengths, initial=key_ends[-1]), 1, None))
+            lengths = accumulate(batch.value_lengths, initial=value_ends[-1])
+            value_ends.extend(islice(lengths, 1, None))
+            keys += batch.joined_keys
+            values += batch.joined_values
+            size = len(keys) + len(values) + BYTES_A_ROW * len(key_ends)
+            if size > MOST_BYTES or len(key_ends) > MOST_ROWS or batch.long_values:
                 return None
-        return kept
+        all_keys = bytes(keys)  # as long as they are, and no longer
+        del keys
+        return cls(all_keys, bytes(values), key_ends, _as_range(value_ends))
 
     def __len__(self) -> int:
         return len(self.key_ends) - 1
@@ -59,18 +68,6 @@ class KeptRows:
         past = self._place(end) if end else len(self)
         if past > self._place(begin):
             yield self._batch(past - 1, past)
-
-    def _add(self, batch: RowBatch) -> None:
-        for ends, lengths in (
-            (self.key_ends, batch.key_lengths),
-            (self.value_ends, batch.value_lengths),
-        ):
-            at = ends[-1]
-            for length in lengths:
-                at += length
-                ends.append(at)
-        self.keys += batch.joined_keys
-        self.values += batch.joined_values
 
     def _place(self, key: bytes) -> int:
         """Give the number of the first row whose key is not before another."""
@@ -94,3 +91,12 @@ class KeptRows:
             [past - at for at, past in pairwise(ends)] for ends in (of_keys, of_values)
         )
         return RowBatch((keys, values), (key_lengths, value_lengths), {})
+
+
+def _as_range(ends: array[int]) -> Sequence[int]:
+    """Give where values of one length end without a number for each."""
+    if len(ends) > 1 and ends[1]:
+        even = range(0, ends[-1] + 1, ends[1])
+        if len(even) == len(ends) and array(POSITION, even) == ends:
+            return even
+    return ends

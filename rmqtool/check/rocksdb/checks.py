@@ -6,7 +6,7 @@ Loaded only where a store has databases: what it needs takes a tenth of a second
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from itertools import compress, pairwise
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -245,7 +245,7 @@ class EndJudge:
         comparer, topic = self._comparer, self._inspection.options.topic
         try:
             whole = comparer.whole(self._facts.oldest)
-            names = [*compress(comparer.source.names, ~whole)]
+            names = [comparer.source.names[row] for row in np.flatnonzero(~whole).tolist()]
             for name in sorted({*names, *comparer.walk.seen}):
                 if not comparer.walk.keeps(name[0]):
                     continue

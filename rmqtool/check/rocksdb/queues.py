@@ -22,7 +22,7 @@ from rmqtool.formats.rocksdb_databases import DEFAULT
 from rmqtool.formats.rocksdb_queue import unit_row
 from rmqtool.ledger.differences import difference_of
 from rmqtool.ledger.rocks_walk import RocksWalk
-from rmqtool.ledger.sound import WholeQueues
+from rmqtool.ledger.sound import ExactQueues, WholeQueues
 from rmqtool.machine import arrays
 
 if TYPE_CHECKING:
@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from rmqtool.findings.finding import Finding
     from rmqtool.ledger.rocks_walk import HeldRows, QueueSeen, RocksStretch
     from rmqtool.queues.rocks import RocksQueues
+    from rmqtool.queues.short import ShortQueues
 
     Int64s = npt.NDArray[np.int64]
     Mask = npt.NDArray[np.bool_]
@@ -119,17 +120,22 @@ class RocksComparer:
         short, sound = self.walk.short, self.walk.sound
         if short is None or sound is None:
             return np.zeros(len(names), np.bool_)
-        exact = sound.exact()
-        spans = np.full((3, len(names)), -1, np.int64)
-        rows = short.rows.of_names[exact.rows]
-        spans[:, rows] = exact.first, exact.next, exact.last_physical_offset
-        first, after, last_place = spans
+        first, after, last_place = self._spans(short, sound.exact())
         is_whole = self.source.ends.columns(names).whole(first, after - 1, last_place, oldest)
         is_whole &= after > 0
         self._queue_facts.whole.append(
             WholeQueues(names, self.source.topics_of, is_whole, first, after)
         )
         return is_whole
+
+    @staticmethod
+    def _spans(short: ShortQueues, exact: ExactQueues) -> list[Int64s]:
+        """Give first and next queue offset, and the last record, by all names; -1 for others."""
+        names = short.rows.of_names[exact.rows]
+        spans = [np.full(len(short.rows.names), -1, np.int64) for _ in exact[1:]]
+        for of_names, of_rows in zip(spans, exact[1:], strict=True):
+            of_names[names] = of_rows
+        return spans
 
     def misnumbered(self) -> Iterator[Finding]:
         """Tell records that have a wrong queue offset, or queue, from units that are wrong.
