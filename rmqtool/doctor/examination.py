@@ -151,7 +151,7 @@ def _examined(
         run = validate(_asked(options))
         findings = [finding for finding in run if finding.code != FS_LOCK]
         summary = run.summary
-        prediction = oracle.foretell(None)
+        prediction = oracle.foretell()
         account = counted_by(prediction) if prediction is not None else None
     else:
         plan, findings, summary, account = examined
@@ -198,17 +198,22 @@ class _Oracle:
     prediction: Prediction | None = None
     why_not: str = ""  # empty where there is a prediction
 
-    def foretell(self, findings: list[Finding] | None) -> Prediction | None:
+    def foretell(
+        self, findings: list[Finding] | None = None, summary: Summary | None = None
+    ) -> Prediction | None:
         """Predict it, by what a whole validation found; None where that cannot be done."""
         self.prediction, self.why_not = None, ""
         gc.collect()  # of many queues the validation leaves as much as this takes, in circles
-        is_sound = findings is not None and has_sound_log(findings)
+        reads = LogReading.ALL
+        if findings is not None and summary is not None and has_sound_log(findings):
+            is_spotless = not self.store.moment.is_live and has_spotless_log(summary)
+            reads = LogReading.IF_ANY_CHANGES if is_spotless else LogReading.WHAT_CHANGES
         try:
             self.prediction = predict(
                 self.store,
                 self.version,
                 as_user=self.as_user,
-                reads=LogReading.WHAT_CHANGES if is_sound else LogReading.ALL,
+                reads=reads,
                 now_ms=self.now_ms,
             )
         except RmqtoolError as error:
@@ -223,6 +228,12 @@ def has_sound_log(findings: Iterable[Finding]) -> bool:
         for finding in findings
         if finding.code.area not in _BESIDE_THE_LOG
     )
+
+
+def has_spotless_log(summary: Summary) -> bool:
+    """Tell whether a whole validation compared log and queues, and found not even a note there."""
+    is_whole = summary.is_finished and not (summary.account.unread or summary.account.left_out)
+    return is_whole and all(code.area in _BESIDE_THE_LOG for code, _ in summary.codes)
 
 
 def _committed(store: Store) -> tuple[int, int] | None:

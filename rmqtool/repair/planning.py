@@ -129,7 +129,7 @@ def make_plan(
 def examine(
     options: RepairOptions,
     watch: Callable[[int], None] = lambda _: None,
-    foretell: Callable[[list[Finding]], Prediction | None] | None = None,
+    foretell: Callable[[list[Finding], Summary], Prediction | None] | None = None,
 ) -> Examined:
     """Validate a store and decide what a repair would do, the log read once; nothing is written.
 
@@ -154,7 +154,7 @@ def examine(
 def _examined(
     options: RepairOptions,
     watch: Callable[[int], None],
-    foretell: Callable[[list[Finding]], Prediction | None] | None,
+    foretell: Callable[[list[Finding], Summary], Prediction | None] | None,
 ) -> Examined:
     lent = _lent(options, options.replica) if options.replica is not None else NOTHING_LENT
     root = place_of_store(options.store)
@@ -187,7 +187,7 @@ def _examined(
         settle(plan, lent, root)
     repeated = 0 if obstacle else sum(_lost(survey))
     del survey  # of many queues it takes as much memory as what counts the loss
-    prediction = foretell(findings) if foretell else None
+    prediction = foretell(findings, summary) if foretell else None
     account: LossAccount | None = LossAccount()
     if prediction is not None or may_have_lost(summary.codes):
         account = _account(options, summary, prediction)

@@ -174,15 +174,20 @@ class ModelReader:
                 ]
         return bytes(merged)
 
-    def stretches(self, end: int, unit: int) -> Iterator[tuple[int, int]]:
+    def stretches(self, end: int, unit: int, begin: int = 0) -> Iterator[tuple[int, int]]:
         """Yield the stretches before `end` that are not holes of a sparse file, in whole units.
 
         A queue file is 6 MB long, and of most queues only the first page is there.
+
+        Args:
+            end: position.
+            unit: bytes of one.
+            begin: position; that of the unit that it lies in counts.
         """
+        position = begin // unit * unit
         if self._file is None or self._model.written:
-            yield 0, end
+            yield position, end
             return
-        position = 0
         while position < end:
             data = self._file.next_data(position)
             if data is None or data >= end:

@@ -33,18 +33,19 @@ if TYPE_CHECKING:
     from rmqtool.startup.coverage import UnitCoverage
     from rmqtool.startup.files import ModelReader
     from rmqtool.startup.model import Model
+    from rmqtool.startup.outcomes import Before
     from rmqtool.startup.queues import QueueKey
     from rmqtool.startup.records import DispatchRequest
 
 
-def missing(model: Model, coverage: UnitCoverage, configuration: Document | None) -> Loss:
+def missing(model: Model, before: Before, configuration: Document | None) -> Loss:
     """Give the messages of the log after the start that a light queue lacks, by light queue.
 
     Those of lite topics that brokers may have deleted themselves are left out.
 
     Args:
         model: the store as the broker would hold it.
-        coverage: what queues point to.
+        before: what queues pointed to; it is asked only where brokers have light queues.
         configuration: what `topics.json` holds.
 
     Raises:
@@ -52,6 +53,7 @@ def missing(model: Model, coverage: UnitCoverage, configuration: Document | None
     """
     if not model.light_rules.multi_dispatch:
         return Loss()
+    coverage = before.coverage
     times_of: dict[str, list[int]] = {}
     check = RecordCheck(model.rules, model.settings, reads_v2=True)
     for file in model.commitlog.files:

@@ -114,6 +114,9 @@ class LogReading(Enum):
     # Those where the start takes a unit away or makes one, or cuts: of a log all of whose records
     # and units were found to be what they should be.
     WHAT_CHANGES = auto()
+    # Likewise, and none where the start leaves consumers all that they have: of a log and queues
+    # that a validation had nothing at all to say of.
+    IF_ANY_CHANGES = auto()
 
 
 @dataclass(slots=True)
@@ -141,6 +144,7 @@ class LossCount:
     recovered: Recovered | None  # how recovery went; None where it does not come to that
     is_known: Callable[[str], bool]  # tells whether a topic is configured or has a queue
     reads: LogReading = LogReading.WHERE_IN_DOUBT
+    changes: bool = True  # whether the start takes anything from consumers, or gives it to them
     jobs: int | None = None  # threads; None is one for each processor
 
     @property
@@ -155,6 +159,8 @@ class LossCount:
             UnreadablePath: a file may not be read.
         """
         losses = Losses()
+        if self.reads is LogReading.IF_ANY_CHANGES and not self.changes:
+            return losses
         ends = {file.path: file.wrote_position for file in self.model.commitlog.files}
         refused = self.model.refused_log
         files = list(self.before.log) if refused is None else refused
@@ -165,7 +171,7 @@ class LossCount:
         count = partial(census, check=check, by_kernels=size >= walk.KERNELS_FROM)
         holes = [self._absent(files)]
         in_doubt = [*files]
-        if self.reads is LogReading.WHAT_CHANGES:
+        if self.reads in {LogReading.WHAT_CHANGES, LogReading.IF_ANY_CHANGES}:
             in_doubt = [file for file in files if not self._stays(file, ends.get(file.path))]
         elif size > READ_WHOLE and self.reads is LogReading.WHERE_IN_DOUBT:
             in_doubt = [file for file in files if self._is_in_doubt(file, ends, strays)]

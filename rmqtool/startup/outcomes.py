@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import cached_property, partial
 from itertools import chain
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import numpy as np
 
 from rmqtool.formats.batch_queue import BATCH_CQ_UNIT, BATCH_CQ_UNIT_SIZE
+from rmqtool.formats.consume_queue import CQ_UNIT
 from rmqtool.formats.java import to_int64
 from rmqtool.ledger.numbers import UnitNumbers
 from rmqtool.queues.kinds import are_real, as_units
@@ -46,15 +47,14 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Before:
     """The store before the start."""
 
+    file_length: int  # bytes of a commitlog file
     log: tuple[ModelFile, ...]  # files of the commitlog
     queues: dict[FateKey, tuple[ModelFile, ...]]  # files of each queue, by topic, number and kind
-    counts: dict[FateKey, int]  # real units, likewise
-    coverage: UnitCoverage  # what these units point to
-    plain: PlainQueues  # those that were no objects: neither their files nor counts are above
+    plain: PlainQueues  # those that were no objects: their files are not above
 
     @classmethod
     def of(cls, model: Model) -> Before:
@@ -63,21 +63,46 @@ class Before:
         Raises:
             UnreadablePath: a file may not be read.
         """
-        counts, queues = {}, {}
-        coverage = UnitCoverage.of(model.commitlog.file_length)
-        for queue in model.all_queues():
-            offsets, sizes = join(units for _, units in stored_units(queue.files, queue.layout))
-            coverage.add((queue.topic, queue.queue_id), (offsets, sizes))
-            counts[_key(queue)] = len(offsets)
-            queues[_key(queue)] = _copies(queue.files.files)
-        coverage.add_queues(model.plain)
-        return cls(_copies(model.commitlog.files), queues, counts, coverage, model.plain)
+        queues = {_key(queue): _held(queue.files.files) for queue in model.all_queues()}
+        log = model.commitlog
+        return cls(log.file_length, _copies(log.files), queues, model.plain)
 
-    def count(self, queue: ConsumeQueue | BatchQueue) -> int:
-        """Give how many real units a queue had."""
+    @cached_property
+    def coverage(self) -> UnitCoverage:
+        """What the units point to: read when it is first asked for, as most starts change nothing.
+
+        Raises:
+            UnreadablePath: a file may not be read.
+        """
+        return self.covered()
+
+    def covered(self) -> UnitCoverage:
+        """Read the units. Raises UnreadablePath: a file may not be read."""
+        coverage = UnitCoverage.of(self.file_length)
+        for (key, is_batch), files in self.queues.items():
+            layout = BATCH_CQ_UNIT if is_batch else CQ_UNIT
+            coverage.add(key, join(units for _, units in stored_units(files, layout)))
+        coverage.add_queues(self.plain)
+        return coverage
+
+    def count(self, queue: ConsumeQueue | BatchQueue, kept: int) -> int:
+        """Give how many real units a queue had.
+
+        Args:
+            queue: after the start.
+            kept: real units that it has then.
+
+        Raises:
+            UnreadablePath: a file may not be read.
+        """
         if (row := self._plain_row(queue)) >= 0:
             return int(self.plain.counts[row])
-        return self.counts.get(_key(queue), 0)
+        files = self.queues.get(_key(queue), ())
+        if queue.appended or queue.files.created:
+            return sum(int(are_real(units).sum()) for _, units in self._stored(queue))
+        ends = {file.path: file.wrote_position for file in queue.files.files}
+        cut = stored_units(files, queue.layout, ends)
+        return kept + sum(int(are_real(units).sum()) for _, units in cut)
 
     def units(self, queue: ConsumeQueue | BatchQueue) -> tuple[Int64s, Int64s]:
         """Give physical offsets and sizes of the real units that a queue had.
@@ -121,11 +146,7 @@ class Before:
         if self._plain_row(queue) >= 0:
             yield self.plain.units_of((queue.topic, queue.queue_id))
             return
-        then, queue.files.files = queue.files.files, list(self.queues.get(_key(queue), ()))
-        try:
-            yield from stored_units(queue.files, queue.layout)
-        finally:
-            queue.files.files = then
+        yield from stored_units(self.queues.get(_key(queue), ()), queue.layout)
 
     def _plain_row(self, queue: ConsumeQueue | BatchQueue) -> int:
         is_batch = isinstance(queue, BatchQueue)
@@ -160,7 +181,7 @@ def _changed(model: Model, before: Before, log: LogExtent) -> Iterator[QueueOutc
     for queue in model.all_queues():
         parts = [*numbered_units(queue.files, queue.layout)]
         then = join(units for _, units in parts)
-        was = before.count(queue)
+        was = before.count(queue, len(then[0]))
         if queue.appended or len(then[0]) != was:
             key = queue.topic, queue.queue_id
             before.coverage.change(key, before.units(queue), then)
@@ -200,6 +221,14 @@ def index_outcome(index: ModelIndex) -> IndexFate:
 def _copies(files: list[ModelFile]) -> tuple[ModelFile, ...]:
     """Give the files as they are now: the broker's positions go down, and it writes."""
     return tuple(replace(file, written=[]) for file in files)
+
+
+def _held(files: list[ModelFile]) -> tuple[ModelFile, ...]:
+    """Give the same of a queue; what is held of short files is read once for both."""
+    for file in files:
+        with file.open():
+            pass
+    return _copies(files)
 
 
 def _key(queue: ConsumeQueue | BatchQueue) -> FateKey:

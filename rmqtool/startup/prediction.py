@@ -75,6 +75,15 @@ class QueueOutcome(NamedTuple):
         """Whether the start would do anything to it."""
         return bool(self.units_cut or self.units_added or self.deleted_files)
 
+    @property
+    def keeps_all(self) -> bool:
+        """Whether no unit goes or comes, and consumers get a message for each queue offset.
+
+        Of a batch queue, whose offsets hold several messages, that is not asked.
+        """
+        is_whole = self.readable == self.maximum - self.minimum and not self.is_batch
+        return is_whole and not (self.units_cut or self.units_added)
+
 
 @dataclass(frozen=True, slots=True)
 class IndexFate:

@@ -331,11 +331,12 @@ def _prediction(
     """Join what the stages left into one answer."""
     (whole, store), log = stores, model.commitlog
     outcomes = tuple(run.stages.outcomes() if run.stages else queue_outcomes(model, before))
+    changes = run.recovered is None or not all(outcome.keeps_all for outcome in outcomes)
     if model.compacted is not None and run.recovered is not None:
         outcomes = tuple(
             compaction_losses.outcome(outcome, model.compacted) for outcome in outcomes
         )
-    counter = LossCount(model, before, run.recovered, known, reads=run.how.reads)
+    counter = LossCount(model, before, run.recovered, known, run.how.reads, changes)
     losses = counter.count()
     timer = timers(store if model.rules.has_timer else whole, model, run.how.now_ms)
     stays = run.recovered is None or model.is_live or bool(model.loader.refusals)
@@ -375,7 +376,7 @@ def _prediction(
         files_unread=losses.unread,
         light=Loss()
         if run.recovered is None
-        else light.missing(model, before.coverage, store.config(TOPICS_JSON).document),
+        else light.missing(model, before, store.config(TOPICS_JSON).document),
         timers=timer.waiting,
         timers_lost=timer.lost,
         timers_gone=timer.gone,

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from rmqtool.queues.kinds import are_recovered, as_units
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator, Mapping
 
     import numpy as np
 
@@ -46,11 +46,22 @@ def good_units(file: ModelFile, layout: Layout, begin: int = 0, below: int | Non
     return Prefix(end, last)
 
 
-def stored_units(files: FileQueue, layout: Layout) -> Iterator[tuple[int, Units]]:
-    """Yield the units in all files, holes of sparse files left out: number of the first, units."""
-    for file in files.files:
+def stored_units(
+    files: Iterable[ModelFile], layout: Layout, begins: Mapping[str, int] | None = None
+) -> Iterator[tuple[int, Units]]:
+    """Yield the units in all files, holes of sparse files left out: number of the first, units.
+
+    Args:
+        files: of one queue.
+        layout: of its units.
+        begins: position in the file, by its path, from which on units are wanted; None wants all.
+    """
+    for file in files:
+        first = begins.get(file.path, 0) if begins else 0
+        if first >= file.wrote_position:
+            continue
         with file.open() as reader:
-            for begin, end in reader.stretches(file.wrote_position, layout.size):
+            for begin, end in reader.stretches(file.wrote_position, layout.size, first):
                 number = (file.start + begin) // layout.size
                 for units in chunks(reader, layout, begin, end):
                     yield number, units

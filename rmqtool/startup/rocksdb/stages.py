@@ -45,6 +45,7 @@ if TYPE_CHECKING:
 
     from rmqtool.queues.kinds import Units
     from rmqtool.startup.commitlog import Recovered
+    from rmqtool.startup.coverage import UnitCoverage
     from rmqtool.startup.files import ModelFile
     from rmqtool.startup.model import Model
     from rmqtool.startup.outcomes import UnitsByQueue
@@ -214,12 +215,13 @@ class RocksStartFile(StartFile):
 # What becomes of queues in RocksDB: what consumers reach of them before a start and after it.
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class RocksBefore(Before):
     """The store before the start."""
 
     # numbers and units of each queue in RocksDB that consumers reach
     keyed: dict[QueueKey, tuple[Int64s, Units]]
+    asked: frozenset[QueueKey]  # of these, those that consumers ask
 
     @classmethod
     def with_keyed(cls, model: RocksModel) -> Self:
@@ -230,10 +232,16 @@ class RocksBefore(Before):
             row = queue.minimum_row
             keyed[key] = _reached(queue, model)
             queue.minimum_row = row  # nobody has asked the broker yet
-        for key, (_, units) in keyed.items():
-            if is_asked(model, key):
-                plain.coverage.add(key, join([units]))
-        return cls(plain.log, plain.queues, plain.counts, plain.coverage, plain.plain, keyed)
+        asked = frozenset(key for key in keyed if is_asked(model, key))
+        return cls(plain.file_length, plain.log, plain.queues, plain.plain, keyed, asked)
+
+    def covered(self) -> UnitCoverage:
+        """See `Before`."""
+        coverage = Before.covered(self)
+        for key, (_, units) in self.keyed.items():
+            if key in self.asked:
+                coverage.add(key, join([units]))
+        return coverage
 
     def named(self, model: Model) -> Iterator[UnitsByQueue]:
         """See `Before`."""
