@@ -152,7 +152,7 @@ class UnitCoverage:
         self.sources[number] = self.sources.get(number, 0) + bool(len(units[0]))
         self.now.add(*units, np.full(len(units[0]), number))
 
-    def add_queues(self, queues: PlainQueues) -> None:
+    def add_queues(self, queues: PlainQueues[Any]) -> None:
         """Note what many queues have now, each of which has a unit."""
         numbers = [*map(self._number, queues.keys)]
         for number in numbers:

@@ -61,7 +61,8 @@ class Model:
     dispatch_rules: DispatchRules  # where records go
     # consume queues by topic and number, those without a file included, but for the plain ones
     queues: dict[QueueKey, ConsumeQueue] = field(default_factory=dict)
-    plain: PlainQueues = field(default_factory=PlainQueues.none)  # those that are no objects
+    # those that are no objects
+    plain: PlainQueues[ConsumeQueue] = field(default_factory=PlainQueues.none)
     batch_queues: dict[QueueKey, BatchQueue] = field(default_factory=dict)  # batch queues likewise
     dispatched: int = 0  # records that were handed to the queues
     # a topic that cannot be a directory name; from it on no queue is written

@@ -31,7 +31,7 @@ from rmqtool.startup.pull import (
 from rmqtool.startup.units import chunks, numbered_units, stored_units
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
     from numpy.typing import NDArray
 
@@ -54,7 +54,7 @@ class Before:
     file_length: int  # bytes of a commitlog file
     log: tuple[ModelFile, ...]  # files of the commitlog
     queues: dict[FateKey, tuple[ModelFile, ...]]  # files of each queue, by topic, number and kind
-    plain: PlainQueues  # those that were no objects: their files are not above
+    plain: PlainQueues[Any]  # those that were no objects: their files are not above
 
     @classmethod
     def of(cls, model: Model) -> Before:
@@ -99,10 +99,9 @@ class Before:
             return int(self.plain.counts[row])
         files = self.queues.get(_key(queue), ())
         if queue.appended or queue.files.created:
-            return sum(int(are_real(units).sum()) for _, units in self._stored(queue))
+            return _count(units for _, units in self._stored(queue))
         ends = {file.path: file.wrote_position for file in queue.files.files}
-        cut = stored_units(files, queue.layout, ends)
-        return kept + sum(int(are_real(units).sum()) for _, units in cut)
+        return kept + _count(units for _, units in stored_units(files, queue.layout, ends))
 
     def units(self, queue: ConsumeQueue | BatchQueue) -> tuple[Int64s, Int64s]:
         """Give physical offsets and sizes of the real units that a queue had.
@@ -121,14 +120,8 @@ class Before:
             ((queue.topic, queue.queue_id), partial(self._named, queue))
             for queue in model.all_queues()
         ]
-        queues += [(key, partial(self._plainly, key)) for key in model.plain.left]
+        queues += [(key, partial(plainly_named, self.plain, key)) for key in model.plain.left]
         yield from sorted(queues, key=itemgetter(0))
-
-    def _plainly(self, key: QueueKey) -> UnitNumbers:
-        first, units = self.plain.units_of(key)
-        numbers = np.arange(first, first + len(units))
-        offsets = units["physical_offset"].astype(np.int64)
-        return UnitNumbers(numbers, np.ones(len(units), np.int64), offsets)
 
     def _named(self, queue: ConsumeQueue | BatchQueue) -> UnitNumbers:
         parts = [np.empty((3, 0), np.int64)]
@@ -153,6 +146,14 @@ class Before:
         return -1 if is_batch else self.plain.row((queue.topic, queue.queue_id))
 
 
+def plainly_named(plain: PlainQueues[Any], key: QueueKey) -> UnitNumbers:
+    """Give the units that a plain queue had."""
+    first, units = plain.units_of(key)
+    numbers = np.arange(first, first + len(units))
+    offsets = units["physical_offset"].astype(np.int64)
+    return UnitNumbers(numbers, np.ones(len(units), np.int64), offsets)
+
+
 def queue_outcomes(model: Model, before: Before) -> Iterator[QueueOutcome]:
     """Give what becomes of each queue, by topic and number, and tell the coverage what changes.
 
@@ -165,25 +166,26 @@ def queue_outcomes(model: Model, before: Before) -> Iterator[QueueOutcome]:
     """
     log = LogExtent(model.commitlog)
     model.take_out(model.plain.out_of_reach(log))
-    outcomes = chain(_changed(model, before, log), _unchanged(model))
+    outcomes = chain(_changed(model, before, log), unchanged(model.plain))
     yield from sorted(outcomes, key=itemgetter(0, 1, 2))  # topic, number, kind
 
 
-def _unchanged(model: Model) -> Iterator[QueueOutcome]:
+def unchanged(plain: PlainQueues[Any], *, in_rocksdb: bool = False) -> Iterator[QueueOutcome]:
     """Give the plain queues: consumers pull them from the first to the last unit."""
-    for (topic, queue_id), minimum, maximum in model.plain.extents():
+    for (topic, queue_id), minimum, maximum in plain.extents():
         count = maximum - minimum
-        yield QueueOutcome(topic, queue_id, False, count, minimum, maximum, 0, 0, 0, count, (), ())
+        extent = (count, minimum, maximum, 0, 0, 0, count)
+        yield QueueOutcome(topic, queue_id, False, *extent, in_rocksdb=in_rocksdb)
 
 
 def _changed(model: Model, before: Before, log: LogExtent) -> Iterator[QueueOutcome]:
     """Give the queues that are objects."""
     for queue in model.all_queues():
         parts = [*numbered_units(queue.files, queue.layout)]
-        then = join(units for _, units in parts)
-        was = before.count(queue, len(then[0]))
-        if queue.appended or len(then[0]) != was:
-            key = queue.topic, queue.queue_id
+        kept = _count(units for _, units in parts)
+        was = before.count(queue, kept)
+        if queue.appended or kept != was:
+            key, then = (queue.topic, queue.queue_id), join(units for _, units in parts)
             before.coverage.change(key, before.units(queue), then)
         yield QueueOutcome(
             topic=queue.topic,
@@ -192,7 +194,7 @@ def _changed(model: Model, before: Before, log: LogExtent) -> Iterator[QueueOutc
             units_now=was,
             minimum=queue.minimum,
             maximum=queue.maximum,
-            units_cut=was + queue.appended - len(then[0]),
+            units_cut=was + queue.appended - kept,
             units_added=queue.appended,
             units_shifted=queue.shifted,
             readable=_readable(
@@ -221,6 +223,11 @@ def index_outcome(index: ModelIndex) -> IndexFate:
 def _copies(files: list[ModelFile]) -> tuple[ModelFile, ...]:
     """Give the files as they are now: the broker's positions go down, and it writes."""
     return tuple(replace(file, written=[]) for file in files)
+
+
+def _count(parts: Iterable[NDArray[Any]]) -> int:
+    """Count the real ones among units."""
+    return sum(int(are_real(units).sum()) for units in parts)
 
 
 def _held(files: list[ModelFile]) -> tuple[ModelFile, ...]:

@@ -1,18 +1,19 @@
 """Consume queues that a start leaves as they are, told by columns: no object for them.
 
-A queue is plain here when its only file holds units of records in the order of the log, from its
-begin on, and nothing else. Of a store with many queues nearly all are. One that a start does
-something to is taken out: it becomes an object, to which all is done that was done to the others.
+A queue in files is plain here when its only file holds units of records in the order of the log,
+from its begin on, and nothing else; `rocksdb.plain_keyed` says which of a database are. Of a store
+with many queues nearly all are. One that a start does something to is taken out: it becomes an
+object, to which all is done that was done to the others.
 """
 
 from __future__ import annotations
 
 from itertools import compress
-from typing import TYPE_CHECKING, Final, Self
+from typing import TYPE_CHECKING, Final, Generic, NoReturn, Self, TypeVar
 
 import numpy as np
 
-from rmqtool.broker.names import name_in_files
+from rmqtool.broker.names import name_in_files, topic_text
 from rmqtool.formats.consume_queue import CQ_UNIT
 from rmqtool.machine.arrays import distinct
 from rmqtool.queues.discovery import Queues
@@ -34,21 +35,23 @@ if TYPE_CHECKING:
 
     Int64s = NDArray[np.int64]
     Mask = NDArray[np.bool_]
-    Step = Callable[[ConsumeQueue], None]
 
+Queue = TypeVar("Queue")
 DIRECTORY: Final = "consumequeue"
 
 
-class PlainQueues:
+class PlainQueues(Generic[Queue]):
     """The plain queues of a store, by rows.
 
     Args:
-        short: what was read of the short queues; only the plain ones are taken of it.
+        short: what was read of the short queues, each unit in 20 bytes.
+        are_plain: which of them are: bool, shape (short queues,).
         excepted: topics whose queues are none of these.
-        open_queue: reads the files of a queue as a starting broker does.
+        open_queue: reads a queue as a starting broker does.
 
     Attributes:
         short: what was read of the short queues.
+        chosen: int64, shape (n,): which of them these are.
         first: int64, shape (n,): queue offset of the first unit.
         counts: int64, shape (n,): units.
         units: shape (units,), of the dtype of CQ_UNIT: of all of them, queue by queue.
@@ -58,25 +61,27 @@ class PlainQueues:
     def __init__(
         self,
         short: ShortQueues,
+        are_plain: Mask,
         excepted: frozenset[str],
-        open_queue: Callable[[QueueKey], ConsumeQueue],
+        open_queue: Callable[[QueueKey], Queue],
     ) -> None:
         self._open = open_queue
-        self._steps: list[Step] = []
+        self._steps: list[Callable[[Queue], None]] = []
         names, of_names = short.rows.names, short.rows.of_names
-        self._texts = [topic.decode() for topic in names.topics]
+        self._texts = [*map(topic_text, names.topics)]
         # A backslash may stand for a byte that is no text: such a topic a broker passes over.
         are_opened = ["\\" not in text and text not in excepted for text in self._texts]
         numbers = names.topic_numbers[of_names]
         units = short.units.view(CQ_UNIT.dtype)[:, 0]
-        chosen = np.flatnonzero(short.are_plain & np.array(are_opened, np.bool_)[numbers])
+        chosen = np.flatnonzero(are_plain & np.array(are_opened, np.bool_)[numbers])
+        self.chosen = chosen
         self._topics, self._queue_ids = numbers[chosen], names.queue_ids[of_names[chosen]]
         self.topics = frozenset(self._texts[number] for number in distinct(self._topics).tolist())
         self._rows = np.full(len(short) + 1, NO_ROW, np.int64)
         self._rows[chosen] = np.arange(len(chosen))
         self.first, self.counts = short.first[chosen], (short.end - short.first)[chosen]
         self._begins = np.cumsum(self.counts) - self.counts
-        if len(chosen) < len(short):
+        if self.counts.sum() < len(units):  # others have units, too
             shift = np.repeat(short.position[chosen] - self._begins, self.counts)
             units = units[np.arange(len(shift)) + shift]
         self.short, self.units = short, units
@@ -89,7 +94,7 @@ class PlainQueues:
     @classmethod
     def none(cls) -> Self:
         """Give no queues."""
-        return cls(NO_QUEUES, frozenset(), _refuse)
+        return cls(NO_QUEUES, NO_QUEUES.are_plain, frozenset(), _refuse)
 
     @property
     def left(self) -> Iterator[QueueKey]:
@@ -148,7 +153,7 @@ class PlainQueues:
         """Tell whether one of them takes records that end at `end` for records that it has."""
         return end <= int(self._ends[self.row(key)])
 
-    def take_out(self, keys: Iterable[QueueKey]) -> list[ConsumeQueue]:
+    def take_out(self, keys: Iterable[QueueKey]) -> list[Queue]:
         """Make queues objects, and do to them what was done to all.
 
         Raises:
@@ -163,7 +168,7 @@ class PlainQueues:
             taken.append(queue)
         return taken
 
-    def step(self, step: Step) -> None:
+    def step(self, step: Callable[[Queue], None]) -> None:
         """Do to all of them what changes none: who is taken out later goes through it."""
         self._steps.append(step)
 
@@ -192,7 +197,7 @@ class PlainQueues:
 
 def plain_queues(
     store: Store, loader: Loader, file_length: int, excepted: frozenset[str]
-) -> PlainQueues:
+) -> PlainQueues[ConsumeQueue]:
     """Read the plain queues of a store.
 
     Args:
@@ -214,8 +219,9 @@ def plain_queues(
     with Queues(store) as queues:
         family = queues.files.family
     is_fit = family is not None and family.file_length == file_length and family.path == DIRECTORY
-    return PlainQueues(short_queues(family) if is_fit else NO_QUEUES, excepted, open_queue)
+    short = short_queues(family) if is_fit else NO_QUEUES
+    return PlainQueues(short, short.are_plain, excepted, open_queue)
 
 
-def _refuse(key: QueueKey) -> ConsumeQueue:
+def _refuse(key: QueueKey) -> NoReturn:
     raise KeyError(key)

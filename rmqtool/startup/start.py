@@ -307,7 +307,7 @@ def _load_queues(store: Store, model: Model, *, is_batch: bool) -> None:
     length = model.batch_length if is_batch else model.queue_length
     if not is_batch:
         model.plain = plain_queues(store, model.loader, length, model.batch_topics)
-    known = PlainQueues.none() if is_batch else model.plain
+    known = PlainQueues[ConsumeQueue].none() if is_batch else model.plain
     listed = queue_directories(store.root.child(name), known.numbers_of)
     for topic, queue_id, place, below in listed:
         path = f"{name}/{below}"

@@ -14,6 +14,7 @@ from rmqtool.startup import predict, start
 from rmqtool.startup.load import Loader
 from rmqtool.startup.losses import LogReading
 from rmqtool.startup.plain_queues import PlainQueues, plain_queues
+from rmqtool.startup.queues import ConsumeQueue
 from rmqtool.store.tree import open_store
 from tests.bench.store_builder import Builder, Spec
 from tests.damage import DAMAGES, NotApplicable
@@ -29,7 +30,7 @@ def same(store: Path, release: str, monkeypatch: pytest.MonkeyPatch) -> None:
     opened = open_store(str(store))
     by_columns = predict(opened, release, reads=LogReading.ALL)
     with monkeypatch.context() as patch:
-        patch.setattr(start, "plain_queues", lambda *_: PlainQueues.none())
+        patch.setattr(start, "plain_queues", lambda *_: PlainQueues[ConsumeQueue].none())
         assert predict(opened, release, reads=LogReading.ALL) == by_columns
 
 

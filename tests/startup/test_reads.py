@@ -5,6 +5,7 @@ And of one that a validation has nothing at all to say of, nothing where the sta
 
 from __future__ import annotations
 
+import contextlib
 import shutil
 from pathlib import Path
 from typing import Final
@@ -14,6 +15,7 @@ import pytest
 from rmqtool.check.options import ValidateOptions
 from rmqtool.check.validate import validate
 from rmqtool.doctor.examination import examine_store, has_sound_log, has_spotless_log
+from rmqtool.errors import RmqtoolError
 from rmqtool.findings.registry_layout import FS_LOCK
 from rmqtool.formats.consume_queue import CQ_UNIT_SIZE
 from rmqtool.repair.options import RepairOptions
@@ -25,6 +27,7 @@ from rmqtool.startup.records import RecordCheck
 from rmqtool.store.tree import open_store
 from tests.bench.store_builder import Builder, Spec
 from tests.damage import DAMAGES, NotApplicable
+from tests.damage_rocksdb import DAMAGES as OF_ROCKSDB
 from tests.stores import broker_conf, fixture_names, fixture_store
 
 SPEC: Final = Spec(total_bytes=1 << 20, segment_bytes=1 << 18, topics=2, queues=20)
@@ -114,6 +117,17 @@ def test_every_damage(damage: str, tmp_path: Path) -> None:
         pytest.skip(str(error))
     if DAMAGES[damage].fixture != "dledger":
         same(store)
+
+
+@pytest.mark.parametrize("damage", ["", *sorted(OF_ROCKSDB)])
+def test_rocksdb(damage: str, tmp_path: Path) -> None:
+    """So it is with queues in RocksDB."""
+    name = OF_ROCKSDB[damage].fixture if damage else "rocketmq-5.5.0-rocksdb"
+    store = fixture_store(name, tmp_path)
+    if damage:
+        OF_ROCKSDB[damage].inflict(store)
+    with contextlib.suppress(RmqtoolError):
+        assert same(store) is not LogReading.ALL or damage
 
 
 @pytest.mark.parametrize(

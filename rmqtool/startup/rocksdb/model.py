@@ -18,12 +18,13 @@ from rmqtool.derive.placement import ALL_IN_BOTH, QueuePlacement
 from rmqtool.formats.rocksdb_databases import QUEUES
 from rmqtool.startup.load import queue_directories
 from rmqtool.startup.model import Int64s, Model
+from rmqtool.startup.plain_queues import PlainQueues
 from rmqtool.startup.rocksdb.keyed_queue import KeyedQueue
 from rmqtool.store.read_by import has_queues_in_rocksdb_alone, queue_database_of
 from rmqtool.store.rocksdb import is_queue_database
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
     from numpy.typing import NDArray
 
@@ -41,8 +42,9 @@ class RocksModel(Model):
 
     rocksdb_settings: RocksSettings = field(kw_only=True)  # the keys that matter here
     keyed_rules: DispatchRules = field(kw_only=True)  # which queues in RocksDB a record goes to
-    # queues in RocksDB by topic and number
+    # queues in RocksDB by topic and number, but for the plain ones
     keyed: dict[QueueKey, KeyedQueue] = field(default_factory=dict)
+    plain_keyed: PlainQueues[KeyedQueue] = field(default_factory=PlainQueues.none)
     dispatched_end: int = 0  # end of dispatch, as the row CHECKPOINT says; 0 without it
     placement: QueuePlacement = ALL_IN_BOTH  # which queues are in files, and which in RocksDB
     # `lastOffsetPy` of the index and of transactions, where these are in RocksDB and dispatched to;
@@ -59,7 +61,8 @@ class RocksModel(Model):
     @property
     def topics(self) -> frozenset[str]:
         """Topics that have a queue."""
-        return frozenset(topic for topic, _ in (*self.queues, *self.batch_queues, *self.keyed))
+        objects = (topic for topic, _ in (*self.queues, *self.batch_queues, *self.keyed))
+        return self.plain_keyed.topics.union(objects)
 
     @property
     def light_rules(self) -> DispatchRules:
@@ -68,6 +71,8 @@ class RocksModel(Model):
 
     def extent(self, topic: str, queue_id: int) -> tuple[int, int] | None:
         """Give the smallest and the next offset of a queue; None without it."""
+        if (topic, queue_id) in self.plain_keyed:
+            return self.plain_keyed.extent((topic, queue_id))
         queue = self.keyed.get((topic, queue_id))
         if queue is None or not (
             self.rocksdb_settings.rocksdb_is_read or self.rocksdb_settings.has_light_alone
@@ -84,13 +89,19 @@ class RocksModel(Model):
         if physical_offset >= self.dispatched_end:
             return
         self.dispatched_end = physical_offset
+        self.take_keyed(self.plain_keyed.not_before(physical_offset))
         for queue in self.keyed.values():
             queue.truncate(physical_offset, self.commitlog.minimum)
 
     def destroy_queues(self) -> None:
         """Delete each queue."""
         Model.destroy_queues(self)
-        self.keyed, self.dispatched_end = {}, 0
+        self.keyed, self.plain_keyed, self.dispatched_end = {}, PlainQueues.none(), 0
+
+    def take_keyed(self, keys: Iterable[QueueKey]) -> None:
+        """Make plain queues in RocksDB objects."""
+        for queue in self.plain_keyed.take_out(keys):
+            self.keyed[queue.topic, queue.queue_id] = queue
 
     def is_special(self, block: Block) -> bool:
         """Tell whether a block needs a look at each record."""
@@ -139,7 +150,9 @@ class RocksModel(Model):
         self.dispatched_end = self.dispatched_end or before  # no topic of it is in RocksDB
 
     def _put(self, key: QueueKey, numbers: object, offsets: object, sizes: object) -> None:
-        if key not in self.keyed:
+        if key in self.plain_keyed:
+            self.take_keyed([key])
+        elif key not in self.keyed:
             self.keyed[key] = KeyedQueue(*key)
         arrays = (np.asarray(column, np.int64) for column in (numbers, offsets, sizes))
         self.keyed[key].put(*arrays)

@@ -25,6 +25,7 @@ from rmqtool.queues.short_rocks import short_rocks
 from rmqtool.startup.load import Loader
 from rmqtool.startup.rocksdb.keyed_queue import KeyedQueue
 from rmqtool.startup.rocksdb.model import RocksModel
+from rmqtool.startup.rocksdb.plain_keyed import plain_keyed
 from rmqtool.store.entry import EntryKind
 from rmqtool.store.rocksdb import is_rocksdb
 from rmqtool.store.rocksdb_database import Database
@@ -32,7 +33,7 @@ from rmqtool.store.rocksdb_manifest import read_manifest
 from rmqtool.store.rocksdb_table import FOOTER, NEWEST_VERSION
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
+    from collections.abc import Collection, Iterable
 
     from rmqtool.queues.rocks import RocksQueue
     from rmqtool.queues.short import ShortQueues
@@ -96,7 +97,13 @@ def with_database(store: Store, plain: Model, rocksdb_settings: RocksSettings) -
         except DamagedDatabase:  # of units: the broker starts on it
             model.keyed_rules = rocksdb_rules(store, rules, None, has_files=False)
         short = short_rocks(source)
-        for name in names:
+        others: Iterable[tuple[bytes, int]] = names
+        if short and not (rocksdb_settings.has_files or model.is_live):
+            model.plain_keyed = plain_keyed(source, short, model.commitlog.minimum)
+            is_other = np.ones(len(names), np.bool_)
+            is_other[short.rows.of_names[model.plain_keyed.chosen]] = False
+            others = map(short.rows.names.__getitem__, np.flatnonzero(is_other).tolist())
+        for name in others:
             queue = source.named(name)
             keyed = _of_columns(queue, short, name) if short else None
             model.keyed[queue.topic, queue.queue_id] = keyed or _keyed(queue)

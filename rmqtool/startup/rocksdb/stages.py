@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from functools import partial
+from itertools import chain
+from operator import itemgetter
 from typing import TYPE_CHECKING, Self
 
 import numpy as np
@@ -13,6 +15,7 @@ from rmqtool.broker.names import CHECK_MAX_TIME_TOPIC, HALF_TOPICS, OP_TOPICS
 from rmqtool.broker.rules import NormalStart
 from rmqtool.errors import DamagedDatabase
 from rmqtool.formats import properties
+from rmqtool.formats.consume_queue import CQ_UNIT
 from rmqtool.formats.message import (
     MESSAGE_MAGIC_CODE,
     MESSAGE_MAGIC_CODE_V2,
@@ -28,7 +31,7 @@ from rmqtool.startup.census import whole_records
 from rmqtool.startup.coverage import join
 from rmqtool.startup.live import cut_log
 from rmqtool.startup.load import StartFails
-from rmqtool.startup.outcomes import Before, queue_outcomes
+from rmqtool.startup.outcomes import Before, plainly_named, queue_outcomes, unchanged
 from rmqtool.startup.prediction import LaterStep, QueueOutcome
 from rmqtool.startup.pull import MESSAGES_OF_A_PULL, LogExtent, Pull
 from rmqtool.startup.records import RecordCheck
@@ -49,6 +52,7 @@ if TYPE_CHECKING:
     from rmqtool.startup.files import ModelFile
     from rmqtool.startup.model import Model
     from rmqtool.startup.outcomes import UnitsByQueue
+    from rmqtool.startup.plain_queues import PlainQueues
     from rmqtool.startup.queues import QueueKey
     from rmqtool.startup.records import DispatchRequest
     from rmqtool.startup.rocksdb.keyed_queue import KeyedQueue
@@ -222,6 +226,7 @@ class RocksBefore(Before):
     # numbers and units of each queue in RocksDB that consumers reach
     keyed: dict[QueueKey, tuple[Int64s, Units]]
     asked: frozenset[QueueKey]  # of these, those that consumers ask
+    plain_keyed: PlainQueues[KeyedQueue]  # the others, which consumers ask, too
 
     @classmethod
     def with_keyed(cls, model: RocksModel) -> Self:
@@ -233,7 +238,8 @@ class RocksBefore(Before):
             keyed[key] = _reached(queue, model)
             queue.minimum_row = row  # nobody has asked the broker yet
         asked = frozenset(key for key in keyed if is_asked(model, key))
-        return cls(plain.file_length, plain.log, plain.queues, plain.plain, keyed, asked)
+        files = (plain.file_length, plain.log, plain.queues, plain.plain)
+        return cls(*files, keyed, asked, model.plain_keyed)
 
     def covered(self) -> UnitCoverage:
         """See `Before`."""
@@ -241,13 +247,25 @@ class RocksBefore(Before):
         for key, (_, units) in self.keyed.items():
             if key in self.asked:
                 coverage.add(key, join([units]))
+        coverage.add_queues(self.plain_keyed)
         return coverage
+
+    def reached(self, key: QueueKey) -> tuple[Int64s, Units]:
+        """Give numbers and units that consumers reached of a queue in RocksDB."""
+        if self.plain_keyed.row(key) < 0:
+            return self.keyed.get(key, (np.empty(0, np.int64), np.empty(0, CQ_UNIT.dtype)))
+        first, units = self.plain_keyed.units_of(key)
+        return np.arange(first, first + len(units)), units
 
     def named(self, model: Model) -> Iterator[UnitsByQueue]:
         """See `Before`."""
         yield from Before.named(self, model)
-        for key, (numbers, units) in sorted(self.keyed.items(), key=lambda item: item[0]):
-            yield key, partial(_named, numbers, units)
+        queues: list[UnitsByQueue] = [
+            (key, partial(_named, numbers, units)) for key, (numbers, units) in self.keyed.items()
+        ]
+        plain = self.plain_keyed
+        queues += [(key, partial(plainly_named, plain, key)) for key in plain.keys]
+        yield from sorted(queues, key=itemgetter(0))
 
 
 def is_asked(model: RocksModel, key: QueueKey) -> bool:
@@ -265,9 +283,16 @@ def rocks_fates(model: RocksModel, before: RocksBefore) -> Iterator[QueueOutcome
     """
     yield from queue_outcomes(model, before)
     log = LogExtent(model.commitlog)
-    for key, queue in sorted(model.keyed.items()):
+    model.take_keyed(model.plain_keyed.out_of_reach(log))
+    outcomes = chain(_changed(model, before, log), unchanged(model.plain_keyed, in_rocksdb=True))
+    yield from sorted(outcomes, key=itemgetter(0, 1))  # topic, number
+
+
+def _changed(model: RocksModel, before: RocksBefore, log: LogExtent) -> Iterator[QueueOutcome]:
+    """Give the queues in RocksDB that are objects."""
+    for key, queue in model.keyed.items():
         numbers, units = _reached(queue, model)
-        was_numbers, was = before.keyed.get(key, (numbers[:0], units[:0]))
+        was_numbers, was = before.reached(key)
         cut = added = 0
         if not np.array_equal(was_numbers, numbers) or not np.array_equal(was, units):
             if is_asked(model, key):
