@@ -58,8 +58,11 @@ def plain_keyed(
 
 def _are_plain(source: RocksQueues, short: ShortQueues, log_minimum: int) -> NDArray[np.bool_]:
     """Tell which are: bool, shape (n,). See `KeyedQueue.minimum` for what a broker does."""
-    ends = source.ends.columns(short.rows.names).ends[:, :, short.rows.of_names]
-    (max_place, max_number), (min_place, min_number) = ends
+    rows = short.rows.of_names
+    (max_place, max_number), (min_place, min_number) = (
+        (places[rows], numbers[rows])
+        for places, numbers in source.ends.columns(short.rows.names).ends
+    )
     units, position = short.units.view(CQ_UNIT.dtype)[:, 0], short.position
     offsets = units["physical_offset"].astype(np.int64)
     follows = np.ones(len(units), np.bool_)
