@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
 WHOLE: Final = np.dtype((np.void, CQ_UNIT_SIZE))  # a unit as one item
-SHORT_RUN: Final = 1 << 12  # bytes; parts whose runs are longer on average gain nothing
+SHORT_RUN: Final = 1 << 14  # bytes; parts whose runs are longer on average gain nothing
 LARGEST: Final = 16 << 20  # bytes that wait
 
 QUEUE_ID_BITS: Final = 32

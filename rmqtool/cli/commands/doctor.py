@@ -58,11 +58,12 @@ class Doctor(Command):
         from rmqtool import memory
 
         memory.give_back_arrays()
-        from rmqtool.doctor.examination import examine_store
-        from rmqtool.doctor.report import exit_code, screen, sections, summary
-        from rmqtool.render.progress import progress
-        from rmqtool.repair.options import RepairOptions
-        from rmqtool.store.tree import open_store
+        with memory.lasting():
+            from rmqtool.doctor.examination import examine_store
+            from rmqtool.doctor.report import exit_code, screen, sections, summary
+            from rmqtool.render.progress import progress
+            from rmqtool.repair.options import RepairOptions
+            from rmqtool.store.tree import open_store
 
         self.delivery.keep_out_of(self.store)
         now = None if self.at is None else self.delivery.clock.ms("--at", self.at)

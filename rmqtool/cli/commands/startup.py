@@ -105,10 +105,13 @@ class Startup(Command):
         """Predict it; 1 when messages would be lost or the broker would not come up."""
         import shlex
 
-        from rmqtool.startup import predict
-        from rmqtool.startup.report import SECTIONS, report, verdict
-        from rmqtool.store.release import written_by
-        from rmqtool.store.tree import open_store
+        from rmqtool import memory
+
+        with memory.lasting():
+            from rmqtool.startup import predict
+            from rmqtool.startup.report import SECTIONS, report, verdict
+            from rmqtool.store.release import written_by
+            from rmqtool.store.tree import open_store
 
         self.delivery.keep_out_of(self.store)
         wanted = sections(self.section, SECTIONS)
