@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Container, Iterator, Mapping
 
 LARGEST_INTEGER = 2**31 - 1
-INTEGER_DIGITS = 10
+LONGEST_INTEGER = 11  # characters
 NUMBER: Final = "i"  # of a queue: Java's int
 
 
@@ -243,8 +243,8 @@ def queue_id_of(name: str) -> int | None:
     Source: ConsumeQueueStore#loadConsumeQueues, ConsumeQueue#ConsumeQueue; observed, 4.9.3, 5.3.3
     and 5.5.0.
     """
-    digits = name.removeprefix("-")  # a damaged record may name a queue below 0
-    if not (digits.isascii() and digits.isdecimal() and len(digits) <= INTEGER_DIGITS):
+    is_number = name.isdecimal() or (name[:1] == "-" and name[1:].isdecimal())  # of damaged records
+    if not is_number or len(name) > LONGEST_INTEGER or not name.isascii():
         return None
     number = int(name)
     is_integer = -LARGEST_INTEGER - 1 <= number <= LARGEST_INTEGER
