@@ -436,7 +436,10 @@ def _scope(
         compares_index=reads and has_index and options.wants("index"),
         has_rocksdb_queues=in_rocksdb,
         compares_rocksdb=in_rocksdb and can_read and reads and options.wants("consumequeue"),
-        numbers_unread=in_rocksdb and reads and wants_queues and not (can_read or compares_queues),
+        numbers_unread=in_rocksdb
+        and reads
+        and options.wants("consumequeue")
+        and not (can_read or compares_queues),
         placement=_placement(inspection, Rules(version), topics) if in_rocksdb else ALL_IN_BOTH,
         has_metadata_2=rocksdb is not None and rocksdb.has_metadata_2,
         taken_over=taken_over,

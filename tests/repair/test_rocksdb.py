@@ -299,6 +299,8 @@ def test_wrong_number(bit: int, number: int, tmp_path: Path) -> None:
     before.path.write_bytes(raw)
     next((store / QUEUES).glob("*.sst")).unlink()
     conf = broker_conf(name)
+    _, _, summary = run(store, "full", conf)
+    assert 0 == summary.account.units  # none was read
     plan = repair.plan(store, broker_conf=str(conf))
     assert [] == [*plan.left]
     repair.apply(plan, in_place=True)

@@ -299,6 +299,9 @@ class UnreadQueues(QueueComparer):
     def _is_here(self, topic: str) -> bool:
         return self._inspection.scope.placement.in_rocksdb(topic)
 
+    def _note_compared(self) -> None:
+        """Take note of nothing: no unit was read."""
+
     def _opened(self, name: QueueName) -> QueueState:
         units = self._inspection.queues.missing(ArtefactKind.CONSUME_QUEUE, name)
         return UnreadQueue(units, Numbering(units, self._facts.is_moved))

@@ -115,6 +115,9 @@ class StretchJudge(Generic[Queue]):
                     yield from self._of_numbers(state, stretch)
             except UnreadablePath as error:
                 yield from self._unread(state, error)
+        self._note_compared()
+
+    def _note_compared(self) -> None:
         walk, account = self.walk, self._inspection.account
         account.units += walk.units - self._compared
         account.bytes += (walk.units - self._compared) * self.unit_size
