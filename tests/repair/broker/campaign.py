@@ -299,10 +299,14 @@ class Judge:
 
 
 def _is_as(foretold: Prediction, delivered: Queues) -> bool:
-    """Tell whether a store gives what was foretold, and that is not all."""
+    """Tell whether a store gives what was foretold, and that is not all.
+
+    Of a broker that would refuse for what a store alone does not read, nothing is foretold.
+    """
     readable = {(queue.topic, queue.queue_id): queue.readable for queue in foretold.queues}
     counts = {key: len(queue) for key, queue in delivered.items()}
-    return not foretold.is_whole and counts == {key: readable.get(key, 0) for key in counts}
+    is_so = bool(foretold.refusals) or counts == {key: readable.get(key, 0) for key in counts}
+    return is_so and not foretold.is_whole
 
 
 def _bytes_at(root: Path, physical_offset: int) -> bytes:
