@@ -176,7 +176,9 @@ def _examined(
     with LogReader(store.old_commitlog, store.commitlog) as log:
         is_judged = not (obstacle or store.is_dledger)
         wrong_queues = (
-            find_wrong_queues(survey.inspection, survey.queues, seen, log) if is_judged else []
+            find_wrong_queues(survey.inspection, survey.queues, seen, survey.moved, log)
+            if is_judged
+            else []
         )
     if wrong_queues:  # with their units in other queues, all later ones are judged anew
         survey.queues.close()

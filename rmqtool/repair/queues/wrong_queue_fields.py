@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from contextlib import closing
 from dataclasses import dataclass, replace
+from itertools import islice
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from rmqtool.broker.dispatch import light_queues
@@ -28,6 +29,7 @@ from rmqtool.findings.registry_index import IX_KEY
 from rmqtool.formats.consume_queue import CQ_UNIT
 from rmqtool.formats.message import MESSAGE_PREFIX, decode
 from rmqtool.formats.properties import LENGTH_BYTES
+from rmqtool.ledger.numbering import find_unit
 from rmqtool.queues.discovery import DatabaseSource
 from rmqtool.repair.log.content import Content
 
@@ -40,6 +42,7 @@ if TYPE_CHECKING:
     from rmqtool.formats.message import Message
     from rmqtool.queues.units import QueueUnits
     from rmqtool.repair.queues.queues import QueueRepair
+    from rmqtool.repair.queues.runs import WrongOffset
     from rmqtool.repair.writer import EditWriter
     from rmqtool.store.record_heads import LogReader
     from rmqtool.store.segment import Segment
@@ -49,6 +52,7 @@ if TYPE_CHECKING:
 
 OF_UNITS: Final = frozenset({CQ_MISMATCH, CQ_SHIFT})
 OF_RECORDS: Final = frozenset({CL_QOFF_BACK, CL_QOFF_DUP, CL_QOFF_GAP})
+MOST_MOVED: Final = 100  # records whose units are looked for, each through its queue
 FIELDS: Final = ("topic", "queue_id", "queue_offset")
 
 
@@ -89,7 +93,11 @@ class WrongQueue:
 
 
 def find(
-    inspection: Inspection, repair: QueueRepair, findings: Collection[Finding], log: LogReader
+    inspection: Inspection,
+    repair: QueueRepair,
+    findings: Collection[Finding],
+    moved: Iterable[WrongOffset],
+    log: LogReader,
 ) -> list[WrongQueue]:
     """Find the misplaced records that findings are about.
 
@@ -97,6 +105,7 @@ def find(
         inspection: of the store.
         repair: what the queues should hold, all runs taken and finished.
         findings: all findings.
+        moved: records that say that they lie elsewhere; no finding says what else is wrong there.
         log: as it is.
     """
     wrong_queues: dict[int, WrongQueue] = {}
@@ -105,6 +114,9 @@ def find(
         with closing(DatabaseSource(inspection.store)) as database:  # validation has closed its own
             for claimed in findings:
                 for record in _at(inspection, database, repair, claimed, breaks, log):
+                    wrong_queues[record.physical_offset] = record
+            for place in islice(moved, MOST_MOVED):
+                for record in _of_moved(inspection, database, repair, place, log):
                     wrong_queues[record.physical_offset] = record
     except UnreadablePath:
         return []  # said elsewhere
@@ -145,6 +157,32 @@ def _at(
         return repaired if any(repaired) else units.packed(at[2], 1)
 
     if not _is_alone(beside, own, log):
+        return
+    if not _is_claimed(repair, record) and not _has_unit(inspection, database, record):
+        yield record
+
+
+def _of_moved(
+    inspection: Inspection,
+    database: DatabaseSource,
+    repair: QueueRepair,
+    moved: WrongOffset,
+    log: LogReader,
+) -> Iterator[WrongQueue]:
+    """Give a record that names a wrong place in the log, and in its queue, too."""
+    try:
+        message = decode(log.read_at(moved.physical_offset, moved.size))
+    except DecodeError:
+        return
+    pointed = _Pointed(moved.physical_offset, message)
+    topic, queue_id, stated = pointed.claim
+    units = _queue(inspection, database, (topic_text(topic), queue_id))
+    number = find_unit(units, 0, moved.physical_offset)
+    if number is None or number == stated:
+        return
+    own = (topic, queue_id, number)
+    record = _judged(pointed, own, units.packed(number, 1))
+    if record is None or not _is_alone(lambda at: units.packed(at[2], 1), own, log):
         return
     if not _is_claimed(repair, record) and not _has_unit(inspection, database, record):
         yield record

@@ -64,6 +64,7 @@ def test_open(what: str, tmp_path: Path) -> None:
         (3001, 809),
         (3001, 1131),
         (3001, 1355),
+        (3101, 953),
         pytest.param(
             *(101, 677), marks=pytest.mark.xfail(strict=True, reason="open: docs/limits.md")
         ),
