@@ -31,7 +31,6 @@ SHORT: Final = {
     "judge/bridge.py": "records of a repair, for who judges nothing else",
     "machine/intrinsics.py": "loaded by every kernel; what makes the code only by the compiler",
     "machine/pieces.py": "compiler, stamp and kernels know pieces without knowing each other",
-    "memory.py": "memory of the process, for commands of every room",
     "sql/dialect.py": "for the manual, too, which does not load duckdb",
     "plural.py": "numbers of things in words, for every room",
 }

@@ -175,8 +175,9 @@ def _examined(
     obstacle = _judge_queues(survey, seen)
     with LogReader(store.old_commitlog, store.commitlog) as log:
         is_judged = not (obstacle or store.is_dledger)
+        moved = ((record.physical_offset, record.size) for record in survey.moved)
         wrong_queues = (
-            find_wrong_queues(survey.inspection, survey.queues, seen, survey.moved, log)
+            find_wrong_queues(survey.inspection, survey.queues, seen, moved, log)
             if is_judged
             else []
         )

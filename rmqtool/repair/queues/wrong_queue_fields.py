@@ -42,7 +42,6 @@ if TYPE_CHECKING:
     from rmqtool.formats.message import Message
     from rmqtool.queues.units import QueueUnits
     from rmqtool.repair.queues.queues import QueueRepair
-    from rmqtool.repair.queues.runs import WrongOffset
     from rmqtool.repair.writer import EditWriter
     from rmqtool.store.record_heads import LogReader
     from rmqtool.store.segment import Segment
@@ -96,7 +95,7 @@ def find(
     inspection: Inspection,
     repair: QueueRepair,
     findings: Collection[Finding],
-    moved: Iterable[WrongOffset],
+    moved: Iterable[tuple[int, int]],
     log: LogReader,
 ) -> list[WrongQueue]:
     """Find the misplaced records that findings are about.
@@ -105,7 +104,8 @@ def find(
         inspection: of the store.
         repair: what the queues should hold, all runs taken and finished.
         findings: all findings.
-        moved: records that say that they lie elsewhere; no finding says what else is wrong there.
+        moved: physical offsets and sizes of records that say that they lie elsewhere: no finding
+            says what else is wrong with them.
         log: as it is.
     """
     wrong_queues: dict[int, WrongQueue] = {}
@@ -166,18 +166,17 @@ def _of_moved(
     inspection: Inspection,
     database: DatabaseSource,
     repair: QueueRepair,
-    moved: WrongOffset,
+    moved: tuple[int, int],
     log: LogReader,
 ) -> Iterator[WrongQueue]:
     """Give a record that names a wrong place in the log, and in its queue, too."""
     try:
-        message = decode(log.read_at(moved.physical_offset, moved.size))
+        pointed = _Pointed(moved[0], decode(log.read_at(*moved)))
     except DecodeError:
         return
-    pointed = _Pointed(moved.physical_offset, message)
     topic, queue_id, stated = pointed.claim
     units = _queue(inspection, database, (topic_text(topic), queue_id))
-    number = find_unit(units, 0, moved.physical_offset)
+    number = find_unit(units, 0, pointed.offset)
     if number is None or number == stated:
         return
     own = (topic, queue_id, number)
