@@ -45,6 +45,15 @@ def is_reached_by_name(log: LogReader, newest: int, topic: str) -> bool:
     return head is not None and log.topic_of(head) != topic
 
 
+def _has_later_file(state: QueueState, start: int) -> bool:
+    """Tell whether a unit has no file, and a later file is there: brokers append to that one.
+
+    Source: MappedFileQueue#getLastMappedFile, ConsumeQueue#putMessagePositionInfo, 4.9.3 to 5.5.0.
+    """
+    files = state.files
+    return files.at(start * UNIT) is None and any(file.start > start * UNIT for file in files)
+
+
 class Tails:
     """Queues that end before the log does: dispatch was after, or units are lost."""
 
@@ -68,7 +77,8 @@ class Tails:
         if not state.units.is_there and self._is_deleted(state):
             self._deleted.append((state, start))
             return False
-        if self._lags(first, state.placement.last_physical_offset):
+        lags = self._lags(first, state.placement.last_physical_offset)
+        if lags and not _has_later_file(state, start):
             self._short.append((state, start))
         else:
             self._lost.append((state, start))
