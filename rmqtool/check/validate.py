@@ -76,7 +76,7 @@ if TYPE_CHECKING:
 SOUND: Final = 0
 DAMAGED: Final = 1
 INCOMPLETE: Final = 3
-IN_FILES: tuple[type[StretchJudge[Any]], ...] = (QueueComparer, BatchComparer)
+IN_FILES: Final[tuple[type[StretchJudge[Any]], ...]] = (QueueComparer, BatchComparer)
 
 
 class Findings:

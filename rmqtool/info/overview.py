@@ -228,8 +228,7 @@ def oddity_rows(survey: Survey) -> list[rows.OddityRow]:
     oddities: list[Oddity] = [*survey.store.oddities]
     for log in (survey.old_commitlog, survey.commitlog):
         oddities += log.oddities
-    if survey.ranges:  # the queues have been looked at
-        oddities += survey.oddities
+    oddities += survey.oddities
     listed = [
         rows.OddityRow(
             str(oddity.kind),

@@ -48,7 +48,6 @@ class Survey:
         store: the store.
         problems: what could not be read, so far.
         queues: of the store.
-        oddities: of the directories of queues, once `ranges` is known.
 
     Args:
         store: what is looked at.
@@ -58,7 +57,7 @@ class Survey:
         self.store = store
         self.problems: list[ProblemRow] = []
         self.queues = Queues(store)
-        self.oddities: list[Oddity] = []
+        self._oddities: list[Oddity] = []
         self._listening = ExitStack()
         self._refused = self._listening.enter_context(refused_reads())
 
@@ -104,6 +103,12 @@ class Survey:
     def ranges(self) -> SpanColumns:
         """How far each queue reaches, plain queues first, by topic and number."""
         return self._ranges(None)
+
+    @property
+    def oddities(self) -> list[Oddity]:
+        """What is odd about the directories of queues."""
+        _ = self.ranges  # which are looked at on the way
+        return self._oddities
 
     @cached_property
     def dispatched(self) -> DispatchedEnd | None:
@@ -234,7 +239,7 @@ class Survey:
             for queue in source.queues_of(topic, {*numbers}):
                 span = queue.span(self.log_start)
                 spans.add(span)
-                self.oddities += span.oddities
+                self._oddities += span.oddities
         finally:
             if 0 < len(numbers) < len(spans.topics) - start:
                 spans.sort_from(start)

@@ -308,3 +308,22 @@ def test_wrong_number(bit: int, number: int, tmp_path: Path) -> None:
     findings, _, _ = run(store, "full", conf)
     assert [] == [it for it in findings if it.severity != "note"]
     assert () == tuple(repair.plan(store, broker_conf=str(conf)).edits)
+
+
+def test_queue_below_0(tmp_path: Path) -> None:
+    """A record whose queue id is damaged to one below 0: the queue is made, and named as left."""
+    name = "rocketmq-5.5.0-rocksdb"
+    store = fixture_store(name, tmp_path)
+    record = next(it for it in plain_store.records(store) if it.topic == "rocksdb-orders")
+    raw = bytearray(record.path.read_bytes())
+    raw[record.position + record.places()["queue_id"][0]] |= 0x80
+    record.path.write_bytes(raw)
+    next((store / QUEUES).glob("*.sst")).unlink()
+    conf = broker_conf(name)
+    plan = repair.plan(store, broker_conf=str(conf))
+    repair.apply(plan, in_place=True)
+    findings, _, _ = run(store, "full", conf)
+    after = {(str(it.code), it.path) for it in findings if it.severity != "note"}
+    assert "FS-ORPHAN" in {code for code, _ in after}
+    assert after <= {(str(it.code), it.path) for it in plan.left}
+    assert () == tuple(repair.plan(store, broker_conf=str(conf)).edits)

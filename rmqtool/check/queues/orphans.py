@@ -57,13 +57,13 @@ def queue_counts(document: config_shapes.Document) -> dict[str, int]:
 
 
 def is_past(counts: dict[str, int], topic: str, queue_id: int) -> bool:
-    """Tell whether a queue is one that its topic is not configured to have."""
-    return not is_made_by_brokers(topic) and queue_id >= counts.get(topic, 0)
+    """Tell whether a queue is one that its topic is not configured to have, as each below 0."""
+    return not is_made_by_brokers(topic) and not 0 <= queue_id < counts.get(topic, 0)
 
 
 def past_of(counts: dict[str, int], topic: str, numbers: Sequence[int]) -> list[int]:
     """Give those of some queues of a topic that it is not configured to have."""
-    if not numbers or not is_past(counts, topic, max(numbers)):
+    if not numbers or not any(is_past(counts, topic, end(numbers)) for end in (min, max)):
         return []
     return [number for number in numbers if is_past(counts, topic, number)]
 
