@@ -114,6 +114,7 @@ def _disk_use(place: Place, depth: int = DEEPEST) -> DiskUse:
 
 LARGEST_ABORT = 32  # bytes; a process id
 MILLISECONDS: Final = "ms"
+PROBLEMS: Final = "problems"
 
 
 def overview(
@@ -128,7 +129,22 @@ def overview(
     wanted = list(SECTIONS if sections is None else sections)
     with Survey(store) as survey:
         for name in wanted:
-            yield name, SECTIONS[name](survey)
+            yield name, section(survey, name)
+
+
+def section(survey: Survey, name: str) -> Sequence[Any]:
+    """Give the rows of a section. Problems are those of all sections, whatever else is asked for.
+
+    Args:
+        survey: of the store.
+        name: out of `SECTIONS`.
+    """
+    survey.looked_at.add(name)
+    if name == PROBLEMS:
+        for other in SECTIONS:
+            if other not in survey.looked_at:
+                section(survey, other)
+    return SECTIONS[name](survey)
 
 
 def store_rows(survey: Survey) -> list[rows.StoreRow]:
@@ -402,7 +418,7 @@ SECTIONS: Final[Mapping[str, Callable[[Survey], Sequence[Any]]]] = {
     "groups": groups,
     "databases": database_rows,
     "disk": disk_rows,
-    "problems": problem_rows,
+    PROBLEMS: problem_rows,
 }
 
 

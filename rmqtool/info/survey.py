@@ -48,6 +48,7 @@ class Survey:
         store: the store.
         problems: what could not be read, so far.
         queues: of the store.
+        looked_at: sections that were looked at, so far.
 
     Args:
         store: what is looked at.
@@ -57,6 +58,7 @@ class Survey:
         self.store = store
         self.problems: list[ProblemRow] = []
         self.queues = Queues(store)
+        self.looked_at: set[str] = set()
         self._oddities: list[Oddity] = []
         self._listening = ExitStack()
         self._refused = self._listening.enter_context(refused_reads())

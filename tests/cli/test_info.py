@@ -35,6 +35,18 @@ def info(capfd: pytest.CaptureFixture[str], *arguments: str | Path) -> tuple[int
     return code, *capfd.readouterr()
 
 
+def test_problems_alone(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    """What cannot be read is told whichever sections are asked for beside it: it is advised so."""
+    store = fixture_store("rocketmq-5.5.0-rocksdb", tmp_path)
+    (store / "consumequeue" / "CURRENT").write_bytes(b"x")
+    code, out, advice = info(capfd, store, "--format", "json")
+    problems = json.loads(out)["problems"]
+    assert (3, 1) == (code, len(problems))
+    assert f"rmqtool info {store} --section problems" in advice
+    code, out, _ = info(capfd, store, "--section", "problems", "--format", "json")
+    assert (3, problems) == (code, json.loads(out))
+
+
 def test_json(store: Path, capfd: pytest.CaptureFixture[str]) -> None:
     """JSON is one document with all sections, each row with all fields, times in ISO 8601."""
     code, out, said = info(capfd, store, "--format", "json")

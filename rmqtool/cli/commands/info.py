@@ -47,7 +47,7 @@ class Info(Command):
         """Show the sections; 3 when something could not be read."""
         import shlex
 
-        from rmqtool.info.overview import SECTIONS
+        from rmqtool.info.overview import SECTIONS, section
         from rmqtool.info.overview_rows import section_rows
         from rmqtool.info.survey import Survey
         from rmqtool.plural import counted
@@ -60,7 +60,7 @@ class Info(Command):
         is_table = self.delivery.wanted_format is Format.TABLE
         is_seen = is_table and self.delivery.columns is None
         with Survey(open_store(self.store, self.broker_conf)) as survey:
-            tables = (section_rows(name, SECTIONS[name](survey)) for name in names)
+            tables = (section_rows(name, section(survey, name)) for name in names)
             if is_table and not self.section:  # "problems: none" would read as if it were sound
                 tables = (rows for rows in tables if rows.name != PROBLEMS or survey.problems)
             if is_seen:
