@@ -11,6 +11,7 @@ from unittest import mock
 import pytest
 
 from rmqtool import repair
+from rmqtool.formats.consume_queue import CQ_UNIT_SIZE
 from rmqtool.formats.rocksdb_queue import CHECKPOINT_KEY, MAX, offset_key, unit_key
 from rmqtool.queues.rocks import end_values
 from rmqtool.startup import predict, start
@@ -116,6 +117,17 @@ def _astray(number: int) -> Harm:
     return _in_queues(inflict)
 
 
+def _shortened(number: int) -> Harm:
+    """Leave of a unit what it is in a file, without the store time."""
+
+    def inflict(directory: Path) -> None:
+        key = unit_key(TOPIC, 1, number)
+        unit = dict(rocksdb.rows_of(directory, QUEUES)["default"])[key]
+        rocksdb.edit(directory, put={key: unit[:CQ_UNIT_SIZE]})
+
+    return _in_queues(inflict)
+
+
 def _shorter(store: Path) -> None:
     """Lower one max row by a unit: the two parts of a combined store then differ."""
     rows = rocksdb.rows_of(store / QUEUES, QUEUES)
@@ -172,6 +184,7 @@ TRIALS: Final = (
     Trial("hole", (_hole(40),)),
     Trial("hole after a pull", (_hole(MESSAGES_OF_A_PULL),)),
     Trial("unit astray", (_astray(3),)),
+    Trial("unit without its time", (_shortened(3),)),
     Trial("first segments gone", (harm.remove_segments(0, 2),)),
     Trial("combined", base="combined"),
     Trial("combined, no database", (_no_database,), base="combined"),
@@ -196,6 +209,7 @@ SAMPLE: Final = frozenset(
         "hole",
         "hole after a pull",
         "unit astray",
+        "unit without its time",
         "combined, shorter",
         "cut log at 0.95",
     }

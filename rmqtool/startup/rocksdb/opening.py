@@ -184,9 +184,9 @@ def _keyed(queue: RocksQueue) -> KeyedQueue:
     """Read a queue; what follows damage is not there, as a broker cannot read it either."""
     numbers, raw = [], bytearray()
     try:
-        for number, value in queue.stored():
+        for number, unit in queue.as_read():
             numbers.append(number)
-            raw += value[:CQ_UNIT_SIZE]
+            raw += unit
     except DamagedDatabase:
         pass  # the broker starts on it; `validate` says what is damaged
     return KeyedQueue(
