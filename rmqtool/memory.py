@@ -31,6 +31,13 @@ def give_back_arrays() -> None:
                 library.mallopt(parameter, value)
 
 
+def give_back_rest() -> None:
+    """Let go of what was freed piecemeal, once much was and other large things are to come."""
+    if sys.platform == "linux":
+        with suppress(OSError, AttributeError):  # another C library
+            ctypes.CDLL(None).malloc_trim(0)
+
+
 @contextmanager
 def lasting() -> Iterator[None]:
     """Have what is made meanwhile looked through for garbage neither now nor later.

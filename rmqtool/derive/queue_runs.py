@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 
 BASE_OFFSET: Final = BATCH_CQ_UNIT["msg_base_offset"]
+_ROWS: Final = 1 << 14  # that become objects at a time
 _HERE: Final = (-1, -1)  # in the place of the ends of a run whose units are not left out
 
 
@@ -75,10 +76,12 @@ class RunQueues(Sequence[tuple[bytes, int]]):
     def __getitem__(self, number: int) -> tuple[bytes, int]: ...
 
     @overload
-    def __getitem__(self, number: slice) -> RunQueues: ...
+    def __getitem__(self, number: slice | npt.NDArray[np.int64]) -> RunQueues: ...
 
-    def __getitem__(self, number: int | slice) -> tuple[bytes, int] | RunQueues:
-        if isinstance(number, slice):
+    def __getitem__(
+        self, number: int | slice | npt.NDArray[np.int64]
+    ) -> tuple[bytes, int] | RunQueues:
+        if not isinstance(number, int):
             return RunQueues(self.topics, self.topic[number], self.queue_id[number])
         return self.topics[int(self.topic[number])], int(self.queue_id[number])
 
@@ -175,18 +178,7 @@ class QueueRuns:
 
     def __iter__(self) -> Iterator[QueueRun]:
         flat, size = self.units.reshape(-1).data, self.units.shape[1]
-        rows = zip(
-            self.queue.tolist(),
-            self.queue_offset.tolist(),
-            self.first.tolist(),
-            self.count.tolist(),
-            self.store_timestamp.tolist(),
-            map(tuple, self.ends.tolist()) if len(self.ends) else repeat(_HERE, len(self)),
-            strict=True,
-        )
-        names = [*self.queues] if len(self) else []
-        for queue, offset, first, count, store_timestamp, ends in rows:
-            topic, queue_id = names[queue]
+        for topic, queue_id, offset, first, count, store_timestamp, ends in self._rows():
             is_here = ends == _HERE
             packed = flat[first * size : (first + count) * size] if is_here else flat[:0]
             times = self.times[first : first + count]
@@ -200,6 +192,23 @@ class QueueRuns:
                 self.kind,
                 times,
                 None if is_here else ends,
+            )
+
+    def _rows(self) -> Iterator[tuple[bytes, int, int, int, int, int, tuple[int, int]]]:
+        """Give the columns by rows, not all at once: there may be a million."""
+        for begin in range(0, len(self), _ROWS):
+            part = slice(begin, begin + _ROWS)
+            queues = self.queues[self.queue[part]]
+            ends = map(tuple, self.ends[part].tolist()) if len(self.ends) else repeat(_HERE)
+            yield from zip(
+                map(queues.topics.__getitem__, queues.topic.tolist()),
+                queues.queue_id.tolist(),
+                self.queue_offset[part].tolist(),
+                self.first[part].tolist(),
+                self.count[part].tolist(),
+                self.store_timestamp[part].tolist(),
+                ends,
+                strict=False,  # a repeated one has no end
             )
 
     def chosen(self, is_chosen: npt.NDArray[np.bool_]) -> QueueRuns:

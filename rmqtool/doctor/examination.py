@@ -137,11 +137,7 @@ def _examined(
     now_ms: int | None,
 ) -> Examination:
     host = host_of(store, as_user)
-    with Survey(store) as survey:
-        (about,) = SECTIONS["store"](survey)
-        end = next(iter(SECTIONS["end"](survey)), None)
-        files, size = len(survey.commitlog.segments), survey.commitlog.size
-        is_assumed = not (options.broker_version or survey.written_by.is_settled)
+    about, end, files, size, is_settled = _about(store)
     oracle = _Oracle(store, options.broker_version, as_user, now_ms)
     plan, not_planned = None, ""
     try:
@@ -180,11 +176,25 @@ def _examined(
         account=account,
         lost_messages=plan.lost_messages if plan else lost_messages(store, findings, numbers),
         conf_beside="" if options.broker_conf else conf_beside(store),
-        is_release_assumed=is_assumed,
+        is_release_assumed=not (options.broker_version or is_settled),
         early=early,
         committed=_committed(store) if store.is_dledger else None,
         lengths=list(wrong_lengths(store, version)),
     )
+
+
+def _about(store: Store) -> tuple[StoreRow, EndRow | None, int, int, bool]:
+    """Say what the store is, and where its log ends.
+
+    Returns:
+        What it is, its end, files and bytes of the log, whether the release is settled. The survey
+        itself has columns of all queues, which go with it.
+    """
+    with Survey(store) as survey:
+        (about,) = SECTIONS["store"](survey)
+        end = next(iter(SECTIONS["end"](survey)), None)
+        log = survey.commitlog
+        return about, end, len(log.segments), log.size, survey.written_by.is_settled
 
 
 @dataclass(slots=True)

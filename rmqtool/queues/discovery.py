@@ -315,9 +315,11 @@ class DatabaseSource(QueueSource):
         Raises:
             DamagedDatabase: they cannot be listed; see also `source`.
         """
+        if not self.source:
+            return {}
         from rmqtool.queues.rocks import QueuesByName
 
-        return QueuesByName(self.source, topic) if self.source else {}
+        return QueuesByName(self.source, topic)
 
 
 class Queues:

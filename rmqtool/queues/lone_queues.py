@@ -56,7 +56,7 @@ LISTING_BYTES: Final = 1 << 15  # of a directory that is read at once
 QUEUES: Final = LISTING_BYTES // 24  # the most that are listed in so many bytes
 UNIT_BYTES: Final = 1 << 20  # of units that are read before they are handed over
 MOST_BYTES: Final = 128 << 20  # of units of all; the queues after these are read one by one
-TOPICS: Final = 16  # whose queues one thread reads at a time
+TOPICS: Final = 4  # whose queues one thread reads at a time
 
 
 class LoneQueues(NamedTuple):

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 from rmqtool.plural import counted
 from rmqtool.rebuild.options import Mode, StoreType
+from rmqtool.rows import in_chunks
 from rmqtool.store.archive import is_inside
 from rmqtool.store.place import is_remote
 from rmqtool.table import Column, Table, Type
@@ -15,8 +16,9 @@ from rmqtool.table import Column, Table, Type
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from rmqtool.rebuild.consume_queue import QueueResult
     from rmqtool.rebuild.options import RebuildOptions, RebuildResult, Target
-    from rmqtool.rows import Rows
+    from rmqtool.rows import Row, Rows
 
 _TROUBLE: Final = (
     Column("filler", Type.INT64, "units that stand in for lost messages", "units"),
@@ -90,14 +92,15 @@ def rows_of(options: RebuildOptions, result: RebuildResult) -> Rows:
         return table.rows([list(map(DIFFERENCES.row, result.differences))])
     if table is INDEX:
         return table.rows([[INDEX.row(result)]])
-    rows = [
-        QUEUES.row(queue, queue.tally, kind=str(queue.kind), left_out=queue.left_out or None)
-        for queue in result.queues
-    ]
-    trouble = [column.name for column in _TROUBLE if any(row[column.name] for row in rows)]
+    hurt = [_row(queue) for queue in result.queues if queue.left_out or not queue.tally.is_whole]
+    trouble = [column.name for column in _TROUBLE if any(row[column.name] for row in hurt)]
     # People see the columns about trouble only where there is some.
     shown = (*QUEUES.shown[:3], *trouble, *QUEUES.shown[3:])
-    return replace(QUEUES, shown=shown).rows([rows])
+    return replace(QUEUES, shown=shown).rows(in_chunks(map(_row, result.queues)))
+
+
+def _row(queue: QueueResult) -> Row:
+    return QUEUES.row(queue, queue.tally, kind=str(queue.kind), left_out=queue.left_out or None)
 
 
 def sentences(options: RebuildOptions, result: RebuildResult) -> Iterator[str]:

@@ -8,7 +8,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Final, Protocol
 
 from rmqtool.broker.names import SCHEDULE_TOPIC
-from rmqtool.derive.collector import RunCollector
+from rmqtool.derive.collector import RunCollector, forget_scratch
 from rmqtool.derive.part import DeriveOptions, derive
 from rmqtool.derive.runs import Runs, Stretch
 from rmqtool.derive.settings import run_units
@@ -17,6 +17,7 @@ from rmqtool.errors import NoSuchQueue, NotAStore, Trouble, UnreadablePath, Usag
 from rmqtool.findings.registry_layout import FS_READ
 from rmqtool.formats.consume_queue import QueueKind
 from rmqtool.judge.foreign import refuse_foreign
+from rmqtool.memory import give_back_rest
 from rmqtool.queues.as_of import as_of
 from rmqtool.queues.discovery import Queues
 from rmqtool.rebuild.comparing import ComparingSink
@@ -66,7 +67,7 @@ if TYPE_CHECKING:
     from rmqtool.rebuild.options import RebuildOptions
 
 
-PART_BYTES: Final = 64 << 20
+PART_BYTES: Final = 32 << 20
 
 
 class RebuildSink(QueueSink, IndexSink, Protocol):
@@ -286,6 +287,9 @@ def run(
         if options.mode is Mode.IN_PLACE:
             refuse_unread(lost)
         advance(part.length)
+        del runs  # of the last part, while queues are written
+    forget_scratch()
+    give_back_rest()
     if target.has_queues:
         result.queues = list(queues.finish())
         result.units = queues.units

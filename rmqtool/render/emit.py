@@ -263,10 +263,9 @@ WIDEST: Final = 4096  # a longer cell moves the rest of its line: no row is padd
 NARROWEST: Final = 12  # columns that a text needs to say something
 GAP: Final = "  "
 _INDENT: Final = "    "
-# A word with the punctuation and the spaces after it; an ideograph is a word.
-_PIECE: Final = re.compile(
-    r"(?:[\u2e80-\uffef]|[^\s\u2e80-\uffef]+)[\u3000-\u303f\uff00-\uffef]*\s*"
-)
+# A word with the punctuation and the spaces after it; an ideograph is a word. It takes 3 ms to
+# compile, and few outputs are wrapped.
+_PIECE: Final = r"(?:[\u2e80-\uffef]|[^\s\u2e80-\uffef]+)[\u3000-\u303f\uff00-\uffef]*\s*"
 _BEFORE_COMMAND: Final = re.compile(r"; (?=rmqtool )")  # a line of its own, to be copied
 _BOLD, _PLAIN = "\x1b[1m", "\x1b[0m"
 _COLORS: Final = {"damage": "\x1b[31m", "warning": "\x1b[33m"}
@@ -491,7 +490,7 @@ def wrapped_wide(text: str, room: int) -> list[str]:
         room: columns of a line; a longer word has a line of its own.
     """
     lines = [""]
-    for piece in _PIECE.findall(text):
+    for piece in re.findall(_PIECE, text):
         if lines[-1] and cell_length(lines[-1] + piece.rstrip()) > room:
             lines[-1] = lines[-1].rstrip()
             lines.append("")

@@ -17,7 +17,8 @@ A model of the broker's own algorithms, one module a stage, in the order in whic
 differently, `settings` what a broker.conf may change. Nothing is written.
 """
 
-from rmqtool.startup.prediction import IndexFate, Loss, Prediction, QueueOutcome, TopicLoss
+from rmqtool.startup.prediction import IndexFate, Loss, Prediction, TopicLoss
+from rmqtool.startup.queue_outcomes import QueueOutcome
 from rmqtool.startup.settings import Settings
 from rmqtool.startup.start import predict
 

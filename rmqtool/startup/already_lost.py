@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from rmqtool.startup.queues import QueueKey
 
     Int64s = NDArray[np.int64]
+    Numbers = NDArray[np.uint32]
 
 _ID_BITS: Final = 32
 _NO_QUEUE: Final = -1
@@ -43,35 +44,20 @@ _COLUMNS: Final = 3  # of `HeldNumbers` and `UnitNumbers`
 
 
 class _Spans:
-    """What the records of each queue hold, as far as they were read, in columns by row.
-
-    Attributes:
-        rows: of each queue.
-    """
+    """What the records of each queue hold, as far as they were read, in columns by its number."""
 
     def __init__(self) -> None:
-        self.rows: dict[QueueKey, int] = {}
         # smallest queue offset; after the largest; queue offsets that records hold, each as often
-        # as one does; records: int64, shape (4, at least rows)
+        # as one does; records: int64, shape (4, at most queues)
         self._columns = np.empty((4, 0), np.int64)
 
-    def add(self, segment: SegmentCensus, counts: Int64s) -> None:
+    def add(self, segment: SegmentCensus, own: Numbers, counts: Int64s) -> None:
         """Take the records of one file, each of which takes so many queue offsets."""
-        order, borders = _by_queue(segment)
-        if not order.size:
+        if not own.size:
             return
-        begins = np.concatenate([[0], borders])
-        topics, queue_ids = segment.topics[order[begins]], segment.queue_ids[order[begins]]
-        names, known = segment.names, self.rows
-        rows = np.array(
-            [
-                known.setdefault((names[topic], queue_id), len(known))
-                for topic, queue_id in zip(topics.tolist(), queue_ids.tolist(), strict=True)
-            ]
-        )
-        new = np.array([[LARGEST_LONG], [-LARGEST_LONG], [0], [0]])
-        more = np.repeat(new, max(len(known) - self._columns.shape[1], 0), axis=1)
-        self._columns = np.concatenate([self._columns, more], axis=1)
+        order = np.argsort(own, kind="stable")
+        rows, begins = _begins(own[order])
+        self.reach(int(rows[-1]) + 1)
         first, end, held, records = self._columns
         numbers, counts = segment.queue_offsets[order], counts[order]
         first[rows] = np.minimum(first[rows], np.minimum.reduceat(numbers, begins))
@@ -79,37 +65,45 @@ class _Spans:
         held[rows] += np.add.reduceat(counts, begins)
         records[rows] += np.diff(begins, append=len(order))
 
+    def reach(self, queues: int) -> None:
+        """Have columns for so many queues."""
+        new = np.array([[LARGEST_LONG], [-LARGEST_LONG], [0], [0]])
+        more = np.repeat(new, max(queues - self._columns.shape[1], 0), axis=1)
+        self._columns = np.concatenate([self._columns, more], axis=1)
+
     @property
     def spread(self) -> Int64s:
-        """Queue offsets between the first and the last of each: int64, shape (rows,)."""
-        spread: Int64s = self._columns[1] - self._columns[0]
+        """Queue offsets between the first and the last of each: int64, shape (queues,)."""
+        spread: Int64s = np.where(self.records > 0, self._columns[1] - self._columns[0], 0)
         return spread
 
     @property
     def held(self) -> Int64s:
-        """Queue offsets that records hold: int64, shape (rows,)."""
+        """Queue offsets that records hold: int64, shape (queues,)."""
         held: Int64s = self._columns[2]
         return held
 
     @property
     def records(self) -> Int64s:
-        """Records: int64, shape (rows,)."""
+        """Records: int64, shape (queues,)."""
         records: Int64s = self._columns[3]
         return records
 
 
-def _by_queue(segment: SegmentCensus) -> tuple[Int64s, Int64s]:
-    """Give the rows of a census in the order of their queues, and where each next one begins."""
-    pairs = (segment.topics << _ID_BITS) | (segment.queue_ids & ((1 << _ID_BITS) - 1))
-    order = np.argsort(pairs, kind="stable")
-    return order, np.flatnonzero(np.diff(pairs[order])) + 1
+def _begins(ordered: Int64s | Numbers) -> tuple[Int64s, Int64s]:
+    """Give the numbers among sorted ones, each once, and where the rows of each begin."""
+    begins = np.append(0, np.flatnonzero(ordered[1:] != ordered[:-1]) + 1)
+    return ordered[begins].astype(np.int64), begins
 
 
 def queues_of(segment: SegmentCensus) -> Iterator[tuple[QueueKey, Int64s]]:
     """Yield the queues with a message in a file, each with its rows in the census."""
     if not segment.positions.size:
         return
-    for rows in np.split(*_by_queue(segment)):
+    pairs = (segment.topics << _ID_BITS) | (segment.queue_ids & ((1 << _ID_BITS) - 1))
+    order = np.argsort(pairs, kind="stable")
+    _, begins = _begins(pairs[order])
+    for rows in np.split(order, begins[1:]):
         topic, queue_id = segment.topics[rows[0]], segment.queue_ids[rows[0]]
         yield (segment.names[topic], int(queue_id)), rows
 
@@ -139,17 +133,17 @@ class AlreadyLost:
     # queues without a record of their own, to which those of others are dispatched, too
     copies: set[QueueKey] = field(default_factory=set)
     _spans: _Spans = field(default_factory=_Spans)
-    # units of each queue that point into the files that were read, by its number in the coverage:
-    # int64, shape (at most queues,)
+    # units of each queue that point into the files that were read, by its number: int64, shape (at
+    # most queues,)
     _units: Int64s = field(default_factory=lambda: np.zeros(0, np.int64))
 
-    def take(self, segment: SegmentCensus) -> None:
-        """Take the messages of one file."""
+    def take(self, segment: SegmentCensus, own: Numbers) -> None:
+        """Take the messages of one file, with the number of the queue of each."""
         batch = [name in self.model.batch_topics for name in segment.names]
         counts = np.ones(len(segment.topics), np.int64)
         if any(batch):
             counts = np.where(np.array(batch)[segment.topics], segment.messages, counts)
-        self._spans.add(segment, counts)
+        self._spans.add(segment, own, counts)
         queues = self.coverage.now.of(segment.start).queues
         units = np.bincount(queues, minlength=len(self._units))
         units[: len(self._units)] += self._units
@@ -206,29 +200,28 @@ class AlreadyLost:
 
     def _doubtful(self, unread: list[ModelFile]) -> Iterator[QueueKey]:
         """Yield the queues whose records and units do not follow one another without a hole."""
-        spans, numbers, sources = self._spans, self.coverage.numbers, self.coverage.sources
-        queues = np.array([numbers.get(key, _NO_QUEUE) for key in spans.rows], np.int64)
-        times = np.array([sources.get(queue, 1) for queue in queues.tolist()], np.int64)
-        units = np.append(self._units, np.zeros(len(numbers) + 1 - len(self._units), np.int64))
-        has_hole = spans.spread != spans.held
-        is_odd = (queues != _NO_QUEUE) & (units[queues] != spans.records * times)
+        spans, times = self._spans, self.coverage.sources
+        spans.reach(len(times))
+        units = np.append(self._units, np.zeros(len(times) - len(self._units), np.int64))
+        spread, held = spans.spread, spans.held
+        is_odd = (spans.records > 0) & (times > 0) & (units != spans.records * times)
         known: dict[str, bool] = {}
-        keys = list(spans.rows)
-        for row in np.flatnonzero(has_hole | is_odd).tolist():
-            topic = keys[row][0]
+        for queue in np.flatnonzero((spread != held) | is_odd).tolist():
+            key = self.coverage.numbers.key(queue)
+            topic = key[0]
             if topic not in known:
-                known[topic] = not _is_light(keys[row]) and self.is_known(topic)
+                known[topic] = not _is_light(key) and self.is_known(topic)
             if not known[topic]:
                 continue
-            if is_odd[row] or not self._is_filled(keys[row], row, int(queues[row]), unread):
-                yield keys[row]
+            is_batch = topic in self.model.batch_topics
+            missed = int(spread[queue] - held[queue])
+            is_filled = unread and times[queue] and not is_batch
+            if is_odd[queue] or not (is_filled and missed <= self._units_into(unread, queue)):
+                yield key
 
-    def _is_filled(self, key: QueueKey, row: int, queue: int, unread: list[ModelFile]) -> bool:
-        """Tell whether units into files that were not read fill the holes of a queue."""
-        if queue == _NO_QUEUE or not unread or key[0] in self.model.batch_topics:
-            return False
-        held = sum(int((self.coverage.now.of(f.start).queues == queue).sum()) for f in unread)
-        return bool(self._spans.spread[row] <= self._spans.held[row] + held)
+    def _units_into(self, files: list[ModelFile], queue: int) -> int:
+        """Count the units of a queue into files that were not read."""
+        return sum(int((self.coverage.now.of(it.start).queues == queue).sum()) for it in files)
 
     def _held(
         self,
@@ -259,11 +252,15 @@ class AlreadyLost:
             self.copies |= {
                 keys[number]
                 for number in np.unique(pointed.queues[others]).tolist()
-                if keys[number] not in self._spans.rows
+                if not self._has_records(keys[number])
             }
             for unit in others[is_renamed].tolist():
                 believed[keys[pointed.queues[unit]]][pointed.rows[unit]] = True
         return {key: HeldNumbers(*np.concatenate(pieces, axis=1)) for key, pieces in parts.items()}
+
+    def _has_records(self, key: QueueKey) -> bool:
+        number, records = self.coverage.numbers.get(key), self._spans.records
+        return number is not None and number < len(records) and bool(records[number])
 
 
 class _UnitsByPlace(NamedTuple):

@@ -20,7 +20,7 @@ from rmqtool.startup.load import integer
 from rmqtool.startup.walk import Walk, in_doubt, segment_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
     from numpy.typing import NDArray
 
@@ -100,7 +100,7 @@ def _by_kernels(file: ModelFile, check: RecordCheck) -> SegmentCensus:
     from rmqtool.scan.message import scan
 
     options = ScanOptions(body_crc=check.checks_body_crc)
-    parts = [np.empty((_COLUMNS, 0), np.int64)]
+    grown = [bytearray() for _ in range(_COLUMNS)]  # of each column: all of it lies there once
     names: list[str] = []
     with file.open() as reader:
         for batch in scan(segment_of(file), options):
@@ -119,9 +119,10 @@ def _by_kernels(file: ModelFile, check: RecordCheck) -> SegmentCensus:
                 *(row.POSITION, row.SIZE, row.STORE_TIMESTAMP),
                 *(row.TOPIC_NUMBER, row.QUEUE_ID, row.QUEUE_OFFSET),
             )
-            parts.append(np.stack([*(columns[field] for field in fields), messages])[:, chosen])
+            for column, values in zip(grown, (*columns[[*fields]], messages), strict=True):
+                column.extend(values[chosen].tobytes())
             names += (text(batch.topics[n]) for n in range(len(names), len(batch.topics)))
-    return _census(file, np.concatenate(parts, axis=1), names)
+    return _census(file, (np.frombuffer(column, np.int64) for column in grown), names)
 
 
 def _is_torn(reader: ModelReader, position: int, size: int) -> bool:
@@ -142,7 +143,7 @@ def _are_torn(batch: Batch) -> NDArray[np.bool_]:
     return torn
 
 
-def _census(file: ModelFile, columns: Int64s, names: list[str]) -> SegmentCensus:
+def _census(file: ModelFile, columns: Iterable[Int64s], names: list[str]) -> SegmentCensus:
     positions, sizes, store_timestamps, topics, queue_ids, queue_offsets, messages = columns
     return SegmentCensus(
         file.path,

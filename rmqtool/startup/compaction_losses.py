@@ -19,7 +19,7 @@ from rmqtool.startup.records import RecordCheck
 if TYPE_CHECKING:
     from rmqtool.startup.compaction import CompactedTopics
     from rmqtool.startup.model import Model
-    from rmqtool.startup.prediction import QueueOutcome
+    from rmqtool.startup.queue_outcomes import QueueOutcome
 
 
 def outcome(queue: QueueOutcome, compacted: CompactedTopics) -> QueueOutcome:

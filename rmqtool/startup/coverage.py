@@ -14,6 +14,8 @@ import numpy as np
 
 from rmqtool.machine.arrays import are_within, distinct, is_in
 from rmqtool.queues.kinds import are_real
+from rmqtool.startup.plain_queues import UNITS_AT_A_TIME
+from rmqtool.startup.queue_numbers import NumbersOfQueues
 from rmqtool.store.segment import LARGEST_LONG
 
 if TYPE_CHECKING:
@@ -27,21 +29,20 @@ if TYPE_CHECKING:
     Int64s = NDArray[np.int64]
     Mask = NDArray[np.bool_]
 
-_SORTED_AT_A_TIME: Final = 1 << 19  # units
-_ADDED_AT_A_TIME: Final = 1 << 17  # units
+_SORTED_AT_A_TIME: Final = 2 * UNITS_AT_A_TIME
 _POSITION_BITS: Final = 32
 
 
 class Pointed(NamedTuple):
-    """Units that point into one commitlog file, by position; all int64, shape (n,)."""
+    """Units that point into one commitlog file, by position; all of shape (n,)."""
 
     positions: Int64s  # in the file
-    sizes: Int64s  # of the records, bytes
-    queues: Int64s  # numbers of the queues, see `UnitCoverage`
+    sizes: NDArray[np.int32]  # of the records, bytes
+    queues: NDArray[np.uint32]  # numbers of the queues, see `NumbersOfQueues`
 
 
 class StoredUnits(NamedTuple):
-    """The same in fewer bytes, all of shape (n,)."""
+    """The same in fewer bytes."""
 
     positions: NDArray[np.uint32]
     sizes: NDArray[np.int32]
@@ -56,11 +57,14 @@ class Places:
     files: dict[int, list[StoredUnits]] = field(default_factory=dict)  # by the number of a file
     _waiting: list[tuple[Int64s, Int64s, Int64s]] = field(default_factory=list)
     _count: int = 0
+    # what was asked for last, which is asked for several times: begin of a file, its units
+    _last: tuple[int, Pointed] | None = None
 
     def add(self, offsets: Int64s, sizes: Int64s, queues: Int64s) -> None:
         """Add units by their physical offsets, sizes and queues."""
         self._waiting.append((offsets, sizes, queues))
         self._count += len(offsets)
+        self._last = None
         if self._count >= _SORTED_AT_A_TIME:
             self._sort_in()
 
@@ -86,6 +90,12 @@ class Places:
 
     def of(self, start: int) -> Pointed:
         """Give the units that point into the file at `start`, sorted by position."""
+        if self._last is None or self._last[0] != start:
+            self._last = None  # not two files at a time
+            self._last = start, self._of(start)
+        return self._last[1]
+
+    def _of(self, start: int) -> Pointed:
         self._sort_in()
         number, rest = divmod(start, self.file_length)
         # A file with a name that is not its place lies across two of them.
@@ -95,10 +105,8 @@ class Places:
             for units in self.files.get(number + beside, ())
         ]
         if not units_near:
-            return Pointed(*(np.empty(0, np.int64) for _ in Pointed._fields))
-        columns = [
-            np.concatenate(parts).astype(np.int64) for parts in zip(*units_near, strict=True)
-        ]
+            return Pointed(np.empty(0, np.int64), np.empty(0, np.int32), np.empty(0, np.uint32))
+        columns = [np.concatenate(parts) for parts in zip(*units_near, strict=True)]
         positions = columns[0]
         order = np.argsort(positions, kind="stable")
         order = order[(positions[order] >= 0) & (positions[order] < self.file_length)]
@@ -137,9 +145,10 @@ class UnitCoverage:
     now: Places  # before the start
     gone: Places  # of these, such that their queue would not point to any more
     new: Places  # such that a queue would point to afterwards, and does not now
-    numbers: dict[QueueKey, int] = field(default_factory=dict)  # of queues, by topic and ID
-    # by these numbers: in how many places a queue has units, files and RocksDB
-    sources: dict[int, int] = field(default_factory=dict)
+    numbers: NumbersOfQueues = field(default_factory=NumbersOfQueues)  # of queues
+    # by these numbers: in how many places a queue has units, files and RocksDB; int64, shape (at
+    # most queues,)
+    _sources: Int64s = field(default_factory=lambda: np.zeros(0, np.int64))
 
     @classmethod
     def of(cls, file_length: int) -> UnitCoverage:
@@ -148,20 +157,19 @@ class UnitCoverage:
 
     def add(self, key: QueueKey, units: tuple[Int64s, Int64s]) -> None:
         """Note what a queue has now: physical offsets and sizes of its units."""
-        number = self._number(key)
-        self.sources[number] = self.sources.get(number, 0) + bool(len(units[0]))
+        number = self.numbers.of(key)
+        self.sources[number] += bool(len(units[0]))
         self.now.add(*units, np.full(len(units[0]), number))
 
     def add_queues(self, queues: PlainQueues[Any]) -> None:
         """Note what many queues have now, each of which has a unit."""
-        numbers = [*map(self._number, queues.keys)]
-        for number in numbers:
-            self.sources[number] = self.sources.get(number, 0) + 1
-        repeated = np.repeat(np.array(numbers, np.uint32), queues.counts)
-        for first in range(0, len(repeated), _ADDED_AT_A_TIME):  # not all as wider numbers
-            units = queues.units[first : first + _ADDED_AT_A_TIME]
+        numbers = self.numbers.of_plain(queues)
+        self.sources[numbers] += 1
+        repeated = np.repeat(numbers, queues.counts)
+        for first in range(0, len(repeated), UNITS_AT_A_TIME):  # not all as wider numbers
+            units = queues.units[first : first + UNITS_AT_A_TIME]
             offsets, sizes = units["physical_offset"], units["size"]
-            added = (offsets, sizes, repeated[first : first + _ADDED_AT_A_TIME])
+            added = (offsets, sizes, repeated[first : first + UNITS_AT_A_TIME])
             self.now.add(*(column.astype(np.int64) for column in added))
 
     def change(
@@ -176,35 +184,57 @@ class UnitCoverage:
         """
         sorted_before, sorted_after = np.sort(before[0]), np.sort(after[0])
         gone, new = ~is_in(before[0], sorted_after), ~is_in(after[0], sorted_before)
-        number = self._number(key)
+        number = self.numbers.of(key)
         self.gone.add(before[0][gone], before[1][gone], np.full(int(gone.sum()), number))
         self.new.add(after[0][new], after[1][new], np.full(int(new.sum()), number))
 
-    def _number(self, key: QueueKey) -> int:
-        return self.numbers.setdefault(key, len(self.numbers))
+    @property
+    def sources(self) -> Int64s:
+        """In how many places each queue has units, files and RocksDB: int64, shape (queues,)."""
+        if len(self._sources) < len(self.numbers):
+            more = max(len(self.numbers), 2 * len(self._sources)) - len(self._sources)
+            self._sources = np.append(self._sources, np.zeros(more, np.int64))
+        return self._sources[: len(self.numbers)]
 
     def is_unchanged(self, start: int) -> bool:
         """Tell whether the start changes nothing about one commitlog file."""
         return not self.gone.of(start).positions.size and not self.new.of(start).positions.size
+
+    def is_exact(self, start: int, positions: Int64s, queues: NDArray[np.uint32]) -> bool:
+        """Tell whether queues lead to these records of a file, each its own, before and after.
+
+        Args:
+            start: begin of the file.
+            positions: of the records, in it: int64, shape (n,).
+            queues: number of the queue of each.
+        """
+        now = self.now.of(start)
+        is_same = np.array_equal(now.positions, positions) and np.array_equal(now.queues, queues)
+        return is_same and self.is_unchanged(start)
 
     def after(self, start: int) -> Pointed:
         """Give the units that would point into a file after the start, in any order."""
         now, new = self.now.of(start), self.new.of(start)
         kept = ~is_in(keys_of(now.positions, now.queues), self._keys(self.gone, start))
         return Pointed(
-            *(
-                np.concatenate([kept_column[kept], two])
-                for kept_column, two in zip(now, new, strict=True)
-            )
+            np.concatenate([now.positions[kept], new.positions]),
+            np.concatenate([now.sizes[kept], new.sizes]),
+            np.concatenate([now.queues[kept], new.queues]),
         )
 
     def had(self, start: int, keys: Int64s) -> Mask:
         """Tell which records of a file their queue points to now; see `keys_of`."""
         return is_in(keys, self._keys(self.now, start))
 
-    def has(self, start: int, keys: Int64s) -> Mask:
-        """Tell which records of a file their queue would point to afterwards; see `keys_of`."""
-        kept = self.had(start, keys) & ~is_in(keys, self._keys(self.gone, start))
+    def has(self, start: int, keys: Int64s, had: Mask) -> Mask:
+        """Tell which records of a file their queue would point to afterwards; see `keys_of`.
+
+        Args:
+            start: begin of the file.
+            keys: of the records.
+            had: which of them their queue points to now.
+        """
+        kept = had & ~is_in(keys, self._keys(self.gone, start))
         return kept | is_in(keys, self._keys(self.new, start))
 
     @staticmethod
@@ -213,9 +243,10 @@ class UnitCoverage:
         return np.sort(keys_of(units.positions, units.queues))
 
 
-def keys_of(positions: Int64s, queues: Int64s) -> Int64s:
-    """Join positions in a file with the numbers of queues; a queue without one has -1."""
-    keys: Int64s = (queues << _POSITION_BITS) | positions
+def keys_of(positions: Int64s, queues: Int64s | NDArray[np.uint32]) -> Int64s:
+    """Join positions in a file with the numbers of queues."""
+    keys: Int64s = queues.astype(np.int64) << _POSITION_BITS
+    keys |= positions
     return keys
 
 

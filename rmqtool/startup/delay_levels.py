@@ -16,16 +16,14 @@ from rmqtool.startup.prediction import LaterStep
 UNDELIVERED: Final = "undelivered"
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterator
 
     from rmqtool.startup.model import Model
-    from rmqtool.startup.prediction import QueueOutcome
+    from rmqtool.startup.queue_outcomes import QueueOutcomes
     from rmqtool.store.tree import Store
 
 
-def undelivered(
-    store: Store, model: Model, outcomes: Iterable[QueueOutcome]
-) -> Iterator[LaterStep]:
+def undelivered(store: Store, model: Model, outcomes: QueueOutcomes) -> Iterator[LaterStep]:
     """Yield how many messages wait in levels that are not configured.
 
     Without a broker.conf nothing tells how many levels there are.
@@ -41,8 +39,8 @@ def undelivered(
     levels = len(model.dispatch_rules.delay_levels_ms)
     queues = [
         outcome
-        for outcome in outcomes
-        if outcome.topic == SCHEDULE_TOPIC and outcome.queue_id >= levels and outcome.readable
+        for outcome in outcomes.of({SCHEDULE_TOPIC})
+        if outcome.queue_id >= levels and outcome.readable
     ]
     if store.broker_conf is None or not queues:
         return

@@ -129,7 +129,10 @@ class ModelFile:
             with self.place.open() as file:
                 if self.shelf is not None and self.shelf.left > 0:
                     self._held = HeldFile.of(file)
-                    self.shelf.left -= len(self._held) if self._held is not None else 0
+                    if self._held is None:
+                        self.shelf = None  # nor the next time
+                    else:
+                        self.shelf.left -= len(self._held)
                 yield ModelReader(self, file if self._held is None else self._held)
 
     def append(self, data: bytes) -> None:

@@ -42,12 +42,12 @@ if TYPE_CHECKING:
 
     Int64s = NDArray[np.int64]
     Mask = NDArray[np.bool_]
+    Numbers = NDArray[np.uint32]
     from collections.abc import Iterator
 
     from numpy.typing import NDArray
 
     from rmqtool.startup.files import ModelReader
-    from rmqtool.startup.queues import QueueKey
 
 
 READ_WHOLE: Final = 256 << 20  # bytes of a log that is read whatever queues say of it
@@ -180,8 +180,12 @@ class LossCount:
         already = AlreadyLost(self.model, self.coverage, self.is_known)
         read = partial(self._read, count, in_doubt, _foreign(files))
         for segment in read():
-            already.take(segment)
-            own = own_queues(self.coverage, segment)
+            names = (segment.names, segment.topics, segment.queue_ids)
+            own = self.coverage.numbers.of_names(*names)
+            already.take(segment, own)
+            if self.coverage.is_exact(segment.start, segment.positions, own):
+                self._lose(segment, ends.get(segment.path, 0), losses)
+                continue
             self._ask(segment, own, ends.get(segment.path, 0), losses)
             for stray in strays.of(by_path[segment.path], segment, own):
                 losses.misdelivered.add_messages(stray)
@@ -244,7 +248,12 @@ class LossCount:
         )
         return outside[outside >= min((file.start for file in files), default=0)]
 
-    def _ask(self, segment: SegmentCensus, own: Int64s, end: int, losses: Losses) -> None:
+    def _lose(self, segment: SegmentCensus, end: int, losses: Losses) -> None:
+        """Count of messages that their queues lead to, before and after, those that are cut off."""
+        if self.recovered is not None:
+            losses.lost.add(segment, segment.positions + segment.sizes > end)
+
+    def _ask(self, segment: SegmentCensus, own: Numbers, end: int, losses: Losses) -> None:
         recovered = self.recovered
         if recovered is None or not segment.positions.size:
             return
@@ -256,7 +265,8 @@ class LossCount:
         is_left = (segment.store_timestamps < recovered.last_store_timestamp) & ~pointed
         is_left &= segment.path == recovered.end_path
         losses.lost.add(segment, ~stays & ~is_left)
-        had, has = self.coverage.had(segment.start, keys), self.coverage.has(segment.start, keys)
+        had = self.coverage.had(segment.start, keys)
+        has = self.coverage.has(segment.start, keys, had)
         losses.cut.add(segment, stays & ~has & had)
         none = stays & ~has & ~had
         known = np.array([self.is_known(name) for name in segment.names], np.bool_)
@@ -298,24 +308,8 @@ class LossCount:
 # See DefaultMessageStore#getMessage, 4.9.3 to 5.5.0.
 
 
-_NO_QUEUE: Final = -1
 _SAMPLE: Final = 32  # messages of one queue that another queue leads to
 _QUEUES_SAMPLED: Final = 256  # of those with units into one file of the log
-_ID_BITS: Final = 32
-
-
-def own_queues(coverage: UnitCoverage, segment: SegmentCensus) -> Int64s:
-    """Give the number of each message's own queue: int64, shape (n,); -1 where it has no unit."""
-    pairs = (segment.topics << _ID_BITS) | (segment.queue_ids & ((1 << _ID_BITS) - 1))
-    known = distinct(pairs)
-    numbers = np.full(known.shape, _NO_QUEUE)
-    first = np.searchsorted(known, pairs)
-    for row in range(len(known)):
-        topic, queue_id = divmod(int(known[row]), 1 << _ID_BITS)
-        signed = queue_id - (1 << _ID_BITS) if queue_id >> (_ID_BITS - 1) else queue_id
-        numbers[row] = coverage.numbers.get((segment.names[topic], signed), _NO_QUEUE)
-    queues: Int64s = numbers[first]
-    return queues
 
 
 @dataclass(slots=True)
@@ -324,15 +318,14 @@ class Strays:
 
     coverage: UnitCoverage
     check: RecordCheck
-    _names: dict[int, QueueKey] = field(default_factory=dict)
 
-    def of(self, file: ModelFile, segment: SegmentCensus, own: Int64s) -> Iterator[TopicLoss]:
+    def of(self, file: ModelFile, segment: SegmentCensus, own: Numbers) -> Iterator[TopicLoss]:
         """Give the messages that consumers of other queues would get, by the topic of those.
 
         Args:
             file: of the log.
             segment: its messages.
-            own: the queue of each, see `own_queues`.
+            own: number of the queue of each.
         """
         units = self.coverage.after(segment.start)
         if not (units.positions.size and segment.positions.size):
@@ -347,7 +340,7 @@ class Strays:
         with file.open() as reader:
             for queue in distinct(queues):
                 of_queue = rows[queues == queue]
-                topic = self._name(int(queue))[0]
+                topic, _ = self.coverage.numbers.key(int(queue))
                 for number in distinct(own[of_queue]):
                     own_rows = of_queue[own[of_queue] == number]
                     strays = self._unnamed(reader, segment, own_rows, topic)
@@ -367,16 +360,11 @@ class Strays:
                 record = self.check.check(reader, position, file.length, reads_body=False).record
                 if record is None:
                     continue
-                key = self._name(queue)
+                key = self.coverage.numbers.key(queue)
                 is_own = key == (record.topic, record.queue_id)
                 if not is_own and key[0] not in light_queue_texts(record.properties)[0]:
                     return True
         return False
-
-    def _name(self, number: int) -> QueueKey:
-        if len(self._names) != len(self.coverage.numbers):
-            self._names = {number: key for key, number in self.coverage.numbers.items()}
-        return self._names[number]
 
     def _unnamed(
         self, reader: ModelReader, segment: SegmentCensus, rows: Int64s, topic: str

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
-from itertools import chain
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
@@ -18,7 +17,7 @@ from rmqtool.queues.kinds import are_real, as_units
 from rmqtool.startup.batch_queues import BatchQueue
 from rmqtool.startup.coverage import UnitCoverage, join
 from rmqtool.startup.files import java_remainder
-from rmqtool.startup.prediction import IndexFate, QueueOutcome
+from rmqtool.startup.prediction import IndexFate
 from rmqtool.startup.pull import (
     BYTES_OF_A_PULL,
     JAVA_INT_MAX,
@@ -28,6 +27,7 @@ from rmqtool.startup.pull import (
     pull_misnamed,
     reach,
 )
+from rmqtool.startup.queue_outcomes import QueueOutcome, QueueOutcomes
 from rmqtool.startup.units import chunks, numbered_units, stored_units
 
 if TYPE_CHECKING:
@@ -154,8 +154,8 @@ def plainly_named(plain: PlainQueues[Any], key: QueueKey) -> UnitNumbers:
     return UnitNumbers(numbers, np.ones(len(units), np.int64), offsets)
 
 
-def queue_outcomes(model: Model, before: Before) -> Iterator[QueueOutcome]:
-    """Give what becomes of each queue, by topic and number, and tell the coverage what changes.
+def queue_outcomes(model: Model, before: Before) -> QueueOutcomes:
+    """Give what becomes of each queue, and tell the coverage what changes.
 
     Args:
         model: after the start.
@@ -166,19 +166,10 @@ def queue_outcomes(model: Model, before: Before) -> Iterator[QueueOutcome]:
     """
     log = LogExtent(model.commitlog)
     model.take_out(model.plain.out_of_reach(log))
-    outcomes = chain(_changed(model, before, log), unchanged(model.plain))
-    yield from sorted(outcomes, key=itemgetter(0, 1, 2))  # topic, number, kind
+    return QueueOutcomes(_judged(model, before, log), model.plain.kept())
 
 
-def unchanged(plain: PlainQueues[Any], *, in_rocksdb: bool = False) -> Iterator[QueueOutcome]:
-    """Give the plain queues: consumers pull them from the first to the last unit."""
-    for (topic, queue_id), minimum, maximum in plain.extents():
-        count = maximum - minimum
-        extent = (count, minimum, maximum, 0, 0, 0, count)
-        yield QueueOutcome(topic, queue_id, False, *extent, in_rocksdb=in_rocksdb)
-
-
-def _changed(model: Model, before: Before, log: LogExtent) -> Iterator[QueueOutcome]:
+def _judged(model: Model, before: Before, log: LogExtent) -> Iterator[QueueOutcome]:
     """Give the queues that are objects."""
     for queue in model.all_queues():
         parts = [*numbered_units(queue.files, queue.layout)]

@@ -18,10 +18,11 @@ from rmqtool.formats.consume_queue import CQ_UNIT
 from rmqtool.machine.arrays import distinct
 from rmqtool.queues.discovery import Queues
 from rmqtool.queues.short import NO_QUEUES, NO_ROW, short_queues
+from rmqtool.startup.queue_outcomes import KeptQueues
 from rmqtool.startup.queues import ConsumeQueue
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from numpy.typing import NDArray
 
@@ -38,6 +39,7 @@ if TYPE_CHECKING:
 
 Queue = TypeVar("Queue")
 DIRECTORY: Final = "consumequeue"
+UNITS_AT_A_TIME: Final = 1 << 17  # that columns are made of
 
 
 class PlainQueues(Generic[Queue]):
@@ -68,7 +70,7 @@ class PlainQueues(Generic[Queue]):
         self._open = open_queue
         self._steps: list[Callable[[Queue], None]] = []
         names, of_names = short.rows.names, short.rows.of_names
-        self._texts = [*map(topic_text, names.topics)]
+        self._texts = tuple(map(topic_text, names.topics))
         # A backslash may stand for a byte that is no text: such a topic a broker passes over.
         are_opened = ["\\" not in text and text not in excepted for text in self._texts]
         numbers = names.topic_numbers[of_names]
@@ -120,17 +122,35 @@ class PlainQueues(Generic[Queue]):
         kept = (plain >= 0) & ~self.is_out[plain] if len(self) else np.zeros(len(plain), np.bool_)
         return frozenset(compress(rows.names.numbers_of(raw), kept.tolist()))
 
+    def key(self, row: int) -> QueueKey:
+        """Give topic and number of a queue, taken out or not."""
+        return self._texts[int(self._topics[row])], int(self._queue_ids[row])
+
+    def rows_of(self, names: Sequence[str], topics: Int64s, queue_ids: Int64s) -> Int64s:
+        """Give the rows of many queues, taken out or not: int64, shape (n,); NO_ROW for others.
+
+        Args:
+            names: topics.
+            topics: which of them each queue is of: int64, shape (n,).
+            queue_ids: number of each in its topic: int64, shape (n,).
+        """
+        numbers = {text: number for number, text in enumerate(self._texts)}
+        known = np.array([numbers.get(name, NO_ROW) for name in names], np.int64)
+        rows: Int64s = self._rows[self.short.rows.rows_of(known[topics], queue_ids)]
+        return rows
+
     def row(self, key: QueueKey) -> int:
         """Give the row of a queue, taken out or not; NO_ROW for another."""
         topic, queue_id = key
         name = name_in_files(topic), queue_id
         return int(self._rows[self.short.rows.get(name, NO_ROW)])
 
-    def extents(self) -> Iterator[tuple[QueueKey, int, int]]:
-        """Yield those that were not taken out, with `extent` of each."""
+    def kept(self, *, in_rocksdb: bool = False) -> KeptQueues:
+        """Give those that were not taken out: consumers pull them from the first to the last."""
         rows = np.flatnonzero(~self.is_out)
         first, end = self.first[rows], self.first[rows] + self.counts[rows]
-        return zip(self._keys(rows), first.tolist(), end.tolist(), strict=True)
+        columns = (self._topics[rows], self._queue_ids[rows], first, end)
+        return KeptQueues(self._texts, *columns, in_rocksdb=in_rocksdb)
 
     @property
     def max_physical_offset(self) -> int:
@@ -184,8 +204,12 @@ class PlainQueues(Generic[Queue]):
         """Give those with a unit whose record is not there, or that a pull is refused for."""
         if not len(self):
             return []
-        is_there, is_refused = log.answers(self.units)
-        return self._chosen(~np.logical_and.reduceat(is_there & ~is_refused, self._begins))
+        are_reached = np.empty(len(self.units), np.bool_)
+        for first in range(0, len(self.units), UNITS_AT_A_TIME):
+            part = slice(first, first + UNITS_AT_A_TIME)
+            is_there, is_refused = log.answers(self.units[part])
+            are_reached[part] = is_there & ~is_refused
+        return self._chosen(~np.logical_and.reduceat(are_reached, self._begins))
 
     def _chosen(self, mask: Mask) -> list[QueueKey]:
         return [*self._keys(np.flatnonzero(mask & ~self.is_out))]

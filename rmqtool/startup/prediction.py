@@ -6,8 +6,9 @@ Nothing here decides; `predict` fills it, the command line and `repair` read it.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
+from rmqtool.startup.queue_outcomes import QueueOutcomes
 from rmqtool.store.config_sources import CONFIG
 
 if TYPE_CHECKING:
@@ -51,38 +52,6 @@ class Loss:
         """Store time of the newest, ms; None without messages."""
         times = (topic.last_store_timestamp for topic in self.topics)
         return max((time for time in times if time is not None), default=None)
-
-
-class QueueOutcome(NamedTuple):
-    """What would become of one queue."""
-
-    topic: str  # its topic
-    queue_id: int  # its number
-    is_batch: bool  # whether it is a batch queue
-    units_now: int  # units on disk now, those for space before the first one left out
-    minimum: int  # smallest queue offset after the start
-    maximum: int  # next queue offset after the start
-    units_cut: int  # units that would go
-    units_added: int  # units that would come
-    units_shifted: int  # of these, such that would not stand at their record's queue offset
-    readable: int  # messages that a consumer gets who pulls from the minimum on
-    deleted_files: tuple[str, ...] = ()  # paths of files that would be deleted
-    created_files: tuple[str, ...] = ()  # paths of files that would be created
-    in_rocksdb: bool = False  # whether it lies in RocksDB; then no file is its own
-
-    @property
-    def changes(self) -> bool:
-        """Whether the start would do anything to it."""
-        return bool(self.units_cut or self.units_added or self.deleted_files)
-
-    @property
-    def keeps_all(self) -> bool:
-        """Whether no unit goes or comes, and consumers get a message for each queue offset.
-
-        Of a batch queue, whose offsets hold several messages, that is not asked.
-        """
-        is_whole = self.readable == self.maximum - self.minimum and not self.is_batch
-        return is_whole and not (self.units_cut or self.units_added)
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,7 +107,7 @@ class Prediction:
     segments_deleted: tuple[str, ...] = ()  # commitlog files that would be deleted
     log_minimum: int = -1  # first physical offset after the start; -1 without a log
     log_maximum: int = 0  # physical offset of the next record
-    queues: tuple[QueueOutcome, ...] = ()  # each queue after the start, by topic and number
+    queues: QueueOutcomes = field(default_factory=QueueOutcomes)  # each queue after the start
     index: IndexFate = field(default_factory=IndexFate)  # the key index
     # how dispatch goes on after recovery; None when it does not come to that
     dispatched: Dispatched | None = None

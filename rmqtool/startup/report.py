@@ -12,7 +12,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from rmqtool.rows import Row, Rows
-    from rmqtool.startup.prediction import Loss, Prediction, QueueOutcome
+    from rmqtool.startup.prediction import Loss, Prediction
+    from rmqtool.startup.queue_outcomes import QueueOutcome
 
 
 VERDICT: Final = Table(
@@ -146,7 +147,8 @@ def report(prediction: Prediction, *, all_queues: bool = False) -> list[Rows]:
         prediction: what would happen.
         all_queues: queues that nothing happens to, too.
     """
-    queues = [queue for queue in prediction.queues if all_queues or queue.changes]
+    changed = (queue for queue in prediction.queues.judged if queue.changes)
+    queues = prediction.queues if all_queues else changed
     sections = [
         VERDICT.rows([[_verdict(prediction)]]),
         LOSSES.rows([list(_losses(prediction))]),
@@ -265,7 +267,7 @@ def _recovery(prediction: Prediction) -> Iterator[Row]:
     path, end = recovered.end_path, recovered.end
     reason = str(recovered.stop) if recovered.stop else "a blank closes the last file"
     yield _step("end", f"at {end}: {reason}; {path}", path, end)
-    if recovered.queues_cut and (cut := sum(queue.units_cut for queue in prediction.queues)):
+    if recovered.queues_cut and (cut := sum(queue.units_cut for queue in prediction.queues.judged)):
         yield _step("cut", f"{cut:,} units of queues", "consumequeue", end, cut)
 
 
@@ -377,7 +379,7 @@ def _cost(prediction: Prediction, *, is_validated: bool) -> str:
         more = len(prediction.refusals) - 1
         also = f", and {counted(more, 'reason')} more" if more else ""
         return "; ".join([f"{first.path}: {first.reason}{also}", *parts])
-    if shifted := sum(bool(queue.units_shifted) for queue in prediction.queues):
+    if shifted := sum(bool(queue.units_shifted) for queue in prediction.queues.judged):
         parts.append(f"offsets of {counted(shifted, 'queue')} shifted")
     if prediction.failed_topic is not None:
         parts.append("no queue would be written any more")

@@ -56,6 +56,7 @@ from rmqtool.startup.outcomes import Before, index_outcome, queue_outcomes
 from rmqtool.startup.plain_queues import PlainQueues, plain_queues
 from rmqtool.startup.prediction import LaterStep, Loss, Prediction, TopicLoss
 from rmqtool.startup.preflight import unread_parts
+from rmqtool.startup.queue_outcomes import QueueOutcomes
 from rmqtool.startup.queues import ConsumeQueue, EmptyLastFile
 from rmqtool.startup.retention import retention
 from rmqtool.startup.settings import Settings, lengths_of, settings_of
@@ -71,12 +72,11 @@ from rmqtool.store.read_by import as_read_by
 from rmqtool.store.release import written_by
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Iterator
 
     from rmqtool.queues.short import ShortQueues
     from rmqtool.startup.commitlog import Recovered
     from rmqtool.startup.dispatch import Dispatched
-    from rmqtool.startup.prediction import QueueOutcome
     from rmqtool.startup.rocksdb.model import RocksSettings
     from rmqtool.startup.rocksdb.stages import RocksStages
     from rmqtool.store.access import Held, User
@@ -330,10 +330,10 @@ def _prediction(
 ) -> Prediction:
     """Join what the stages left into one answer."""
     (whole, store), log = stores, model.commitlog
-    outcomes = tuple(run.stages.outcomes() if run.stages else queue_outcomes(model, before))
-    changes = run.recovered is None or not all(outcome.keeps_all for outcome in outcomes)
+    outcomes = run.stages.outcomes() if run.stages else queue_outcomes(model, before)
+    changes = run.recovered is None or not outcomes.keep_all
     if model.compacted is not None and run.recovered is not None:
-        outcomes = tuple(
+        outcomes = QueueOutcomes(
             compaction_losses.outcome(outcome, model.compacted) for outcome in outcomes
         )
     counter = LossCount(model, before, run.recovered, known, run.how.reads, changes)
@@ -505,12 +505,10 @@ class AbsentConfig:
         UnreadablePath: a directory may not be listed.
     """
 
-    def __init__(
-        self, whole: Store, store: Store, model: Model, outcomes: Iterable[QueueOutcome]
-    ) -> None:
+    def __init__(self, whole: Store, store: Store, model: Model, outcomes: QueueOutcomes) -> None:
         self._whole, self._store, self._model = whole, store, model
         self._presence = ConfigPresence(store, model.rules.version)
-        self._outcomes = [outcome for outcome in outcomes if outcome.readable]
+        self._outcomes, self._topics = outcomes, outcomes.topics_read
 
     def unrouted(self) -> Loss:
         """Give the messages in reach of topics that no client would find a route to.
@@ -519,11 +517,11 @@ class AbsentConfig:
             UnreadablePath: a directory may not be listed.
         """
         known = {topic.topic for topic in topics(self._presence.document(TOPICS_JSON))}
+        unknown = {it for it in self._topics if it not in known and not is_made_by_brokers(it)}
         counts: dict[str, dict[int, int]] = {}
-        for outcome in self._outcomes:
-            if outcome.topic not in known and not is_made_by_brokers(outcome.topic):
-                queues = counts.setdefault(outcome.topic, {})  # of two stores of queues one is read
-                queues[outcome.queue_id] = max(queues.get(outcome.queue_id, 0), outcome.readable)
+        for outcome in self._outcomes.of(unknown):
+            queues = counts.setdefault(outcome.topic, {})  # of two stores of queues one is read
+            queues[outcome.queue_id] = max(queues.get(outcome.queue_id, 0), outcome.readable)
         losses = [
             TopicLoss(topic, sum(queues.values()))
             for topic, queues in counts.items()
@@ -540,20 +538,17 @@ class AbsentConfig:
         """Yield what would come for the second time, and who would start over."""
         if self._presence.is_lost(DELAYS_JSON):
             yield from self._delivered_again()
-        if self._presence.lacks_timer_check and self._has(TIMER_TOPIC):
+        if self._presence.lacks_timer_check and TIMER_TOPIC in self._topics:
             yield from self._timers_again()
-        has_messages = any(not is_made_by_brokers(outcome.topic) for outcome in self._outcomes)
+        has_messages = any(not is_made_by_brokers(topic) for topic in self._topics)
         if has_messages and self._presence.is_lost(OFFSETS_JSON):
             yield from self._starting_over()
-
-    def _has(self, topic: str) -> bool:
-        return any(outcome.topic == topic for outcome in self._outcomes)
 
     def _delivered_again(self) -> Iterator[LaterStep]:
         queues = {
             outcome.queue_id: (outcome.queue_id, outcome.minimum, outcome.maximum)
-            for outcome in self._outcomes
-            if outcome.topic == SCHEDULE_TOPIC
+            for outcome in self._outcomes.of({SCHEDULE_TOPIC})
+            if outcome.readable
         }
         if not queues:
             return
@@ -574,7 +569,7 @@ class AbsentConfig:
             yield LaterStep("repeat", path, _repeated(count, "timer message"), count)
 
     def _starting_over(self) -> Iterator[LaterStep]:
-        groups = groups_of(self._presence, {outcome.topic for outcome in self._outcomes})
+        groups = groups_of(self._presence, self._topics)
         if not groups and (self._presence.has(OFFSETS_JSON) or self._store.abort is not None):
             return  # nothing tells of a consumer
         path = f"{CONFIG}/{self._presence.file_of(OFFSETS_JSON)}"

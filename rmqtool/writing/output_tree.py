@@ -41,17 +41,23 @@ class OutputTreeFile:
 
     Attributes:
         top: the tree that nobody else can enter.
-        name: its path below that.
         size: bytes, fixed when it was created: a mapped file never grows. Only `append` adds some.
         mtime_ns: what its mtime will be, ns since 1970 UTC; None leaves the time of writing.
     """
 
-    __slots__ = ("mtime_ns", "name", "size", "top")
+    __slots__ = ("_below", "_path", "mtime_ns", "size", "top")
 
-    def __init__(self, top: Directory, name: str, size: int, mtime_ns: int | None) -> None:
-        self.top, self.name = top, name
+    def __init__(
+        self, top: Directory, below: str, path: str, size: int, mtime_ns: int | None
+    ) -> None:
+        self.top, self._below, self._path = top, below, path  # a tree has a million of them
         self.size = size
         self.mtime_ns = mtime_ns
+
+    @property
+    def name(self) -> str:
+        """Its path below the top."""
+        return f"{self._below}{self._path}"
 
     @property
     def path(self) -> str:
@@ -171,7 +177,7 @@ class OutputTree:
         if above:
             self._directory(above)
         mtime_ns = mtime_ms and mtime_ms * 1_000_000
-        file = OutputTreeFile(self.top, f"{self._below}{path}", size, mtime_ns)
+        file = OutputTreeFile(self.top, self._below, path, size, mtime_ns)
         owner = owner or self._owner
         with write_errors(file.path):
             try:
@@ -332,7 +338,7 @@ class OutputTree:
             finally:
                 os.close(handle)
             rename_new(Spot(directory, name), Spot(self.top, path))
-        self.files[name] = OutputTreeFile(self.top, path, size, None)
+        self.files[name] = OutputTreeFile(self.top, "", path, size, None)
 
     def drop(self, name: str) -> None:
         """Remove a file, or a directory with all below it, of the top again."""

@@ -55,21 +55,27 @@ def units_of(found: Iterable[QueueRuns]) -> dict[int, list[tuple[int, bytes]]]:
     return queues
 
 
-@given(PARTS, st.sampled_from([0, 200, 1 << 30]))
-def test_same_units(parts: list[list[Run]], largest: int) -> None:
-    """Whenever the pool is emptied, each queue has its units in log order, and none is lost."""
+@given(PARTS, st.sampled_from([0, 200, 1 << 30]), st.sampled_from([1, 4, 1 << 20]))
+def test_same_units(parts: list[list[Run]], largest: int, at_a_time: int) -> None:
+    """Whenever the pool is emptied, each queue has its units in log order, and none is lost.
+
+    So it is when runs were joined while they waited, and when some queues are given at a time.
+    """
     given_runs, number = [], 0
     for part in parts:
         given_runs.append(runs_of(part, number))
         number += sum(count for _, _, count in part)
-    pool = RunPool(FILE_UNITS)
+    pool = RunPool(FILE_UNITS, largest=largest)
     found: list[QueueRuns] = []
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(run_pool, "LARGEST", largest)
+        patch.setattr(run_pool, "JOINED_RUNS", at_a_time)
+        patch.setattr(run_pool, "UNITS_AT_A_TIME", at_a_time)
         for runs in given_runs:
             found += pool.add(runs)
-        found += pool.rest()
-    assert units_of(given_runs) == units_of(found)
+        rest = [*pool.rest()]
+    assert units_of(given_runs) == units_of([*found, *rest])
+    queues = [name for runs in rest for name in runs.queues]
+    assert len(queues) == len(set(queues))  # all of one at once
     assert [] == [*pool.rest()]
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import getpass
 import os
 import shlex
 import sys
@@ -44,6 +43,8 @@ def circumstances(words: Sequence[str], version: str) -> Circumstances:
 
 
 def _user() -> str:
+    import getpass  # only where a manifest is written
+
     try:
         return getpass.getuser()
     except (KeyError, OSError):  # a user without a name

@@ -23,6 +23,7 @@ from rmqtool.queues.kinds import as_units
 from rmqtool.queues.rocks import RocksQueues
 from rmqtool.queues.short_rocks import short_rocks
 from rmqtool.startup.load import Loader
+from rmqtool.startup.plain_queues import PlainQueues
 from rmqtool.startup.rocksdb.keyed_queue import KeyedQueue
 from rmqtool.startup.rocksdb.model import RocksModel
 from rmqtool.startup.rocksdb.plain_keyed import plain_keyed
@@ -57,6 +58,7 @@ def with_database(store: Store, plain: Model, rocksdb_settings: RocksSettings) -
         EngineMissing: the library that reads RocksDB is not installed.
     """
     plain.take_out(plain.plain.left)
+    plain.plain = PlainQueues.none()
     model = RocksModel(
         **{field_.name: getattr(plain, field_.name) for field_ in fields(plain)},
         rocksdb_settings=rocksdb_settings,

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from functools import partial
-from itertools import chain
 from operator import itemgetter
 from typing import TYPE_CHECKING, Self
 
@@ -31,9 +30,10 @@ from rmqtool.startup.census import whole_records
 from rmqtool.startup.coverage import join
 from rmqtool.startup.live import cut_log
 from rmqtool.startup.load import StartFails
-from rmqtool.startup.outcomes import Before, plainly_named, queue_outcomes, unchanged
-from rmqtool.startup.prediction import LaterStep, QueueOutcome
+from rmqtool.startup.outcomes import Before, plainly_named, queue_outcomes
+from rmqtool.startup.prediction import LaterStep
 from rmqtool.startup.pull import MESSAGES_OF_A_PULL, LogExtent, Pull
+from rmqtool.startup.queue_outcomes import QueueOutcome, QueueOutcomes
 from rmqtool.startup.records import RecordCheck
 from rmqtool.startup.rocksdb.opening import with_database
 from rmqtool.startup.start_file import StartFile
@@ -92,17 +92,15 @@ class RocksStages:
             if not rocksdb_settings.rocksdb_leads:
                 self.model.set_empty(key, wanted)
 
-    def outcomes(self) -> Iterator[QueueOutcome]:
+    def outcomes(self) -> QueueOutcomes:
         """Give what becomes of each queue. Raises UnreadablePath: a file may not be read."""
         return rocks_fates(self.model, self.before)
 
-    def later_steps(
-        self, recovered: Recovered | None, outcomes: tuple[QueueOutcome, ...]
-    ) -> list[LaterStep]:
+    def later_steps(self, recovered: Recovered | None, outcomes: QueueOutcomes) -> list[LaterStep]:
         """Give what happens besides. Raises UnreadablePath: a file of the log may not be read."""
         model, steps = self.model, []
         if model.rocksdb_settings.has_files and not model.rocksdb_settings.rocksdb_is_read:
-            cut = sum(outcome.units_cut for outcome in outcomes if outcome.in_rocksdb)
+            cut = sum(outcome.units_cut for outcome in outcomes.judged if outcome.in_rocksdb)
             if cut:
                 message = f"{cut:,} units of queues in RocksDB go out of sight"
                 steps.append(LaterStep("empty", model.rocksdb_settings.path, message, cut))
@@ -275,20 +273,19 @@ def is_asked(model: RocksModel, key: QueueKey) -> bool:
     )
 
 
-def rocks_fates(model: RocksModel, before: RocksBefore) -> Iterator[QueueOutcome]:
-    """Give what becomes of each queue, those in files first, and tell the coverage what changes.
+def rocks_fates(model: RocksModel, before: RocksBefore) -> QueueOutcomes:
+    """Give what becomes of each queue, and tell the coverage what changes.
 
     Raises:
         UnreadablePath: a file may not be read.
     """
-    yield from queue_outcomes(model, before)
+    in_files = queue_outcomes(model, before)
     log = LogExtent(model.commitlog)
     model.take_keyed(model.plain_keyed.out_of_reach(log))
-    outcomes = chain(_changed(model, before, log), unchanged(model.plain_keyed, in_rocksdb=True))
-    yield from sorted(outcomes, key=itemgetter(0, 1))  # topic, number
+    return in_files.and_more(_judged(model, before, log), model.plain_keyed.kept(in_rocksdb=True))
 
 
-def _changed(model: RocksModel, before: RocksBefore, log: LogExtent) -> Iterator[QueueOutcome]:
+def _judged(model: RocksModel, before: RocksBefore, log: LogExtent) -> Iterator[QueueOutcome]:
     """Give the queues in RocksDB that are objects."""
     for key, queue in model.keyed.items():
         numbers, units = _reached(queue, model)
