@@ -21,6 +21,7 @@ from rmqtool.findings.registry_index import IX_CRASH, IX_KEY
 from rmqtool.findings.registry_layout import (
     FS_DIR,
     FS_DUP,
+    FS_LEN,
     FS_LOCK,
     FS_NAME,
     FS_NOLOG,
@@ -354,6 +355,7 @@ def _leave(writer: EditWriter, survey: LogSurvey, findings: list[Finding], obsta
     unread = survey.inspection.account.unread
     for finding in with_filled_orphans(findings, writer.edits):
         is_away = any(above in away for above in directories_above(finding.path))
+        is_away |= finding.code == FS_LEN and finding.path in away  # what is gone has no length
         if is_away or _is_answered(finding, survey, writer, rebuilds=rebuilds):
             continue
         if survey.queues.is_kept(finding):

@@ -136,7 +136,7 @@ class EditWriter:
         self.edits.append(Edit(Action.REMOVE, path, 0, size, 0, old, "", code, reason, lost))
 
     def take_along(self) -> dict[str, int]:
-        """Drop edits of what lies in directories that are taken out later.
+        """Drop edits of what is taken out later, or lies in a directory that is.
 
         Returns:
             What is taken out, and the number of its edit as it was.
@@ -149,7 +149,9 @@ class EditWriter:
         self.edits[:] = [
             edit
             for number, edit in enumerate(self.edits)
-            if all(away.get(above, -1) < number for above in directories_above(edit.path))
+            if all(
+                away.get(path, -1) <= number for path in (edit.path, *directories_above(edit.path))
+            )
         ]
         return away
 

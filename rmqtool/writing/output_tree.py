@@ -398,7 +398,7 @@ def _stretches(handle: int, size: int, path: object) -> Iterator[tuple[int, byte
     while position < size:
         with write_errors(path):
             if position == end:  # the end of a stretch
-                position, end = _next_stretch(handle, position, size)
+                position, end = next_stretch(handle, position, size)
             data = os.pread(handle, min(_COPY_BYTES, end - position), position)
         if not data:
             return
@@ -406,7 +406,7 @@ def _stretches(handle: int, size: int, path: object) -> Iterator[tuple[int, byte
         position += len(data)
 
 
-def _next_stretch(handle: int, position: int, size: int) -> tuple[int, int]:
+def next_stretch(handle: int, position: int, size: int) -> tuple[int, int]:
     """Give start and end of the next data below `size`; both `size` when there is not one."""
     try:
         begin = os.lseek(handle, position, os.SEEK_DATA)

@@ -19,7 +19,7 @@ from rmqtool.writing.file_edit import (
     open_single,
     read_stretch,
 )
-from rmqtool.writing.output_tree import owner_of
+from rmqtool.writing.output_tree import next_stretch, owner_of
 from rmqtool.writing.staging import write_all, write_errors
 from rmqtool.writing.swap import Swap
 
@@ -228,13 +228,24 @@ def has_content(file: OutputTreeFile, spot: Spot) -> bool:
     handle = spot.directory.open_file(spot.name)
     try:
         with file.writing() as staged:
-            position = 0
-            while chunk := os.pread(staged, _COMPARED_BYTES, position):
-                if chunk != os.pread(handle, _COMPARED_BYTES, position):
-                    return False
-                position += len(chunk)
+            return _are_same(staged, handle, file.size)
     finally:
         os.close(handle)
+
+
+def _are_same(staged: int, present: int, size: int) -> bool:
+    """Compare two files of a size: what is data in one of them, as holes may be long, and many."""
+    position = 0
+    while position < size:
+        stretches = [next_stretch(handle, position, size) for handle in (staged, present)]
+        position = min(begin for begin, _ in stretches)
+        end = max(end for begin, end in stretches if begin == position)
+        chunk = os.pread(staged, min(_COMPARED_BYTES, end - position), position)
+        if chunk != os.pread(present, len(chunk), position):
+            return False
+        if not chunk and position < size:
+            return False
+        position += len(chunk)
     return True
 
 

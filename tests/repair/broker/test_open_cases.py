@@ -66,6 +66,7 @@ def test_open(what: str, tmp_path: Path) -> None:
         (3001, 1355),
         (3101, 953),
         (3101, 1841),
+        (3301, 265),
         pytest.param(
             *(101, 677), marks=pytest.mark.xfail(strict=True, reason="open: docs/limits.md")
         ),
