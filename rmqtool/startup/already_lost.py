@@ -214,7 +214,7 @@ class AlreadyLost:
             if not known[topic]:
                 continue
             is_batch = topic in self.model.batch_topics
-            missed = int(spread[queue] - held[queue])
+            missed = int(spread[queue]) - int(held[queue])  # either may be any number
             is_filled = unread and times[queue] and not is_batch
             if is_odd[queue] or not (is_filled and missed <= self._units_into(unread, queue)):
                 yield key
