@@ -11,6 +11,7 @@ import enum
 import os
 import re
 from functools import cache
+from importlib.resources import files
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
@@ -109,8 +110,6 @@ class Sentences:
 
 def _rows(name: str, language: Language) -> Iterator[list[str]]:
     """Yield the fields of each line of one file of a translation."""
-    from importlib.resources import files  # takes 9 ms to load
-
     place = files("rmqtool") / "translations" / language / f"{name}.txt"
     for line in place.read_text(encoding="utf-8").splitlines():
         if line and not line.startswith("#"):

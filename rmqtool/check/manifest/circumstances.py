@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import getpass
 import os
 import shlex
 import sys
@@ -43,8 +44,6 @@ def circumstances(words: Sequence[str], version: str) -> Circumstances:
 
 
 def _user() -> str:
-    import getpass  # only where a manifest is written
-
     try:
         return getpass.getuser()
     except (KeyError, OSError):  # a user without a name
