@@ -8,6 +8,7 @@ the queue looked at unit by unit.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
@@ -38,7 +39,6 @@ if TYPE_CHECKING:
     Int64s = NDArray[np.int64]
     Numbers = NDArray[np.uint32]
 
-_ID_BITS: Final = 32
 _NO_QUEUE: Final = -1
 _COLUMNS: Final = 3  # of `HeldNumbers` and `UnitNumbers`
 
@@ -92,20 +92,10 @@ class _Spans:
 
 def _begins(ordered: Int64s | Numbers) -> tuple[Int64s, Int64s]:
     """Give the numbers among sorted ones, each once, and where the rows of each begin."""
-    begins = np.append(0, np.flatnonzero(ordered[1:] != ordered[:-1]) + 1)
+    is_new = np.ones(len(ordered), np.bool_)
+    np.not_equal(ordered[1:], ordered[:-1], out=is_new[1:])
+    begins = np.flatnonzero(is_new)
     return ordered[begins].astype(np.int64), begins
-
-
-def queues_of(segment: SegmentCensus) -> Iterator[tuple[QueueKey, Int64s]]:
-    """Yield the queues with a message in a file, each with its rows in the census."""
-    if not segment.positions.size:
-        return
-    pairs = (segment.topics << _ID_BITS) | (segment.queue_ids & ((1 << _ID_BITS) - 1))
-    order = np.argsort(pairs, kind="stable")
-    _, begins = _begins(pairs[order])
-    for rows in np.split(order, begins[1:]):
-        topic, queue_id = segment.topics[rows[0]], segment.queue_ids[rows[0]]
-        yield (segment.names[topic], int(queue_id)), rows
 
 
 @dataclass(slots=True)
@@ -204,6 +194,10 @@ class AlreadyLost:
         spans.reach(len(times))
         units = np.append(self._units, np.zeros(len(times) - len(self._units), np.int64))
         spread, held = spans.spread, spans.held
+        elsewhere = np.zeros(len(times), np.int64)  # units into the files that were not read
+        for file in unread if (spread != held).any() else ():
+            queues = self.coverage.now.of(file.start).queues
+            elsewhere += np.bincount(queues, minlength=len(elsewhere))
         is_odd = (spans.records > 0) & (times > 0) & (units != spans.records * times)
         known: dict[str, bool] = {}
         for queue in np.flatnonzero((spread != held) | is_odd).tolist():
@@ -216,12 +210,8 @@ class AlreadyLost:
             is_batch = topic in self.model.batch_topics
             missed = int(spread[queue]) - int(held[queue])  # either may be any number
             is_filled = unread and times[queue] and not is_batch
-            if is_odd[queue] or not (is_filled and missed <= self._units_into(unread, queue)):
+            if is_odd[queue] or not (is_filled and missed <= elsewhere[queue]):
                 yield key
-
-    def _units_into(self, files: list[ModelFile], queue: int) -> int:
-        """Count the units of a queue into files that were not read."""
-        return sum(int((self.coverage.now.of(it.start).queues == queue).sum()) for it in files)
 
     def _held(
         self,
@@ -235,15 +225,20 @@ class AlreadyLost:
         another queue: that name is damaged, as whoever wrote the unit has read it.
         """
         keys = sorted(units)
-        queues = {key: number for number, key in enumerate(keys)}
+        numbers_asked = [*map(self.coverage.numbers.of, keys)]
         pointed = _UnitsByPlace.of([units[key] for key in keys])
         parts: dict[QueueKey, list[Int64s]] = {key: [_no_columns()] for key in keys}
         for segment in sorted(segments, key=lambda census: census.start):
-            owners = np.full(len(segment.positions), _NO_QUEUE)
-            for key, rows in queues_of(segment):
-                if (number := queues.get(key)) is None:
-                    continue
-                owners[rows] = number
+            own = self.coverage.numbers.of_names(segment.names, segment.topics, segment.queue_ids)
+            asked = np.full(len(self.coverage.numbers), _NO_QUEUE)
+            asked[numbers_asked] = np.arange(len(keys))
+            owners = asked[own]
+            chosen = np.flatnonzero(owners != _NO_QUEUE)
+            chosen = chosen[np.argsort(owners[chosen], kind="stable")]
+            of_queues, begins = _begins(owners[chosen])
+            ends = pairwise([*begins.tolist(), len(chosen)])
+            for number, (begin, end) in zip(of_queues.tolist(), ends, strict=True):
+                key, rows = keys[number], chosen[begin:end]
                 numbers = segment.queue_offsets[rows]
                 counts = self._counts(segment, key[0], rows)
                 offsets = segment.start + segment.positions[rows]

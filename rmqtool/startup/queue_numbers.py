@@ -5,7 +5,7 @@ Queues that are plain have theirs in the order of their rows, and no object; oth
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     Int64s = NDArray[np.int64]
     Numbers = NDArray[np.uint32]
 
-_ID_BITS = 32
+_ID_BITS: Final = 32
 
 
 class _Plain(NamedTuple):
