@@ -69,8 +69,6 @@ class KnownKey(NamedTuple):
 @cache
 def known_keys() -> dict[str, KnownKey]:
     """Read the table, by key."""
-    from pathlib import Path  # most stores come without a broker.conf, and need neither
-
-    lines = Path(PATH).read_text(encoding="utf-8").splitlines()
-    rows = (KnownKey(*line.split("\t")) for line in lines if not line.startswith("#"))
+    with open(PATH, encoding="utf-8") as file:  # noqa: PTH123 - pathlib takes 2 ms to load
+        rows = [KnownKey(*line.rstrip("\n").split("\t")) for line in file if line[0] != "#"]
     return {row.name: row for row in rows}

@@ -10,7 +10,7 @@ from collections import deque
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from itertools import chain
-from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from rmqtool.broker.release import COMMONEST
 from rmqtool.broker.rules import Rules
@@ -20,7 +20,7 @@ from rmqtool.findings.finding import At, finding
 from rmqtool.findings.registry_layout import FS_ORPHAN, FS_READ
 from rmqtool.formats import config_shapes
 from rmqtool.formats.config_names import TOPICS_JSON
-from rmqtool.queues.discovery import QueuesInFiles, by_topic
+from rmqtool.queues.discovery import QueuesInFiles, UnitFamily, by_topic
 from rmqtool.store.artefact import ArtefactKind
 from rmqtool.store.queues import NOT_LISTED
 from rmqtool.store.segment import OddityKind
@@ -51,8 +51,6 @@ FAMILIES: Final = {
     "compaction_logs": ArtefactKind.COMPACTION_LOG,
     "compaction_queues": ArtefactKind.COMPACTION_QUEUE,
 }
-UnitFamily = Literal["queues", "batch_queues", "rocksdb"]
-UNIT_FAMILIES: Final[tuple[UnitFamily, ...]] = ("queues", "batch_queues", "rocksdb")
 Queue = TypeVar("Queue", "QueueFiles", "QueueUnits")
 
 

@@ -9,14 +9,13 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
 from rmqtool.broker.names import name_in_files
-from rmqtool.check.inspection import UNIT_FAMILIES
 from rmqtool.check.queues import orphans
 from rmqtool.errors import UnreadablePath
 from rmqtool.findings.catalogue import Severity
 from rmqtool.findings.finding import At, finding, of_queue
 from rmqtool.findings.registry_layout import FS_LOCK, FS_NAME
 from rmqtool.judge.files import LENGTHS, FileJudge, is_explained, no_log
-from rmqtool.queues.discovery import by_topic
+from rmqtool.queues.discovery import UNIT_FAMILIES, by_topic
 from rmqtool.store.artefact import ArtefactKind
 from rmqtool.store.entry import EntryKind
 from rmqtool.store.segment import OddityKind

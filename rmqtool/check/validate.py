@@ -19,8 +19,6 @@ from rmqtool.check.inspection import CheckScope, Inspection
 from rmqtool.check.log import dledger, epoch, filters
 from rmqtool.check.log.commitlog import LogPass, log_files, quick_facts
 from rmqtool.check.log.facts import LogFacts
-from rmqtool.check.manifest.manifest import Manifest
-from rmqtool.check.manifest.manifest_ledger import Ledger
 from rmqtool.check.observer import Observers
 from rmqtool.check.options import UNREAD
 from rmqtool.check.queues import consume_queue_ext
@@ -60,6 +58,8 @@ if TYPE_CHECKING:
 
     from rmqtool.broker.release import Version
     from rmqtool.check.log.part import PartReport
+    from rmqtool.check.manifest.manifest import Manifest
+    from rmqtool.check.manifest.manifest_ledger import Ledger
     from rmqtool.check.observer import Observer
     from rmqtool.check.options import ValidateOptions
     from rmqtool.check.queues.queue_state import StretchJudge
@@ -109,11 +109,14 @@ class Findings:
         self.summary = Summary(Account())
         self._checks: Checks | None = None
         self.ledger: Ledger | None = None
-        if before is not None:
-            self.ledger = Ledger(before)
-        elif options.since is not None or options.keeps_book:
-            given = None if options.since is None else Manifest.read(options.since)
-            self.ledger = Ledger(given, os.fspath(options.since or ""))
+        if before is not None or options.since is not None or options.keeps_book:
+            from rmqtool.check.manifest.manifest import Manifest  # few ask for one
+            from rmqtool.check.manifest.manifest_ledger import Ledger
+
+            if before is None and options.since is not None:
+                self.ledger = Ledger(Manifest.read(options.since), os.fspath(options.since))
+            else:
+                self.ledger = Ledger(before)
 
     @property
     def location(self) -> str:

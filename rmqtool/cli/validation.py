@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from rmqtool import __version__
-from rmqtool.check.manifest.circumstances import circumstances
 from rmqtool.check.options import CheckLevel
 from rmqtool.check.report import row_of, sentences
 from rmqtool.errors import UsageError
@@ -173,6 +172,8 @@ class Validation:
         ledger = self._runs[0].ledger
         if reports.manifest is not None and ledger is not None and ledger.manifest is not None:
             # None of an interrupted run: it is not whole.
+            from rmqtool.check.manifest.circumstances import circumstances  # few ask for one
+
             data = ledger.manifest._replace(made=circumstances(sys.argv[1:], __version__)).encode()
             _write(reports.manifest, data, overwrite=reports.replaces_manifest)
 

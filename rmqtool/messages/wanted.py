@@ -251,7 +251,7 @@ def unconsumed_by(store: Store, group: str, topics: frozenset[str] | None) -> Un
         UnreadablePath: what tells of popped messages cannot be read.
         UsageError: nothing is known of the group, and no topics are given.
     """
-    from rmqtool.query.groups import committed_offsets  # few ask for it
+    from rmqtool.store.config_sources import committed_offsets
     from rmqtool.tables.pending import pop_in_flight
     from rmqtool.tables.pop_acks import unacknowledged
 

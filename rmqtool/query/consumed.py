@@ -15,8 +15,9 @@ from rmqtool.formats import config_shapes, properties
 from rmqtool.formats.config_names import OFFSETS_JSON, TOPICS_JSON
 from rmqtool.plural import counted
 from rmqtool.query.consume_queue import places_of
-from rmqtool.query.groups import CONSUMED, ConsumerGroup, committed_offsets
+from rmqtool.query.groups import CONSUMED, ConsumerGroup
 from rmqtool.query.trace import follow
+from rmqtool.store.config_sources import committed_offsets
 
 if TYPE_CHECKING:
     from rmqtool.formats.message import Message

@@ -15,12 +15,13 @@ from rmqtool.broker.names import DLQ_PREFIX, POP_SEPARATORS, RETRY_PREFIX
 from rmqtool.errors import DecodeError, UnreadablePath, UsageError
 from rmqtool.formats import config_shapes
 from rmqtool.formats.config import parse_object
-from rmqtool.formats.config_names import GROUPS_JSON, LIGHT_OFFSETS_JSON, OFFSETS_JSON
+from rmqtool.formats.config_names import GROUPS_JSON, OFFSETS_JSON
 from rmqtool.formats.config_shapes import ClientOffset, client_offsets
 from rmqtool.plural import counted, meant
 from rmqtool.query.log import LogRecord
 from rmqtool.store.address import place_of
 from rmqtool.store.config_files import BACKUP, CLIENT_OFFSETS, LARGEST_CONFIG
+from rmqtool.store.config_sources import committed_offsets
 from rmqtool.table import Column, Table, Type
 from rmqtool.tables.record_tables import MESSAGES
 from rmqtool.times import iso_time
@@ -97,23 +98,6 @@ def known_groups(store: Store) -> list[str]:
     groups = {offset.group for offset in committed_offsets(store)}
     configured = store.config(GROUPS_JSON).document
     return sorted(groups | {group.group for group in config_shapes.subscription_groups(configured)})
-
-
-def committed_offsets(store: Store) -> Iterator[config_shapes.ConsumerOffset]:
-    """Yield the offset of each group in each queue.
-
-    With enableLmq, `lmqConsumerOffset.json` holds those of ordinary queues, too, and
-    `consumerOffset.json` is not read: where both know a queue, the former counts.
-    Source: LmqConsumerOffsetManager#configFilePath, #decode, 4.9.3 to 5.5.0.
-    """
-    light = store.config(LIGHT_OFFSETS_JSON).document
-    offsets = {
-        (offset.topic, offset.group, offset.queue_id): offset
-        for document in (store.config(OFFSETS_JSON).document, light)
-        for offset in config_shapes.consumer_offsets(document)
-    }
-    yield from offsets.values()
-    yield from config_shapes.lmq_consumer_offsets(light)
 
 
 class ConsumerGroup:

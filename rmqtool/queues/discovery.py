@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from functools import cached_property
 from itertools import groupby
 from operator import itemgetter
-from typing import TYPE_CHECKING, Final, Self
+from typing import TYPE_CHECKING, Final, Literal, Self
 
 from rmqtool.errors import Trouble, UnreadablePath
 from rmqtool.formats.batch_queue import BATCH_CQ_UNIT
@@ -28,6 +28,9 @@ if TYPE_CHECKING:
     from rmqtool.store.queues import QueueFamily, QueueFiles, TopicListing
     from rmqtool.store.rocksdb_database import Database
     from rmqtool.store.tree import Store
+
+UnitFamily = Literal["queues", "batch_queues", "rocksdb"]
+UNIT_FAMILIES: Final[tuple[UnitFamily, ...]] = ("queues", "batch_queues", "rocksdb")
 
 
 # Batch queues: a unit stands for several messages, so a queue offset has to be searched for.

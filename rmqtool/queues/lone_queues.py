@@ -10,6 +10,7 @@ import errno
 import os
 import stat
 from collections import deque
+from contextlib import contextmanager
 from itertools import islice
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 
@@ -57,6 +58,7 @@ QUEUES: Final = LISTING_BYTES // 24  # the most that are listed in so many bytes
 UNIT_BYTES: Final = 1 << 20  # of units that are read before they are handed over
 MOST_BYTES: Final = 128 << 20  # of units of all; the queues after these are read one by one
 TOPICS: Final = 4  # whose queues one thread reads at a time
+FEW: Final = 256  # queues that are read one by one sooner than kernels are loaded
 
 
 class LoneQueues(NamedTuple):
@@ -114,7 +116,12 @@ def lone_queues(
     Yields:
         The queues of each directory.
     """
-    functions, left = calls.calls(), _Left()
+    left, done = _Left(), 0
+    for queues in _few(places, length, left):
+        yield queues
+        done += 1
+    places = places[done:]
+    functions = calls.calls() if places else None
     if functions is None or pace() is not None or not all(type(place) is Place for place in places):
         for place in places:
             yield _joined([*_each(place, length, left)])
@@ -146,12 +153,9 @@ def _joined(parts: Sequence[LoneQueues]) -> LoneQueues:
 def _read(functions: Calls, place: Place, length: int, room: _Room, left: _Left) -> _Read:
     """Read the queues of a directory by kernel."""
     parts, asked, size, has_room = list[LoneQueues](), list[int](), 0, True
-    try:
-        path, above = from_anchor(place.location)
-        opened = os.open(path, FLAGS, dir_fd=above)
-    except (OSError, ValueError):  # the listing of the queues says so
-        return _Read(_joined([]), [])
-    try:
+    with _open(place) as opened:
+        if opened is None:
+            return _Read(_joined([]), [])
         while has_room and (end := lone_kernels.list_queues(functions, opened, room.listing)) > 0:
             position = 0
             while position < end and has_room:
@@ -165,24 +169,47 @@ def _read(functions: Calls, place: Place, length: int, room: _Room, left: _Left)
                 asked += facts[~is_short, QUEUE_ID].tolist()
                 parts.append(LoneQueues(facts[is_short], room.units[:used].tobytes()))
                 has_room = left.take(parts[-1])
-    finally:
-        os.close(opened)
     errors = [OSError(-end, os.strerror(-end))] if end < 0 else []
     return _Read(_joined(parts), asked, size, errors)
+
+
+def _few(places: Sequence[Place], length: int, left: _Left) -> Iterator[LoneQueues]:
+    """Read directories in which there are FEW queues altogether."""
+    count = 0
+    for place in places:
+        with _open(place) as opened:
+            numbers = [] if opened is None else _numbers(place, opened)
+        count += len(numbers)
+        if count > FEW:
+            return
+        yield _joined([*_each(place, length, left, numbers)])
+
+
+@contextmanager
+def _open(place: Place) -> Iterator[int | None]:
+    """Open a directory; None where it cannot be, or does not lie on a local disk."""
+    if type(place) is not Place:
+        yield None
+        return
+    try:
+        path, above = from_anchor(place.location)
+        opened = os.open(path, FLAGS, dir_fd=above)
+    except (OSError, ValueError):  # the listing of the queues says so
+        yield None
+        return
+    try:
+        yield opened
+    finally:
+        os.close(opened)
 
 
 def _each(
     place: Place, length: int, left: _Left, numbers: Sequence[int] | None = None
 ) -> Iterator[LoneQueues]:
     """Read queues of a directory one by one; all of them where no numbers are given."""
-    if type(place) is not Place:
-        return
-    try:
-        path, above = from_anchor(place.location)
-        opened = os.open(path, FLAGS, dir_fd=above)
-    except (OSError, ValueError):
-        return
-    try:
+    with _open(place) as opened:
+        if opened is None:
+            return
         for number in _numbers(place, opened) if numbers is None else numbers:
             try:
                 queue = _queue(place, opened, number, length)
@@ -193,8 +220,6 @@ def _each(
                 yield queue
                 if not left.take(queue):
                     break
-    finally:
-        os.close(opened)
 
 
 def _numbers(place: Place, opened: int) -> list[int]:

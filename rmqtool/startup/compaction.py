@@ -15,7 +15,6 @@ import numpy as np
 
 from rmqtool.broker.conf import COMPACTION
 from rmqtool.broker.rules import Rules
-from rmqtool.check.state.compaction import queue_offsets
 from rmqtool.formats import config_shapes, properties
 from rmqtool.formats.config_names import TOPICS_JSON
 
@@ -71,6 +70,8 @@ def compacted_topics(store: Store, version: Version) -> CompactedTopics | None:
     topics = frozenset(topic.topic for topic in configured if topic.is_compaction)
     if not topics:
         return None
+    from rmqtool.check.state.compaction import queue_offsets  # few topics are compacted
+
     stored = {}
     for queue in store.compaction_queues():
         numbers = [queue_offsets(segment) for segment in queue.files.segments]

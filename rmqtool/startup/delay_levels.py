@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Final
 
 from rmqtool.broker.names import SCHEDULE_TOPIC
 from rmqtool.plural import counted
-from rmqtool.query.delay_offsets import delivered_levels
 from rmqtool.startup.prediction import LaterStep
 
 UNDELIVERED: Final = "undelivered"
@@ -44,6 +43,8 @@ def undelivered(store: Store, model: Model, outcomes: QueueOutcomes) -> Iterator
     ]
     if store.broker_conf is None or not queues:
         return
+    from rmqtool.query.delay_offsets import delivered_levels  # it looks up messages
+
     offsets = delivered_levels(store)
     waiting: dict[int, int] = {}
     for queue in queues:

@@ -29,9 +29,7 @@ from rmqtool.formats.rocksdb_databases import (
 )
 from rmqtool.formats.rocksdb_store import LAST_OFFSET
 from rmqtool.plural import counted
-from rmqtool.query.groups import committed_offsets
 from rmqtool.queues.discovery import Queues
-from rmqtool.queues.rocks import RocksQueues
 from rmqtool.startup import known_bugs
 from rmqtool.startup.extension import DIRECTORY as EXTENSION
 from rmqtool.startup.load import entries, queue_directories
@@ -41,11 +39,11 @@ from rmqtool.store.config_files import NEEDED_BY_5, is_known_config
 from rmqtool.store.config_sources import (
     CONFIG,
     ConfigPresence,
+    committed_offsets,
 )
 from rmqtool.store.config_sources import DATABASES as METADATA
 from rmqtool.store.entry import EntryKind, printable
 from rmqtool.store.rocksdb import is_queue_database
-from rmqtool.store.rocksdb_database import Database
 from rmqtool.store.root import is_known
 
 if TYPE_CHECKING:
@@ -140,6 +138,9 @@ def _queues(comparison: Comparison) -> Iterator[Unread]:
     databases = [each for each in comparison.whole.rocksdb() if is_queue_database(each.path)]
     if not databases:
         return
+    from rmqtool.queues.rocks import RocksQueues  # few stores have one
+    from rmqtool.store.rocksdb_database import Database
+
     in_files = {key[:2] for key in queue_directories(comparison.whole.root.child(QUEUES))}
     rules = comparison.rules
     builds = rules.dispatches_from_queues or rules.normal_dispatches
@@ -412,6 +413,8 @@ def _rows(comparison: Comparison, path: str, family: str) -> int:
     """Count the rows of a family of a database; without the marks of its writer."""
     for database in comparison.whole.rocksdb():
         if database.path == path and not database.is_empty:
+            from rmqtool.store.rocksdb_database import Database  # few stores have one
+
             with Database(database.place, path) as opened:
                 batches = opened.rows(family)
                 return sum(sum(key != LAST_OFFSET for key in batch.keys) for batch in batches)

@@ -23,8 +23,8 @@ from rmqtool.broker.conf import (
 from rmqtool.broker.names import LMQ_PREFIX, is_system_topic
 from rmqtool.errors import RmqtoolError
 from rmqtool.plural import counted
-from rmqtool.query.groups import committed_offsets
 from rmqtool.queues.discovery import Queues
+from rmqtool.store.config_sources import committed_offsets
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

@@ -29,7 +29,6 @@ from rmqtool.errors import NotAStore, UnreadablePath, UnsupportedStore
 from rmqtool.formats.config_names import DELAYS_JSON, OFFSETS_JSON, TOPIC_TABLE, TOPICS_JSON
 from rmqtool.formats.config_shapes import topics
 from rmqtool.plural import counted
-from rmqtool.query.delay_offsets import delay_offsets
 from rmqtool.queues.as_of import as_of
 from rmqtool.queues.discovery import Queues
 from rmqtool.startup import compaction_losses, known_bugs, light
@@ -552,6 +551,8 @@ class AbsentConfig:
         }
         if not queues:
             return
+        from rmqtool.query.delay_offsets import delay_offsets  # it looks up messages
+
         path = f"{CONFIG}/{DELAYS_JSON}"
         try:
             offsets = delay_offsets(self._store, queues.values())

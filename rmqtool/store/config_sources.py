@@ -14,12 +14,15 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from rmqtool.broker import conf
 from rmqtool.broker.release import Version
 from rmqtool.broker.rules import Rules
+from rmqtool.formats import config_shapes
 from rmqtool.formats.config_names import LIGHT_OFFSETS_JSON, OFFSETS_JSON
 from rmqtool.formats.rocksdb_databases import MANAGERS, ONE, VERSION_2
 from rmqtool.store.artefact import TIMER_CHECK, ArtefactKind, FamilyDepth
 from rmqtool.store.config_files import BACKUP, CONFIG_NAMES
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from rmqtool.store.tree import Store
 
 CONFIG: Final = "config"
@@ -142,3 +145,20 @@ def _files(store: Store) -> frozenset[str]:
         if artefact.level is not FamilyDepth.FILE:
             return frozenset(name for name, _ in artefact.place.names())
     return frozenset()
+
+
+def committed_offsets(store: Store) -> Iterator[config_shapes.ConsumerOffset]:
+    """Yield the offset of each group in each queue.
+
+    With enableLmq, `lmqConsumerOffset.json` holds those of ordinary queues, too, and
+    `consumerOffset.json` is not read: where both know a queue, the former counts.
+    Source: LmqConsumerOffsetManager#configFilePath, #decode, 4.9.3 to 5.5.0.
+    """
+    light = store.config(LIGHT_OFFSETS_JSON).document
+    offsets = {
+        (offset.topic, offset.group, offset.queue_id): offset
+        for document in (store.config(OFFSETS_JSON).document, light)
+        for offset in config_shapes.consumer_offsets(document)
+    }
+    yield from offsets.values()
+    yield from config_shapes.lmq_consumer_offsets(light)

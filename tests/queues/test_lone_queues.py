@@ -15,6 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rmqtool.machine import calls
+from rmqtool.machine.calls import Calls
 from rmqtool.queues import lone_queues as reading
 from rmqtool.queues.lone_kernels import COUNT, MOST_DATA, QUEUE_ID
 from rmqtool.queues.lone_queues import LoneQueues, lone_queues
@@ -28,6 +29,12 @@ LENGTH: Final = 200_000  # bytes of a file: 10,000 units
 NAME: Final = "0" * 20
 UNIT: Final = bytes(range(1, 21))
 FUNCTIONS: Final = ("openat", "getdents64", "statx", "lseek", "pread")
+
+
+@pytest.fixture(autouse=True)
+def _no_few(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have kernels read a few queues, too: that is what is looked at here."""
+    monkeypatch.setattr(reading, "FEW", 0)
 
 
 def by_python(places: list[Place]) -> list[LoneQueues]:
@@ -122,6 +129,26 @@ def test_many(tmp_path: Path) -> None:
     (read,) = lone_queues([Place.of(tmp_path / "topic")], LENGTH)
     assert sizes == {number: len(units) // 20 for number, (_, units) in known(read).items()}
     assert sum(sizes.values()) * 20 > reading.UNIT_BYTES * 2
+
+
+@pytest.mark.parametrize("few", [1, 2, 3, 4, 5, 6])
+def test_few(few: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A few queues are read without kernels, and those after them with: it comes to the same."""
+    for number in range(6):
+        make(tmp_path / f"topic{number // 2}" / str(number), {0: UNIT * number})
+    places = [Place.of(tmp_path / f"topic{number}") for number in (0, 1, 7, 2)]
+    wanted = [known(queues) for queues in by_python(places)]
+    by_kernel: list[Place] = []
+    plain = reading._read  # noqa: SLF001 - what calls the kernels
+
+    def counting(functions: Calls, place: Place, *rest: Any) -> object:  # noqa: ANN401
+        by_kernel.append(place)
+        return plain(functions, place, *rest)
+
+    monkeypatch.setattr(reading, "_read", counting)
+    monkeypatch.setattr(reading, "FEW", few)
+    assert wanted == [known(queues) for queues in lone_queues(places, LENGTH)]
+    assert {1: 4, 2: 3, 3: 3, 4: 1, 5: 1, 6: 0}[few] == len(by_kernel)
 
 
 @pytest.mark.parametrize("is_kernel", [True, False])

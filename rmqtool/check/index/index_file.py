@@ -59,6 +59,7 @@ class FileReader:
         opened: the file.
         path: of the file.
         count: number after the last entry in use.
+        has_begun: whether entries were read.
     """
 
     def __init__(
@@ -81,7 +82,16 @@ class FileReader:
         self._untrue: set[int] = set()  # entries whose hash is not the one they were chained by
         self._first_seen: tuple[int, int] | None = None
         self._last_seen: tuple[int, int] | None = None
+        self.has_begun = False
+
+    def begin(self, physical_offset: int) -> None:
+        """Read the first entries, and go to the first one of a record at or after an offset.
+
+        Those before it have expired. Raises UnreadablePath: the disk refused.
+        """
+        self.has_begun = True
         self._load(FIRST_ENTRY)
+        self._skip_before(physical_offset)
 
     @property
     def used_bytes(self) -> int:
@@ -177,8 +187,7 @@ class FileReader:
         if self._at >= self._filled:
             self._load(self._number)
 
-    def skip_before(self, physical_offset: int) -> None:
-        """Go to the first entry of a record at or after an offset: those before have expired."""
+    def _skip_before(self, physical_offset: int) -> None:
         while self._filled:
             offsets = self._values(0, self._filled)["physical_offset"]
             live = np.flatnonzero(offsets >= physical_offset)

@@ -115,12 +115,15 @@ class IndexComparer:
         self._doubts = EntryDoubts()
 
     def open(self) -> Iterator[Finding]:
-        """Judge the headers and take up the first file."""
+        """Judge the headers and open the first file.
+
+        Its entries are read when some of the log was: other threads read on meanwhile.
+        """
         yield from index_files(self._inspection, self._files)
-        yield from self._advance()
+        yield from self._open_next()
 
     def _advance(self) -> Iterator[Finding]:
-        """Close the current file and open the next one."""
+        """Close the current file, open the next one and read its first entries."""
         if self._current is not None:
             self._inspection.account.entries += self._current.count - 1
             self._inspection.account.bytes += self._current.used_bytes
@@ -129,15 +132,28 @@ class IndexComparer:
             reader, self._current = self._current, None
             doubts, self._doubts = self._doubts, EntryDoubts()
             yield from doubts.released(reader)
+        yield from self._open_next()
+        yield from self._begin()
+
+    def _open_next(self) -> Iterator[Finding]:
         while self._current is None and self._next < len(self._files):
             before = self._files[self._next - 1] if self._next else None
             opened = self._files[self._next]
             self._next += 1
             try:
                 self._current = FileReader(self._inspection, self._facts, opened, before)
-                self._current.skip_before(self._facts.start)
             except UnreadablePath as error:
                 yield self._inspection.unread(opened.file.path, error)
+
+    def _begin(self) -> Iterator[Finding]:
+        """Read the first entries of a file that was opened."""
+        while self._current is not None and not self._current.has_begun:
+            try:
+                self._current.begin(self._facts.start)
+            except UnreadablePath as error:
+                yield self._inspection.unread(self._current.path, error)
+                self._current = None
+                yield from self._open_next()
 
     @grouped
     def take(self, run: IndexRun) -> Iterator[Finding]:
@@ -156,6 +172,7 @@ class IndexComparer:
                 yield defect
 
     def _take(self, run: IndexRun) -> Iterator[Finding]:
+        yield from self._begin()
         arrays = self._without_lost((run.hashes, run.physical_offsets, run.store_timestamps))
         state = np.zeros(kernel.STATE, np.int64)
         state[kernel.MAY_SKIP] = self._has_tag_keys
@@ -286,6 +303,7 @@ class IndexComparer:
         yield from self._holding(self._finish())
 
     def _finish(self) -> Iterator[Finding]:
+        yield from self._begin()
         while self._current is not None:
             reader = self._current
             try:

@@ -15,7 +15,6 @@ import numpy as np
 
 from rmqtool.broker.names import is_made_by_brokers
 from rmqtool.broker.rules import Rules
-from rmqtool.check.inspection import UNIT_FAMILIES
 from rmqtool.errors import UnreadablePath
 from rmqtool.findings.catalogue import Severity
 from rmqtool.findings.finding import At, finding
@@ -23,7 +22,7 @@ from rmqtool.findings.registry_layout import FS_ORPHAN
 from rmqtool.findings.registry_state import CF_QUEUES
 from rmqtool.formats import config_shapes
 from rmqtool.formats.config_names import TOPICS_JSON
-from rmqtool.queues.discovery import by_topic
+from rmqtool.queues.discovery import UNIT_FAMILIES, by_topic
 from rmqtool.store.artefact import ArtefactKind
 from rmqtool.store.config_sources import CONFIG
 from rmqtool.store.entry import EntryKind

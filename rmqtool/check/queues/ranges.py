@@ -7,14 +7,13 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
-from rmqtool.check.inspection import UNIT_FAMILIES, QueueName
 from rmqtool.errors import DecodeError, UnreadablePath
-from rmqtool.queues.discovery import by_topic
+from rmqtool.queues.discovery import UNIT_FAMILIES, by_topic
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from rmqtool.check.inspection import Inspection
+    from rmqtool.check.inspection import Inspection, QueueName
     from rmqtool.check.log.facts import LogFacts
     from rmqtool.ledger.sound import WholeQueues
 

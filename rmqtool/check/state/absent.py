@@ -18,7 +18,6 @@ from rmqtool.broker.names import (
     is_made_by_brokers,
     is_system_group,
 )
-from rmqtool.check.inspection import UNIT_FAMILIES
 from rmqtool.errors import UnreadablePath
 from rmqtool.findings.catalogue import Severity
 from rmqtool.findings.finding import At, finding
@@ -26,6 +25,7 @@ from rmqtool.findings.registry_state import CF_GONE, CF_TOPICS, CO_GONE, DO_GONE
 from rmqtool.formats.config_names import DELAYS_JSON, GROUPS_JSON, OFFSETS_JSON, TOPICS_JSON
 from rmqtool.formats.config_shapes import subscription_groups, topics
 from rmqtool.plural import counted
+from rmqtool.queues.discovery import UNIT_FAMILIES
 from rmqtool.store.artefact import TIMER_CHECK, ArtefactKind
 from rmqtool.store.config_sources import (
     CONFIG,

@@ -13,13 +13,13 @@ from rmqtool.broker.names import (
     is_made_by_brokers,
     is_system_group,
 )
-from rmqtool.check.inspection import UNIT_FAMILIES
 from rmqtool.errors import UnreadablePath
 from rmqtool.findings.catalogue import Severity
 from rmqtool.findings.finding import At, finding
 from rmqtool.findings.registry_state import CO_RANGE, CO_TOPIC, DO_RANGE
 from rmqtool.formats import config_shapes
 from rmqtool.formats.config_names import DELAYS_JSON, GROUPS_JSON, OFFSETS_JSON, TOPICS_JSON
+from rmqtool.queues.discovery import UNIT_FAMILIES
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

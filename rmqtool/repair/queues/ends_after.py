@@ -14,7 +14,7 @@ from rmqtool.repair.plans import Action
 from rmqtool.store.artefact import ArtefactKind
 
 if TYPE_CHECKING:
-    from rmqtool.check.inspection import UnitFamily
+    from rmqtool.queues.discovery import UnitFamily
     from rmqtool.repair.survey import LogSurvey
     from rmqtool.repair.writer import EditWriter
     from rmqtool.store.tree import Store

@@ -24,7 +24,8 @@ from rmqtool.store.segment import NAME_DIGITS
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator
 
-    from rmqtool.check.inspection import Inspection, UnitFamily
+    from rmqtool.check.inspection import Inspection
+    from rmqtool.queues.discovery import UnitFamily
     from rmqtool.repair.queues.batch_queues import BatchRepair, RepairedBatchQueue
     from rmqtool.repair.queues.queues import QueueRepair
     from rmqtool.repair.writer import EditWriter

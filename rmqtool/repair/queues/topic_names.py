@@ -24,7 +24,6 @@ import numpy as np
 
 from rmqtool.broker.dispatch import index_keys
 from rmqtool.broker.names import topic_raw, topic_text
-from rmqtool.check.inspection import UNIT_FAMILIES
 from rmqtool.errors import DecodeError, UnreadablePath
 from rmqtool.findings.catalogue import Severity
 from rmqtool.findings.registry_commitlog import CL_CRC, CL_LMQ, CL_PHYOFF, CL_PROPCRC, CL_TOPIC
@@ -33,6 +32,7 @@ from rmqtool.formats import java
 from rmqtool.formats.message import Message, decode, encode
 from rmqtool.formats.properties import LENGTH_BYTES, crc_matches
 from rmqtool.judge.message import LEGAL_TOPIC
+from rmqtool.queues.discovery import UNIT_FAMILIES
 from rmqtool.repair.log.content import Content
 from rmqtool.repair.writer import EditWriter
 from rmqtool.scan.index import scan

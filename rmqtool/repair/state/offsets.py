@@ -18,12 +18,12 @@ from typing import TYPE_CHECKING, Any, Final
 from rmqtool.broker.names import LMQ_PREFIX, SCHEDULE_TOPIC
 from rmqtool.broker.release import LINES
 from rmqtool.broker.rules import Rules
-from rmqtool.check.inspection import UNIT_FAMILIES
 from rmqtool.errors import UnreadablePath, UsageError
 from rmqtool.findings.registry_state import CO_RANGE, DO_RANGE
 from rmqtool.formats.config_names import DELAYS_JSON, OFFSET_TABLE, OFFSETS_JSON, TOPIC_TABLE
 from rmqtool.formats.rocksdb_databases import managers_in
 from rmqtool.query.delay_offsets import delay_offsets
+from rmqtool.queues.discovery import UNIT_FAMILIES
 from rmqtool.repair.log.content import Content
 from rmqtool.repair.queues.ends_after import EndsAfter, with_repaired_queues
 from rmqtool.repair.state.set_offsets import OPTION, set_offsets
