@@ -75,8 +75,9 @@ def run(
 ) -> Iterator[Result]:
     """Yield `function(part)` for each part, in the order of the parts.
 
-    At most `jobs + 1` results exist at a time, however many parts there are. When the caller
-    stops early, parts that have not begun are dropped.
+    At most `jobs + 2` results exist at a time, however many parts there are: while the caller
+    looks at one, each thread works, and one more part waits for the thread that ends first. When
+    the caller stops early, parts that have not begun are dropped.
 
     Args:
         function: a per-part function; it opens and closes its own files.
@@ -109,7 +110,7 @@ def on_threads(
     try:
         for part in parts:
             waiting.append(pool.submit(function, part))
-            if len(waiting) > workers:
+            if len(waiting) > workers + 1:
                 yield waiting.popleft().result()
         while waiting:
             yield waiting.popleft().result()

@@ -42,7 +42,6 @@ from rmqtool.findings.finding import At, finding
 from rmqtool.findings.registry_layout import FS_OWNER
 from rmqtool.formats.config_names import DELAYS_JSON, OFFSETS_JSON
 from rmqtool.machine import announce
-from rmqtool.queues.as_of import as_of
 from rmqtool.queues.discovery import Queues
 from rmqtool.store.access import Holdings, owner_name, user_named
 from rmqtool.store.artefact import ArtefactKind
@@ -274,7 +273,10 @@ class Checks:
     def __init__(
         self, store: Store, options: ValidateOptions, account: Account, observers: Observers
     ) -> None:
-        store = as_of(store) if store.moment.is_live else store
+        if store.moment.is_live:
+            from rmqtool.queues.as_of import as_of
+
+            store = as_of(store)
         self.inspection = Inspection(store, options, account, Queues(store))
         self.facts, self.queue_facts = LogFacts(), QueueFacts()
         self._observers = observers

@@ -268,7 +268,7 @@ class RunCollector:
 # Fresh memory costs a page fault for each 4 KiB, which took as long as all the kernels together.
 
 
-FIRST: Final = 1 << 16
+FIRST: Final = 1 << 17
 KEPT_BYTES: Final = 1 << 26  # what grew beyond this is not kept
 
 _SPARE: deque[Scratch] = deque(maxlen=16)  # append and pop are atomic

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 
 
 BATCH_ENTRIES: Final = 1 << 16
+SLOTS_READ: Final = 1 << 16  # at once; 256 KiB
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,17 +105,24 @@ def entry_times(
     return times
 
 
-def read_slots(file: OpenFile, slots: int) -> npt.NDArray[np.int32]:
-    """Read the hash table: int32, shape (slots,), or shorter where the file ends.
+def read_slots(file: OpenFile, slots: int) -> Iterator[tuple[int, npt.NDArray[np.int32]]]:
+    """Read the hash table, or what there is of it where the file ends.
+
+    Yields:
+        The number of a slot, and it and some after it: int32, shape (n,), valid until the next.
 
     Raises:
         UnreadablePath: the disk refused.
     """
-    begin = slot_position(0)
-    whole = max(min(slots, (file.size - begin) // INDEX_SLOT.size), 0)
-    raw = np.empty(whole, np.int32)
-    read = file.read_into(raw.data, begin) // INDEX_SLOT.size
-    return raw[:read].byteswap(inplace=True) if sys.byteorder == "little" else raw[:read]
+    whole = max(min(slots, (file.size - slot_position(0)) // INDEX_SLOT.size), 0)
+    raw = np.empty(min(whole, SLOTS_READ), np.int32)
+    for first in range(0, whole, SLOTS_READ):
+        wanted = raw[: whole - first]
+        read = file.read_into(wanted.data, slot_position(first)) // INDEX_SLOT.size
+        there = wanted[:read]
+        yield first, there.byteswap(inplace=True) if sys.byteorder == "little" else there
+        if read < len(wanted):
+            return
 
 
 def scan(

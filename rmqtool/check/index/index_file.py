@@ -28,6 +28,7 @@ from rmqtool.formats.index import (
     entry_position,
     slot_position,
 )
+from rmqtool.machine.arrays import is_in
 from rmqtool.scan.index import BadLink, Chains, EntryBatch, read_slots
 from rmqtool.store.used import data_stretches
 from rmqtool.times import iso_time
@@ -318,22 +319,24 @@ class FileReader:
 
     def _slots(self) -> Iterator[Finding]:
         """Compare the hash table with the newest entry of each chain."""
-        stored = read_slots(self._file, self.opened.file.slots)
-        wanted = self._chains.newest[: len(stored)]
-        used = int(np.count_nonzero(stored))
-        differing = np.flatnonzero(stored != wanted)
-        wrong = [
-            slot
-            for slot in differing.tolist()
-            if self._untrue.isdisjoint((int(stored[slot]), int(wanted[slot])))
-        ]
-        wild = [slot for slot in wrong if not 0 <= int(stored[slot]) < self.count]
-        for slots in (wild, sorted(set(wrong) - set(wild))):
-            for slot in slots if len(slots) <= MOST_LISTED else slots[:1]:
-                more = f"; {len(slots)} do, this is the first" if len(slots) > MOST_LISTED else ""
-                yield self._slot(slot, int(stored[slot]), int(wanted[slot]), more)
+        newest, used, parts = self._chains.newest, 0, [np.empty((2, 0), np.int64)]
+        for first, there in read_slots(self._file, self.opened.file.slots):
+            used += int(np.count_nonzero(there))
+            differing = np.flatnonzero(there != newest[first : first + len(there)])
+            if differing.size:
+                parts.append(np.stack([first + differing, there[differing].astype(np.int64)]))
+        slots, values = np.concatenate(parts, axis=1)
+        untrue = np.array(sorted(self._untrue), np.int64)
+        wrong = ~(is_in(values, untrue) | is_in(newest[slots].astype(np.int64), untrue))
+        wild = (values < 0) | (values >= self.count)
+        for which in (wrong & wild, wrong & ~wild):
+            rows, count = np.flatnonzero(which), int(np.count_nonzero(which))
+            more = f"; {count} do, this is the first" if count > MOST_LISTED else ""
+            for row in rows[: 1 if more else count].tolist():
+                slot = int(slots[row])
+                yield self._slot(slot, int(values[row]), int(newest[slot]), more)
         stated = self.opened.header["hash_slot_count"]
-        if stated != used and not differing.size:
+        if stated != used and not slots.size:
             at = At(self.path, INDEX_HEADER.positions["hash_slot_count"], 4)
             yield finding(IX_SLOTCOUNT, at, expected=used, actual=stated)
 
