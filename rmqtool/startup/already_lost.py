@@ -55,15 +55,13 @@ class _Spans:
         """Take the records of one file, each of which takes so many queue offsets."""
         if not own.size:
             return
-        order = np.argsort(own, kind="stable")
-        rows, begins = _begins(own[order])
-        self.reach(int(rows[-1]) + 1)
+        rows = own.astype(np.int64)
+        self.reach(int(rows.max()) + 1)
         first, end, held, records = self._columns
-        numbers, counts = segment.queue_offsets[order], counts[order]
-        first[rows] = np.minimum(first[rows], np.minimum.reduceat(numbers, begins))
-        end[rows] = np.maximum(end[rows], np.maximum.reduceat(numbers + counts, begins))
-        held[rows] += np.add.reduceat(counts, begins)
-        records[rows] += np.diff(begins, append=len(order))
+        np.minimum.at(first, rows, segment.queue_offsets)
+        np.maximum.at(end, rows, segment.queue_offsets + counts)
+        np.add.at(held, rows, counts)
+        records += np.bincount(rows, minlength=len(records))
 
     def reach(self, queues: int) -> None:
         """Have columns for so many queues."""

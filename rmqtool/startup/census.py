@@ -7,26 +7,32 @@ the next record that proves its own place.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from functools import partial
+from itertools import groupby
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
 from rmqtool.broker.dispatch import QUEUED_TYPES
+from rmqtool.engine import run
 from rmqtool.formats import properties
 from rmqtool.formats.java import text
 from rmqtool.formats.message import MESSAGE_MAGIC_BYTES, MESSAGE_PREFIX, decode
 from rmqtool.formats.sys_flag import SysFlag
+from rmqtool.scan.join import run_joined
 from rmqtool.startup.load import integer
-from rmqtool.startup.walk import Walk, in_doubt, segment_of
+from rmqtool.startup.walk import PART_BYTES, Walk, in_doubt, segment_of
+from rmqtool.store.parts import parts
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from numpy.typing import NDArray
 
     from rmqtool.scan.batch import Batch
     from rmqtool.startup.files import ModelFile, ModelReader
     from rmqtool.startup.records import DispatchRequest, RecordCheck
+    from rmqtool.store.segment import SegmentPart
 
     Int64s = NDArray[np.int64]
 
@@ -34,6 +40,7 @@ _MAGIC_POSITION: Final = MESSAGE_PREFIX["magic_code"].position
 _SEARCH_BYTES: Final = 1 << 18
 _ZERO: Final = b"\0"  # no text ends in it
 _COLUMNS: Final = 7  # arrays of a `SegmentCensus`
+_TOPICS: Final = 3  # which of them holds numbers of topics
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,20 +64,30 @@ class SegmentCensus:
         return SegmentCensus(self.path, self.start, none, none, none, none, none, none, none, [])
 
 
-def census(file: ModelFile, *, check: RecordCheck, by_kernels: bool | None = None) -> SegmentCensus:
-    """Count the messages of one file.
+def censuses(
+    files: Sequence[ModelFile],
+    *,
+    check: RecordCheck,
+    by_kernels: bool | None = None,
+    jobs: int | None = None,
+) -> Iterator[SegmentCensus]:
+    """Count the messages of files, one after the other.
 
     Args:
-        file: the file.
+        files: in the order of the log.
         check: says what is a message.
-        by_kernels: None decides by the length of the file.
+        by_kernels: None decides by the length of each file.
+        jobs: threads; None is one for each processor.
 
     Raises:
-        UnreadablePath: the file may not be read.
+        UnreadablePath: a file may not be read.
     """
-    if Walk(check, by_kernels).uses_kernels(file):
-        return _by_kernels(file, check)
-    return _plainly(file, check)
+    walk = Walk(check, by_kernels)
+    for is_kernel, some in groupby(files, walk.uses_kernels):
+        if is_kernel:
+            yield from _by_kernels([*some], check, jobs)
+        else:
+            yield from run(partial(_plainly, check=check), some, jobs=jobs)
 
 
 def _plainly(file: ModelFile, check: RecordCheck) -> SegmentCensus:
@@ -93,36 +110,84 @@ def _plainly(file: ModelFile, check: RecordCheck) -> SegmentCensus:
     return _census(file, np.array(rows, np.int64).reshape(-1, _COLUMNS).T, list(numbers))
 
 
-def _by_kernels(file: ModelFile, check: RecordCheck) -> SegmentCensus:
-    """Count by kernels; what they find odd the check judges."""
-    from rmqtool.scan import columns as row
-    from rmqtool.scan.batch import Extent, ScanOptions
-    from rmqtool.scan.message import scan
+class _PartCensus(NamedTuple):
+    """The messages of a part of a file."""
 
-    options = ScanOptions(body_crc=check.checks_body_crc)
+    first: int | None  # position of what lies first; None when nothing begins in the part
+    end: int  # position after what lies last
+    columns: list[bytearray]  # int64 each, as those of a `SegmentCensus`
+    names: list[str]  # topics by number
+
+
+class _CountPart(NamedTuple):
+    """Counts by kernels; what they find odd the check judges."""
+
+    files: Mapping[str, ModelFile]  # by path
+    check: RecordCheck
+
+    def __call__(self, part: SegmentPart, *, start: int | None = None) -> _PartCensus:
+        """Count the messages that begin in a part."""
+        from rmqtool.scan import columns as row
+        from rmqtool.scan.batch import Extent, ScanOptions
+        from rmqtool.scan.message import scan
+
+        file, check = self.files[part.segment.path], self.check
+        options = ScanOptions(body_crc=check.checks_body_crc)
+        grown = [bytearray() for _ in range(_COLUMNS)]
+        names: list[str] = []
+        first, end = None, part.begin if start is None else start
+        with file.open() as reader:
+            for batch in scan(part, options, start=start):
+                first = batch.position if first is None else first
+                end = batch.end
+                if batch.kind is not Extent.RECORD:
+                    continue
+                columns = batch.columns
+                kinds = columns[row.SYS_FLAG] & SysFlag.TRANSACTION_ROLLBACK_TYPE
+                chosen = np.isin(kinds, list(QUEUED_TYPES))
+                for number in np.flatnonzero(chosen & in_doubt(check, columns)):
+                    position = int(columns[row.POSITION, number])
+                    chosen[number] = check.check(reader, position, file.length).record is not None
+                chosen &= ~_are_torn(batch)
+                inner = (columns[row.SYS_FLAG] & SysFlag.INNER_BATCH_FLAG) != 0
+                messages = np.where(inner, np.maximum(columns[row.INNER_NUM], 1), 1)
+                fields = (
+                    *(row.POSITION, row.SIZE, row.STORE_TIMESTAMP),
+                    *(row.TOPIC_NUMBER, row.QUEUE_ID, row.QUEUE_OFFSET),
+                )
+                for column, values in zip(grown, (*columns[[*fields]], messages), strict=True):
+                    column.extend(values[chosen].tobytes())
+                names += (text(batch.topics[n]) for n in range(len(names), len(batch.topics)))
+        return _PartCensus(first, end, grown, names)
+
+
+def _by_kernels(
+    files: Sequence[ModelFile], check: RecordCheck, jobs: int | None
+) -> Iterator[SegmentCensus]:
+    """Count the messages of files that are read by kernels, part by part."""
+    cut = parts(map(segment_of, files), PART_BYTES)
+    count = _CountPart({file.path: file for file in files}, check)
+    waiting = iter(files)
+    joined = run_joined(count, cut, jobs=jobs)
+    for path, results in groupby(joined, lambda result: result[0].segment.path):
+        for file in waiting:
+            if file.path == path:
+                yield _of_parts(file, (result for _, result in results))
+                break
+            yield _of_parts(file, ())
+    yield from (_of_parts(file, ()) for file in waiting)
+
+
+def _of_parts(file: ModelFile, results: Iterable[_PartCensus]) -> SegmentCensus:
+    """Join what was counted in the parts of a file."""
     grown = [bytearray() for _ in range(_COLUMNS)]  # of each column: all of it lies there once
-    names: list[str] = []
-    with file.open() as reader:
-        for batch in scan(segment_of(file), options):
-            if batch.kind is not Extent.RECORD:
-                continue
-            columns = batch.columns
-            kinds = columns[row.SYS_FLAG] & SysFlag.TRANSACTION_ROLLBACK_TYPE
-            chosen = np.isin(kinds, list(QUEUED_TYPES))
-            for number in np.flatnonzero(chosen & in_doubt(check, columns)):
-                position = int(columns[row.POSITION, number])
-                chosen[number] = check.check(reader, position, file.length).record is not None
-            chosen &= ~_are_torn(batch)
-            inner = (columns[row.SYS_FLAG] & SysFlag.INNER_BATCH_FLAG) != 0
-            messages = np.where(inner, np.maximum(columns[row.INNER_NUM], 1), 1)
-            fields = (
-                *(row.POSITION, row.SIZE, row.STORE_TIMESTAMP),
-                *(row.TOPIC_NUMBER, row.QUEUE_ID, row.QUEUE_OFFSET),
-            )
-            for column, values in zip(grown, (*columns[[*fields]], messages), strict=True):
-                column.extend(values[chosen].tobytes())
-            names += (text(batch.topics[n]) for n in range(len(names), len(batch.topics)))
-    return _census(file, (np.frombuffer(column, np.int64) for column in grown), names)
+    numbers: dict[str, int] = {}
+    for part in results:
+        of_part = [numbers.setdefault(name, len(numbers)) for name in part.names]
+        topics = np.array(of_part, np.int64)[np.frombuffer(part.columns[_TOPICS], np.int64)]
+        for which, column in enumerate(grown):
+            column.extend(topics.tobytes() if which == _TOPICS else part.columns[which])
+    return _census(file, (np.frombuffer(column, np.int64) for column in grown), [*numbers])
 
 
 def _is_torn(reader: ModelReader, position: int, size: int) -> bool:

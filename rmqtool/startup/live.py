@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
     from rmqtool.startup.model import Model
     from rmqtool.startup.prediction import Prediction
+    from rmqtool.store.segment import Segment
     from rmqtool.store.tree import Store
 
 
@@ -70,9 +71,7 @@ def dispatched(store: Store) -> int:
         newest = queues.newest((queues.files, queues.batches), store.commitlog.start)
     if newest is not None:
         return newest.end
-    return _log_end(
-        SegmentPart(segment, 0, segment.size) for segment in reversed([*store.commitlog])
-    )
+    return _log_end(reversed([*store.commitlog]))
 
 
 def cut_log(store: Store, model: Model) -> None:
@@ -90,7 +89,7 @@ def cut_log(store: Store, model: Model) -> None:
             file.place = log.place.at(file.place)
 
 
-def _log_end(files: Iterable[SegmentPart]) -> int:
+def _log_end(files: Iterable[Segment]) -> int:
     """Give the end of the last sound record in the newest file that has one; 0 without a record.
 
     What is damaged before it stays in sight, and a record that is being written does not.
@@ -98,9 +97,9 @@ def _log_end(files: Iterable[SegmentPart]) -> int:
     Args:
         files: of the log, the newest first.
     """
-    for part in files:
-        end = 0
-        for batch in scan(part, ScanOptions(body_crc=True)):
+    for segment in files:
+        end, whole = 0, SegmentPart(segment, 0, segment.size)
+        for batch in scan(whole, ScanOptions(body_crc=True)):
             if batch.kind is not Extent.RECORD:
                 continue
             columns = batch.columns[:, : batch.count]
@@ -109,5 +108,5 @@ def _log_end(files: Iterable[SegmentPart]) -> int:
             ends = (columns[row.POSITION] + columns[row.SIZE])[is_sound]
             end = max(end, int(ends.max(initial=0)))
         if end:
-            return part.segment.start + end
+            return segment.start + end
     return 0

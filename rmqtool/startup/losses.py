@@ -16,19 +16,19 @@ import numpy as np
 
 from rmqtool.broker.dispatch import light_queue_texts
 from rmqtool.broker.names import LMQ_PREFIX
-from rmqtool.engine import run
 from rmqtool.formats.message import BLANK, BLANK_MAGIC_CODE
 from rmqtool.judge.foreign import HEAD_BYTES, foreign_files
 from rmqtool.machine.arrays import distinct, is_in
+from rmqtool.memory import give_back_rest
 from rmqtool.startup import walk
 from rmqtool.startup.already_lost import AlreadyLost, are_passed
-from rmqtool.startup.census import census
+from rmqtool.startup.census import censuses
 from rmqtool.startup.coverage import keys_of
 from rmqtool.startup.prediction import Loss, TopicLoss
 from rmqtool.startup.records import RecordCheck
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from numpy.typing import NDArray
 
@@ -43,7 +43,6 @@ if TYPE_CHECKING:
     Int64s = NDArray[np.int64]
     Mask = NDArray[np.bool_]
     Numbers = NDArray[np.uint32]
-    from collections.abc import Iterator
 
     from numpy.typing import NDArray
 
@@ -51,6 +50,7 @@ if TYPE_CHECKING:
 
 
 READ_WHOLE: Final = 256 << 20  # bytes of a log that is read whatever queues say of it
+_MANY: Final = 1 << 17  # records: after so many, what is freed piecemeal counts
 
 
 @dataclass(slots=True)
@@ -168,7 +168,8 @@ class LossCount:
         # A message is lost to a broker that cannot read it, too.
         check = RecordCheck(self.model.rules, self.model.settings, reads_v2=True)
         strays = Strays(self.coverage, check)
-        count = partial(census, check=check, by_kernels=size >= walk.KERNELS_FROM)
+        by_kernels = size >= walk.KERNELS_FROM
+        count = partial(censuses, check=check, by_kernels=by_kernels, jobs=self.jobs)
         holes = [self._absent(files)]
         in_doubt = [*files]
         if self.reads in {LogReading.WHAT_CHANGES, LogReading.IF_ANY_CHANGES}:
@@ -179,6 +180,7 @@ class LossCount:
         by_path = {file.path: file for file in files}
         already = AlreadyLost(self.model, self.coverage, self.is_known)
         read = partial(self._read, count, in_doubt, _foreign(files))
+        give_back_rest()  # what recovery and the sorting of units have left
         for segment in read():
             names = (segment.names, segment.topics, segment.queue_ids)
             own = self.coverage.numbers.of_names(*names)
@@ -200,12 +202,14 @@ class LossCount:
 
     def _read(
         self,
-        count: Callable[[ModelFile], SegmentCensus],
+        count: Callable[[Sequence[ModelFile]], Iterator[SegmentCensus]],
         files: list[ModelFile],
         foreign: frozenset[int],
     ) -> Iterator[SegmentCensus]:
         """Count the messages of files; those of another broker are none of this one."""
-        for segment in run(count, files, jobs=self.jobs):
+        for segment in count(files):
+            if len(segment.positions) >= _MANY:
+                give_back_rest()  # what threads have left, which read parts of it
             yield segment.without_messages() if segment.start in foreign else segment
 
     def _missing(
@@ -352,7 +356,11 @@ class Strays:
     def are_in(self, file: ModelFile) -> bool:
         """Tell whether one unit of each queue into a file, at most, leads to another's message."""
         units = self.coverage.now.of(file.start)
-        numbers, rows = np.unique(units.queues, return_index=True)
+        # The first row of each queue; np.unique would sort them, of which there are millions.
+        first = np.full(int(units.queues.max(initial=0)) + 1, -1)
+        first[units.queues[::-1]] = np.arange(len(units.queues))[::-1]
+        numbers = np.flatnonzero(first >= 0)
+        rows = first[numbers]
         chosen = np.linspace(0, len(rows) - 1, min(len(rows), _QUEUES_SAMPLED)).astype(np.int64)
         with file.open() as reader:
             for queue, row in zip(numbers[chosen].tolist(), rows[chosen].tolist(), strict=True):

@@ -1,14 +1,14 @@
 """Records of a commitlog file one after the other, in blocks: by kernels where it is worth it.
 
-The kernels pass over what is plainly sound at the speed of memory; whatever they stop at, or find
-odd, the record check judges, byte for byte as the broker does. On small files the check does all,
-as compiling and warming up would take longer.
+The kernels pass over what is plainly sound at the speed of memory, on all processors; whatever they
+stop at, or find odd, the record check judges, byte for byte as the broker does. On small files the
+check does all, as compiling and warming up would take longer.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 
 from rmqtool.formats.java import text
 from rmqtool.formats.message import MESSAGE_MAGIC_CODE
@@ -23,11 +23,12 @@ if TYPE_CHECKING:
     from rmqtool.scan.batch import Batch
     from rmqtool.startup.files import ModelFile, ModelReader
     from rmqtool.startup.records import DispatchRequest, RecordCheck
-    from rmqtool.store.segment import SegmentPart
+    from rmqtool.store.segment import Segment, SegmentPart
 
     Int64s = NDArray[np.int64]
 
 KERNELS_FROM: Final = 8 << 20  # bytes of a file; below that the check alone is quicker
+PART_BYTES: Final = 16 << 20  # that one thread reads
 _LARGEST_SHORT: Final = 2**15 - 1
 _GATHERED: Final = 1 << 16  # records of a block
 _ARRAYS: Final = (
@@ -98,17 +99,18 @@ class Walk:
         Raises:
             UnreadablePath: the disk refused.
         """
-        limit = file.wrote_position
+        limit, met_odd = file.wrote_position, False
         while True:
             if self.uses_kernels(file):
-                for block in _gathered(self._blocks(file, reader, position, reads_body=reads_body)):
+                blocks = _Blocks(self, file, reader, reads_body=reads_body)
+                for block in _gathered(blocks.after(position, reads_ahead=not met_odd)):
                     yield block
                     position = block.end
             checked = self.check.check(reader, position, limit, reads_body=reads_body)
             yield checked
             if checked.record is None:
                 return
-            position += checked.size
+            position, met_odd = position + checked.size, True
 
     def uses_kernels(self, file: ModelFile) -> bool:
         """Tell whether a file is read by kernels."""
@@ -116,47 +118,118 @@ class Walk:
             return file.place is not None and file.length >= KERNELS_FROM
         return self.by_kernels and file.place is not None
 
-    def _blocks(
-        self, file: ModelFile, reader: ModelReader, position: int, *, reads_body: bool
-    ) -> Iterator[Block]:
-        """Yield the sound records from a position on; end before the first that is not."""
-        from rmqtool.scan import columns as row
-        from rmqtool.scan.batch import Extent, ScanOptions
-        from rmqtool.scan.message import scan
 
-        checks_body = reads_body and self.check.checks_body_crc
-        options = ScanOptions(
-            body_crc=checks_body,
-            keys=self.counts_keys,
-            tag_keys=self.check.rules.indexes_tags,
-        )
+class _PartBlocks(NamedTuple):
+    """What the kernels pass over in a part of a file, up to what they stop at."""
+
+    first: int | None  # position of what lies first; None when nothing begins in the part
+    end: int  # position after the last record
+    blocks: list[Block]  # one, or none
+    is_whole: bool  # whether they stopped at nothing
+
+
+class _Blocks:
+    """Reads the records of one file."""
+
+    def __init__(
+        self, walk: Walk, file: ModelFile, reader: ModelReader, *, reads_body: bool
+    ) -> None:
+        self.walk, self.file, self.reader, self.reads_body = walk, file, reader, reads_body
+        self.checks_body = reads_body and walk.check.checks_body_crc
+
+    def after(self, position: int, *, reads_ahead: bool) -> Iterator[Block]:
+        """Yield the sound records from a position on; end before the first that is not.
+
+        Args:
+            position: where a record begins.
+            reads_ahead: whether other threads read on at once. After an odd record more of them
+                may follow, and each would stop them all: then one thread tries a part first.
+
+        Raises:
+            UnreadablePath: the disk refused.
+        """
+        import numpy as np
+
+        from rmqtool.engine import on_threads
+        from rmqtool.scan.join import join
+        from rmqtool.store.parts import parts
+        from rmqtool.store.segment import SegmentPart
+
+        segment = segment_of(self.file)
+
+        def read(part: SegmentPart, *, start: int | None = None) -> _PartBlocks:
+            return self._read(part, position if part.begin == position else start)
+
+        def results() -> Iterator[tuple[SegmentPart, _PartBlocks]]:
+            begin = position
+            if not reads_ahead:
+                alone = SegmentPart(segment, begin, min(begin + PART_BYTES, segment.size))
+                yield alone, read(alone)
+                begin = alone.end
+            cut = [
+                part._replace(begin=max(part.begin, begin))
+                for part in parts([segment], PART_BYTES)
+                if part.end > begin
+            ]
+            yield from zip(cut, on_threads(read, cut), strict=True)
+
+        numbers: dict[str, int] = {}  # of topics, in all parts
         names: list[str] = []
-        limit = file.wrote_position
-
-        def again(begin: int) -> DispatchRequest:
-            record = self.check.check(reader, begin, limit, reads_body=False).record
-            assert record is not None  # noqa: S101 - the kernels are stricter than the check
-            return record
-
-        for batch in scan(segment_of(file), options, start=position):
-            if batch.kind is not Extent.RECORD or batch.position != position:
-                return
-            count = self._sound(batch, limit, checks_body=checks_body)
-            if count:
-                columns = batch.columns[:, :count]
-                end = int(columns[row.POSITION, -1] + columns[row.SIZE, -1])
-                names += (text(batch.topics[n]) for n in range(len(names), len(batch.topics)))
-                yield _block(columns, position, end, names, again)
-                position = end
-            if count < batch.count:
+        for _, result in join(results(), read):
+            for block in result.blocks:
+                of_part = [numbers.setdefault(name, len(numbers)) for name in block.names]
+                names += [*numbers][len(names) :]
+                yield replace(block, topics=np.array(of_part)[block.topics], names=names)
+            if not result.is_whole:
                 return
 
-    def _sound(self, batch: Batch, limit: int, *, checks_body: bool) -> int:
+    def _read(self, part: SegmentPart, start: int | None) -> _PartBlocks:
+        first: int | None = None
+        end, is_whole = part.begin if start is None else start, True
+
+        def blocks() -> Iterator[Block]:
+            from rmqtool.scan import columns as row
+            from rmqtool.scan.batch import Extent, ScanOptions
+            from rmqtool.scan.message import scan
+
+            nonlocal first, end, is_whole
+            options = ScanOptions(
+                body_crc=self.checks_body,
+                keys=self.walk.counts_keys,
+                tag_keys=self.walk.check.rules.indexes_tags,
+            )
+            names: list[str] = []
+            for batch in scan(part, options, start=start):
+                if first is None:
+                    first = end = batch.position
+                is_whole = batch.kind is Extent.RECORD and batch.position == end
+                count = self._sound(batch) if is_whole else 0
+                if count:
+                    columns = batch.columns[:, :count]
+                    position = end
+                    end = int(columns[row.POSITION, -1] + columns[row.SIZE, -1])
+                    names += (text(batch.topics[n]) for n in range(len(names), len(batch.topics)))
+                    yield _block(columns, position, end, names, self._again).copied()
+                is_whole = is_whole and count == batch.count
+                if not is_whole:
+                    return
+
+        read = [*blocks()]
+        return _PartBlocks(first, end, [_joined(read)] if read else [], is_whole)
+
+    def _again(self, begin: int) -> DispatchRequest:
+        limit = self.file.wrote_position
+        record = self.walk.check.check(self.reader, begin, limit, reads_body=False).record
+        assert record is not None  # noqa: S101 - the kernels are stricter than the check
+        return record
+
+    def _sound(self, batch: Batch) -> int:
         """Count the records of a batch that the check would pass without a closer look."""
         from rmqtool.scan import columns as row
 
-        odd = in_doubt(self.check, batch.columns, checks_body=checks_body)
-        odd |= batch.columns[row.POSITION] + batch.columns[row.SIZE] > limit
+        columns, limit = batch.columns, self.file.wrote_position
+        odd = in_doubt(self.walk.check, columns, checks_body=self.checks_body)
+        odd |= columns[row.POSITION] + columns[row.SIZE] > limit
         return int(odd.argmax()) if odd.any() else batch.count
 
 
@@ -188,13 +261,12 @@ def in_doubt(
     return odd
 
 
-def segment_of(file: ModelFile) -> SegmentPart:
-    """Give a file as what a scan takes."""
-    from rmqtool.store.segment import Segment, SegmentPart
+def segment_of(file: ModelFile) -> Segment:
+    """Give a file as what a scan takes parts of."""
+    from rmqtool.store.segment import Segment
 
     assert file.place is not None  # noqa: S101 - one that would be created has no records
-    segment = Segment(file.place, file.path, file.start, file.length)
-    return SegmentPart(segment, 0, file.length)
+    return Segment(file.place, file.path, file.start, file.length)
 
 
 def _gathered(blocks: Iterator[Block]) -> Iterator[Block]:
@@ -202,7 +274,7 @@ def _gathered(blocks: Iterator[Block]) -> Iterator[Block]:
     waiting: list[Block] = []
     count = 0
     for block in blocks:
-        waiting.append(block.copied())
+        waiting.append(block)
         count += len(block.positions)
         if count >= _GATHERED:
             yield _joined(waiting)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import random
 from pathlib import Path
 
 import pytest
 
-from rmqtool.startup import predict, walk
+from rmqtool.startup import census, predict, walk
 from rmqtool.store.tree import open_store
+from tests.bench.store_builder import Builder, Spec
 from tests.evidence import Evidence
 from tests.inflict import NotApplicable
 from tests.startup.variants import FIXTURE_VARIANTS, Variant
@@ -15,6 +17,7 @@ from tests.stores import broker_conf, fixture_names, fixture_store
 
 SCENARIOS = ("traffic", "crash", "ipv6", "batch-queue", "lmq", "property-crc", "expired")
 DAMAGES = [one for one in FIXTURE_VARIANTS if one.name in {"rebuild after crash", "body flip"}]
+SPEC = Spec(total_bytes=3 << 18, segment_bytes=1 << 18, topics=2, queues=3)
 NAMES = [name for name in fixture_names() if name.endswith(SCENARIOS)]
 
 
@@ -40,3 +43,43 @@ def test_same_prediction(
         plain = predict(store, version)
         monkeypatch.setattr(walk, "KERNELS_FROM", 0)
         assert plain == predict(store, version)
+
+
+def _hurt(log: Path, seed: int) -> None:
+    """Flip bits, zero stretches, and copy records to where others are, a few times."""
+    chance = random.Random(seed)  # noqa: S311 - no secret
+    raw = bytearray(log.read_bytes())
+    for _ in range(chance.randint(1, 6)):
+        at = chance.randrange(len(raw))
+        length = chance.choice((1, 4, 40, 700, 9000, 70_000))
+        what = chance.randrange(3)
+        if what == 0:
+            raw[at] ^= 1 << chance.randrange(8)
+        elif what == 1:
+            raw[at : at + length] = bytes(len(raw[at : at + length]))
+        else:
+            source = chance.randrange(len(raw))
+            piece = raw[source : source + length][: len(raw) - at]
+            raw[at : at + len(piece)] = piece
+    log.write_bytes(raw)
+
+
+@pytest.mark.parametrize("has_crashed", [False, True])
+@pytest.mark.parametrize("seed", range(24))
+def test_parts(
+    seed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, has_crashed: bool
+) -> None:
+    """However a log is cut into parts, and whatever is wrong in it, threads see what one sees."""
+    root = tmp_path / "store"
+    Builder(root, SPEC).build()
+    _hurt(sorted((root / "commitlog").iterdir())[seed % 3], seed)
+    if has_crashed:
+        (root / "abort").touch()
+    store = open_store(root)
+    monkeypatch.setattr(walk, "KERNELS_FROM", 1 << 62)
+    plain = predict(store, "5.3.3")
+    monkeypatch.setattr(walk, "KERNELS_FROM", 0)
+    for part_bytes in (1 << 30, 100_000, 5_000):
+        for module in (walk, census):
+            monkeypatch.setattr(module, "PART_BYTES", part_bytes)
+        assert plain == predict(store, "5.3.3"), part_bytes

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import shutil
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -20,7 +21,7 @@ from rmqtool.findings.registry_layout import FS_LOCK
 from rmqtool.formats.consume_queue import CQ_UNIT_SIZE
 from rmqtool.repair.options import RepairOptions
 from rmqtool.startup import losses, predict
-from rmqtool.startup.census import SegmentCensus, census
+from rmqtool.startup.census import SegmentCensus, censuses
 from rmqtool.startup.files import ModelFile
 from rmqtool.startup.losses import LogReading
 from rmqtool.startup.records import RecordCheck
@@ -144,11 +145,13 @@ def test_doctor(
         DAMAGES[damage].inflict(store)
     read = list[str]()
 
-    def counted(file: ModelFile, *, check: RecordCheck, by_kernels: bool) -> SegmentCensus:
-        read.append(file.path)
-        return census(file, check=check, by_kernels=by_kernels)
+    def counted(
+        files: Sequence[ModelFile], *, check: RecordCheck, by_kernels: bool, jobs: int | None
+    ) -> Iterator[SegmentCensus]:
+        read.extend(file.path for file in files)
+        return censuses(files, check=check, by_kernels=by_kernels, jobs=jobs)
 
-    monkeypatch.setattr(losses, "census", counted)
+    monkeypatch.setattr(losses, "censuses", counted)
     examination = examine_store(RepairOptions(str(store)))
     assert examination.prediction is not None
     assert bool(read) is is_read
