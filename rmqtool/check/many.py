@@ -20,8 +20,7 @@ from rmqtool.errors import NotAStore, RmqtoolError
 from rmqtool.findings.catalogue import Severity
 from rmqtool.findings.finding import At, finding
 from rmqtool.findings.registry_layout import FS_READ
-from rmqtool.store.address import place_of
-from rmqtool.store.archive import is_inside
+from rmqtool.store.address import is_inside, place_of
 from rmqtool.store.fleet import NO_MATCH, FleetStore, broker_of, fleet_of
 from rmqtool.store.place import Place
 from rmqtool.store.release import written_by

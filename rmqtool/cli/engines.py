@@ -123,7 +123,7 @@ def stores_of(store: str, stores_file: str | None) -> dict[str, Any]:
     Raises:
         UsageError: none is named, or one beside a file of stores.
     """
-    from rmqtool.store.fleet import is_pattern
+    from rmqtool.store.address import is_pattern
     from rmqtool.store.place import is_remote
 
     if not store and stores_file is None:
@@ -140,7 +140,7 @@ def stores_of(store: str, stores_file: str | None) -> dict[str, Any]:
 
 def decide(choice: EngineChoice, paths: Sequence[str]) -> tuple[bool, str]:
     """Say whether Spark does the work, and why. Raises UsageError: a master without Spark."""
-    from rmqtool.store.archive import is_inside
+    from rmqtool.store.address import is_inside
 
     archive = next((path for path in paths if is_inside(path)), None)
     if archive is not None:

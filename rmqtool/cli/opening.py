@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from rmqtool.cli.declaration import Command, Parameter
     from rmqtool.store.place import Place
 
-WILDCARDS: Final = "*?["
 SHOWN: Final = 5  # stores that are named where one has to be chosen
 WRITING: Final = ("in_place", "undo")  # of a command that changes the store
 
@@ -72,11 +71,11 @@ def _doubt_release(command: Command) -> None:
 
 def is_plain(path: str) -> bool:
     """Tell whether a path needs no look here: a store root, a file, or nothing at all."""
-    from rmqtool.store.address import archive_of
+    from rmqtool.store.address import archive_of, is_pattern
     from rmqtool.store.place import Place
     from rmqtool.store.root import is_store
 
-    if not path or Place.is_uri(path) or _is_pattern(path):
+    if not path or Place.is_uri(path) or is_pattern(path):
         return True
     if archive_of(path) is not None:
         return False
@@ -84,14 +83,6 @@ def is_plain(path: str) -> bool:
         return is_store(Place.of(path).names())
     except RmqtoolError:
         return True  # a file, or whoever reads it says what is wrong
-
-
-def _is_pattern(path: str) -> bool:
-    if not any(wildcard in path for wildcard in WILDCARDS):
-        return False  # to load what knows patterns takes longer than all else here
-    from rmqtool.store.fleet import is_pattern
-
-    return is_pattern(path)
 
 
 def _opens(parameter: Parameter) -> bool:

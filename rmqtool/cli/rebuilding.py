@@ -99,7 +99,7 @@ class RebuildCommand(Command):
         from rmqtool.rebuild.many import REBUILT_STORES
         from rmqtool.rebuild.options import Target
         from rmqtool.rebuild.report import table_of
-        from rmqtool.store.fleet import is_pattern
+        from rmqtool.store.address import is_pattern
 
         if self.stores_file is not None or is_pattern(self.store):
             return self.delivery.describe([REBUILT_STORES])

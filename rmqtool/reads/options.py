@@ -11,7 +11,7 @@ from rmqtool.clock import Clock
 from rmqtool.errors import UsageError
 from rmqtool.plural import meant
 from rmqtool.ranges import number_range, size
-from rmqtool.store.fleet import is_pattern
+from rmqtool.store.address import is_pattern
 from rmqtool.tables.bodies import BodyMode, BodyOptions
 from rmqtool.tables.selection import Selection
 

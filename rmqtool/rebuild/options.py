@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from rmqtool.broker.release import Version
 from rmqtool.errors import UsageError
-from rmqtool.store.archive import is_inside
+from rmqtool.store.address import is_inside
 from rmqtool.store.place import is_remote
 from rmqtool.times import zone_of
 

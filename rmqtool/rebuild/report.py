@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 from rmqtool.plural import counted
 from rmqtool.rebuild.options import Mode, StoreType
 from rmqtool.rows import in_chunks
-from rmqtool.store.archive import is_inside
+from rmqtool.store.address import is_inside
 from rmqtool.store.place import is_remote
 from rmqtool.table import Column, Table, Type
 

@@ -6,8 +6,10 @@ import os
 import re
 from typing import Final
 
-from rmqtool.store.place import SEPARATOR, Place
+from rmqtool.errors import UnreadablePath
+from rmqtool.store.place import SEPARATOR, Place, is_remote
 
+WILDCARDS: Final = "*?["  # of a pattern, which stands for several stores
 FIRST_LETTERS: Final = (".t", ".zip")  # of the endings of archives
 
 
@@ -47,3 +49,30 @@ def archive_of(path: str) -> tuple[str, str] | None:
         if not rest or rest.startswith(SEPARATOR):
             return path[: ending.end()], rest.removeprefix(SEPARATOR).strip("/")
     return None
+
+
+def is_inside(path: object) -> bool:
+    """Say whether a path lies inside of an archive that is open."""
+    if SEPARATOR not in str(path):
+        return False
+    from rmqtool.store.archive import inside
+
+    return inside(str(path)) is not None
+
+
+def is_pattern(path: str) -> bool:
+    """Tell whether a path stands for several: it has a wildcard, and nothing is there as it is."""
+    if not any(wildcard in without_options(path)[0] for wildcard in WILDCARDS):
+        return False
+    try:
+        return place_of(path).stat() is None
+    except UnreadablePath:
+        return True
+
+
+def without_options(path: str) -> tuple[str, str]:
+    """Take options off a URI: `s3://bucket/a?/b` has none, `s3://bucket/a?region=x` has."""
+    if not is_remote(path):
+        return path, ""
+    options = re.search(r"\?(?=[A-Za-z_]\w*=)", path)
+    return (path[: options.start()], path[options.start() :]) if options else (path, "")

@@ -262,11 +262,6 @@ def inside(path: str) -> ArchivePlace | None:
     return None
 
 
-def is_inside(path: object) -> bool:
-    """Say whether a path lies inside of an archive that is open."""
-    return bool(OPENED) and inside(str(path)) is not None
-
-
 def _entry(name: str, member: Member) -> Entry:
     owner = (member.owner, member.group, member.mode)
     return Entry(name, member.kind, member.size, member.mtime_ns, member.allocated, 0, *owner)

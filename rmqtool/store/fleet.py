@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from rmqtool.errors import DecodeError, Trouble, UnreadablePath
 from rmqtool.formats.epoch import decode_identity
-from rmqtool.store.address import archive_of, place_of
+from rmqtool.store.address import archive_of, is_pattern, place_of, without_options
 from rmqtool.store.entry import printable
 from rmqtool.store.place import Place, is_remote
 from rmqtool.store.root import ARCHIVE
@@ -28,7 +28,6 @@ IDENTITY: Final = "brokerIdentity"
 LARGEST_IDENTITY: Final = 4096
 NO_MATCH: Final = "no path matches this pattern"
 _MAGIC: Final = re.compile(r"[*?[]")
-_OPTIONS: Final = re.compile(r"\?(?=[A-Za-z_]\w*=)")
 _URI_TOP: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://[^/]*/?|file:/+")
 
 
@@ -45,7 +44,7 @@ class FleetStore(NamedTuple):
             return self.path
         from rmqtool.store.remote import without_credentials
 
-        return without_credentials(_taken_apart(self.path)[0])
+        return without_credentials(without_options(self.path)[0])
 
 
 class Fleet(NamedTuple):
@@ -55,16 +54,6 @@ class Fleet(NamedTuple):
     stores: tuple[FleetStore, ...] = ()
     # what stands for no store, and why: patterns that nothing matches, archives
     refused: tuple[tuple[str, str], ...] = ()
-
-
-def is_pattern(path: str) -> bool:
-    """Tell whether a path stands for several: it has a wildcard, and nothing is there as it is."""
-    if _MAGIC.search(_taken_apart(path)[0]) is None:
-        return False
-    try:
-        return place_of(path).stat() is None
-    except UnreadablePath:
-        return True
 
 
 def fleet_of(given: Iterable[str], stores_file: str | None = None) -> Fleet:
@@ -119,7 +108,7 @@ def broker_of(root: Place) -> str | None:
 
 def below(path: str, name: str) -> str:
     """Give the path of a name in a directory; options of a URI stay behind it."""
-    text, options = _taken_apart(path)
+    text, options = without_options(path)
     return _child(text, name) + options
 
 
@@ -141,7 +130,7 @@ def _matches(pattern: str) -> Iterator[str]:
     Raises:
         UnreadablePath: a directory that the pattern names may not be listed.
     """
-    text, options = _taken_apart(pattern)
+    text, options = without_options(pattern)
     scheme = _URI_TOP.match(text) if Place.is_uri(text) else re.match("/*", text)
     top = scheme[0] if scheme else ""
     parts = [part for part in text[len(top) :].split("/") if part]
@@ -181,11 +170,3 @@ def _named(paths: Iterable[str], options: str, name: str, *, is_last: bool) -> I
 
 def _child(path: str, name: str) -> str:
     return f"{path}{'' if not path or path.endswith('/') else '/'}{name}"
-
-
-def _taken_apart(path: str) -> tuple[str, str]:
-    """Take options off a URI: `s3://bucket/a?/b` has none, `s3://bucket/a?region=x` has."""
-    if not is_remote(path):
-        return path, ""
-    options = _OPTIONS.search(path)
-    return (path[: options.start()], path[options.start() :]) if options else (path, "")

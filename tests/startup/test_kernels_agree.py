@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import random
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from rmqtool.startup import census, predict, walk
@@ -47,18 +47,18 @@ def test_same_prediction(
 
 def _hurt(log: Path, seed: int) -> None:
     """Flip bits, zero stretches, and copy records to where others are, a few times."""
-    chance = random.Random(seed)  # noqa: S311 - no secret
+    chance = np.random.default_rng(seed)
     raw = bytearray(log.read_bytes())
-    for _ in range(chance.randint(1, 6)):
-        at = chance.randrange(len(raw))
-        length = chance.choice((1, 4, 40, 700, 9000, 70_000))
-        what = chance.randrange(3)
+    for _ in range(int(chance.integers(1, 7))):
+        at = int(chance.integers(len(raw)))
+        length = int(chance.choice((1, 4, 40, 700, 9000, 70_000)))
+        what = int(chance.integers(3))
         if what == 0:
-            raw[at] ^= 1 << chance.randrange(8)
+            raw[at] ^= 1 << int(chance.integers(8))
         elif what == 1:
             raw[at : at + length] = bytes(len(raw[at : at + length]))
         else:
-            source = chance.randrange(len(raw))
+            source = int(chance.integers(len(raw)))
             piece = raw[source : source + length][: len(raw) - at]
             raw[at : at + len(piece)] = piece
     log.write_bytes(raw)

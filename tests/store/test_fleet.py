@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from rmqtool.errors import UnreadablePath
-from rmqtool.store.address import place_of
-from rmqtool.store.fleet import NO_MATCH, Fleet, FleetStore, broker_of, fleet_of, is_pattern
+from rmqtool.store.address import is_pattern, place_of
+from rmqtool.store.fleet import NO_MATCH, Fleet, FleetStore, broker_of, fleet_of
 from rmqtool.store.tree import open_store
 from tests.s3_server import in_bucket, s3_server
 

@@ -292,7 +292,7 @@ class Repair(Command):
             self.delivery.note(f"not copied, because they are not regular files: {names}{more}")
 
     def _not_written(self, options: RepairOptions, plan: Plan) -> int:
-        from rmqtool.store.archive import is_inside
+        from rmqtool.store.address import is_inside
 
         if plan.edits:
             words = ["rmqtool", "repair", self.store]

@@ -177,7 +177,7 @@ class Validate(Command):
     @property
     def _is_many(self) -> bool:
         """Whether each store is a row."""
-        from rmqtool.store.fleet import is_pattern
+        from rmqtool.store.address import is_pattern
 
         if self.recursive or self.stores_file is not None or any(map(is_pattern, self.paths)):
             return True
