@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from rmqtool.broker.rules import Rules
+    from rmqtool.formats.message import Message
 
 FILE_SEPARATOR: Final = "/"
 LARGEST_SHORT: Final = 2**15 - 1
@@ -234,6 +235,30 @@ def light_queue_texts(values: Mapping[str, str]) -> tuple[list[str], list[str]]:
     if java.is_blank(topics) or java.is_blank(offsets):
         return [], []
     return java.split(topics, ","), java.split(offsets, ",")
+
+
+def claimed_places(message: Message) -> list[tuple[str, int, int, int]]:
+    """Give the places of queues that a record claims: topic, queue id, first offset, count."""
+    values = message.properties
+    base, count = message.queue_offset, 1
+    if properties.INNER_NUM in values and properties.INNER_BASE in values:
+        base = _number(values[properties.INNER_BASE], base)
+        count = max(_number(values[properties.INNER_NUM], 1), 1)
+    places = [(message.topic, message.queue_id, base, count)]
+    for name, number in zip(*light_queues(values), strict=True):
+        # Other names keep the record's queue, but 4.9.3 without LMQ puts all of them there.
+        queue_ids = {
+            names.light_queue_id(name, message.queue_id, has_lmq=has_lmq)
+            for has_lmq in (False, True)
+        }
+        offset = _number(number, -1)
+        places += [(name, queue_id, offset, 1) for queue_id in sorted(queue_ids)]
+    return places
+
+
+def _number(text: str, otherwise: int) -> int:
+    value = java.parse_long(text)
+    return otherwise if value is None else value
 
 
 def parse_delay_levels(levels: str) -> tuple[int, ...]:

@@ -8,13 +8,7 @@ from __future__ import annotations
 from functools import cached_property
 from typing import TYPE_CHECKING, Final
 
-from rmqtool.broker.dispatch import light_queues
-from rmqtool.broker.names import light_queue_id
-from rmqtool.formats.java import parse_long
-from rmqtool.formats.properties import (
-    INNER_BASE,
-    INNER_NUM,
-)
+from rmqtool.broker.dispatch import claimed_places
 from rmqtool.queues.discovery import BatchUnits
 
 if TYPE_CHECKING:
@@ -63,32 +57,9 @@ class Queue:
         return unit.unit.physical_offset if unit and unit.unit else None
 
 
-def places_of(message: Message) -> list[tuple[str, int, int, int]]:
-    """Give the places of queues that a record claims: topic, queue id, first offset, count."""
-    properties = message.properties
-    base, count = message.queue_offset, 1
-    if INNER_NUM in properties and INNER_BASE in properties:
-        base = _number(properties[INNER_BASE], base)
-        count = max(_number(properties[INNER_NUM], 1), 1)
-    places = [(message.topic, message.queue_id, base, count)]
-    for name, number in zip(*light_queues(properties), strict=True):
-        # Other names keep the record's queue, but 4.9.3 without LMQ puts all of them there.
-        queue_ids = {
-            light_queue_id(name, message.queue_id, has_lmq=has_lmq) for has_lmq in (False, True)
-        }
-        offset = _number(number, -1)
-        places += [(name, queue_id, offset, 1) for queue_id in sorted(queue_ids)]
-    return places
-
-
 def claims(message: Message, topic: str, queue_id: int, queue_offset: int) -> bool:
     """Tell whether a record says that it belongs to a place of a queue."""
     return any(
         (name, number) == (topic, queue_id) and base <= queue_offset < base + count
-        for name, number, base, count in places_of(message)
+        for name, number, base, count in claimed_places(message)
     )
-
-
-def _number(text: str, otherwise: int) -> int:
-    value = parse_long(text)
-    return otherwise if value is None else value

@@ -11,10 +11,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from rmqtool.broker import names
+from rmqtool.broker.dispatch import claimed_places
 from rmqtool.formats import config_shapes, properties
 from rmqtool.formats.config_names import OFFSETS_JSON, TOPICS_JSON
 from rmqtool.plural import counted
-from rmqtool.query.consume_queue import places_of
 from rmqtool.query.groups import CONSUMED, ConsumerGroup
 from rmqtool.query.trace import follow
 from rmqtool.store.config_sources import committed_offsets
@@ -52,7 +52,7 @@ def consumed_rows(lookup: Lookup, answer: Answer, group: ConsumerGroup) -> list[
     everything = [hit.record.message for hit in answer.hits]
     rows = []
     for message in asked:
-        topic, queue_id, queue_offset, _ = places_of(message)[0]
+        topic, queue_id, queue_offset, _ = claimed_places(message)[0]
         committed = group.committed.get((topic, queue_id))
         verdict, reason = _verdict(lookup, group, message, everything)
         rows.append(
@@ -77,7 +77,7 @@ def groups_of(lookup: Lookup, answer: Answer) -> list[ConsumerGroup]:
         lookup: the store.
         answer: with the messages.
     """
-    topics = {places_of(hit.record.message)[0][0] for hit in answer.hits}
+    topics = {claimed_places(hit.record.message)[0][0] for hit in answer.hits}
     topics -= {topic for topic in topics if topic.startswith(COPIES)}
     names_found = {
         offset.group for offset in committed_offsets(lookup.store) if offset.topic in topics
@@ -109,7 +109,7 @@ def _verdict(
 ) -> tuple[str, str]:
     if message.topic in HELD:
         return NO, f"no consumer gets messages of {message.topic}: look for the delivered copy"
-    topic, queue_id, queue_offset, count = places_of(message)[0]
+    topic, queue_id, queue_offset, count = claimed_places(message)[0]
     committed = group.committed.get((topic, queue_id))
     if committed is None:
         return UNKNOWN, _no_offset(lookup, group, topic, queue_id)

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
+from rmqtool.broker.dispatch import claimed_places
 from rmqtool.errors import UnreadablePath
 from rmqtool.formats import java
-from rmqtool.query.consume_queue import places_of
 from rmqtool.query.log import LogRecord
 from rmqtool.scan import columns as row
 from rmqtool.scan.batch import Extent, ScanOptions
@@ -213,7 +213,7 @@ def find_places(
     for asked in places:
         by_queue.setdefault((asked.topic, asked.queue_id), {})[asked.queue_offset] = asked
     for record in candidates(log, targets, stretches, trails):
-        for topic, queue_id, base, count in places_of(record.message):
+        for topic, queue_id, base, count in claimed_places(record.message):
             offsets = by_queue.get((topic, queue_id), {})
             # A count out of a damaged record may be anything: go through the smaller set.
             numbers = range(base, base + count)

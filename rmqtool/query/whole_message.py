@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Final
 
+from rmqtool.broker.dispatch import claimed_places
 from rmqtool.formats import java, properties
 from rmqtool.formats.annotate import body_spans
-from rmqtool.query.consume_queue import places_of
 from rmqtool.query.log import LogRecord
 from rmqtool.query.rows import message_row
 from rmqtool.tables.bodies import BodyMode, BodyOptions
@@ -64,7 +64,7 @@ def pointers(sources: Sources, record: LogRecord) -> Iterator[tuple[str, str]]:
     Raises:
         UnreadablePath: a queue may not be read.
     """
-    for topic, queue_id, queue_offset, _ in places_of(record.message):
+    for topic, queue_id, queue_offset, _ in claimed_places(record.message):
         yield "queue unit", _unit(sources, (topic, queue_id, queue_offset), record)
     keys = [*properties.keys(record.message.properties), record.message.unique_key or ""]
     for key in dict.fromkeys(filter(None, keys)):

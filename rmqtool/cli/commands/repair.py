@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Final
 from rmqtool.cli.declaration import Command, Option, options_of
 from rmqtool.cli.delivery import Delivery, Shown
 from rmqtool.cli.exits import DONE, NO
+from rmqtool.cli.in_place import InPlace, Yes, announce, ask
 from rmqtool.cli.options import BrokerConf, Jobs, NextRelease, StorePath, UnpackLimit
-from rmqtool.cli.rebuilding import InPlace, Yes, announce, ask
 from rmqtool.errors import UsageError
 from rmqtool.plural import counted, meant
 from rmqtool.render.look import Format

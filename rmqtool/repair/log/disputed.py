@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from itertools import islice
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from rmqtool.broker.dispatch import index_keys
+from rmqtool.broker.dispatch import claimed_places, index_keys
 from rmqtool.broker.release import RELEASES
 from rmqtool.broker.rules import Rules
 from rmqtool.check.log.part import PartOptions, inspect_part
@@ -20,7 +20,6 @@ from rmqtool.errors import DecodeError, UnreadablePath
 from rmqtool.formats import java
 from rmqtool.formats.message import decode
 from rmqtool.judge.message import RecordOptions
-from rmqtool.query.consume_queue import places_of
 from rmqtool.scan.batch import ScanOptions
 from rmqtool.store.segment import SegmentPart
 
@@ -91,7 +90,7 @@ class Witness(NamedTuple):
         tags_code = self.rules.tags_code(message)
         units = (
             self._unit_agrees((topic, queue_id, queue_offset), physical_offset, tags_code)
-            for topic, queue_id, queue_offset, _ in places_of(message)
+            for topic, queue_id, queue_offset, _ in claimed_places(message)
         )
         entries = (
             physical_offset in chain.offsets

@@ -36,7 +36,6 @@ from rmqtool.repair.state.offsets import (
     topic_entry,
     topics_text,
 )
-from rmqtool.repair.state.set_offsets import OffsetChange
 from rmqtool.store.config_files import BACKUP, LARGEST_CONFIG
 
 if TYPE_CHECKING:
@@ -94,7 +93,11 @@ def edit(
     for path in sorted({defect.path for defect in defects if defect.code == EP_CRC}):
         _restore(writer, survey, path, EP_CRC, _is_epoch)
     codes = {defect.code for defect in defects}
-    changes = [OffsetChange.parse(text) for text in options.set_offset]
+    changes: list[OffsetChange] = []
+    if options.set_offset:
+        from rmqtool.repair.state.set_offsets import OffsetChange  # few ask for it
+
+        changes = [OffsetChange.parse(text) for text in options.set_offset]
     offsets.edit(writer, survey, frozenset(broken), clamps=clamp, known=codes, changes=changes)
 
 

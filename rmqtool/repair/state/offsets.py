@@ -22,11 +22,9 @@ from rmqtool.errors import UnreadablePath, UsageError
 from rmqtool.findings.registry_state import CO_RANGE, DO_RANGE
 from rmqtool.formats.config_names import DELAYS_JSON, OFFSET_TABLE, OFFSETS_JSON, TOPIC_TABLE
 from rmqtool.formats.rocksdb_databases import managers_in
-from rmqtool.query.delay_offsets import delay_offsets
 from rmqtool.queues.discovery import UNIT_FAMILIES
 from rmqtool.repair.log.content import Content
 from rmqtool.repair.queues.ends_after import EndsAfter, with_repaired_queues
-from rmqtool.repair.state.set_offsets import OPTION, set_offsets
 from rmqtool.store.config_files import BACKUP
 from rmqtool.store.config_sources import CONFIG
 
@@ -84,6 +82,8 @@ def edit(
         offsets_json = survey.inspection.document_with_path(name)
         if offsets_json is None or not offsets_json[1].removesuffix(BACKUP).endswith(".json"):
             if changes and code is CO_RANGE:
+                from rmqtool.repair.state.set_offsets import OPTION, set_offsets  # few ask for it
+
                 if offsets_json is None:
                     raise UsageError(option=OPTION, reason=f"there is no {name}")
                 document = deepcopy(offsets_json[0])
@@ -96,6 +96,8 @@ def edit(
         path = main if main in restored else offsets_json[1]
         changed, asked = change(document), list[str]()
         if changes and code is CO_RANGE:
+            from rmqtool.repair.state.set_offsets import set_offsets
+
             asked = set_offsets(document, changes, ends, with_repaired_queues(survey, writer))
             changed += asked
         if changed:
@@ -130,6 +132,8 @@ def _replace_database(
         UsageError: the database has more than offsets.
     """
     if managers_in(path) != (OFFSETS_JSON,):
+        from rmqtool.repair.state.set_offsets import OPTION
+
         reason = f"{path} has topics and groups, too: set offsets with mqadmin once a broker runs"
         raise UsageError(option=OPTION, reason=reason)
     version = {"counter": 1, "stateVersion": 0, "timestamp": survey.facts.newest_time}
@@ -188,6 +192,8 @@ class _Offsets:
         waiting = self.ends.of(SCHEDULE_TOPIC, queue_id)
         if self.store is None or waiting is None:
             return nearest
+        from rmqtool.query.delay_offsets import delay_offsets  # it looks up messages
+
         with suppress(UnreadablePath):  # then the nearest offset is as good as any
             places = [(queue_id, waiting.start, waiting.stop)]
             return delay_offsets(self.store, places)[level]
