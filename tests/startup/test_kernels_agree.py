@@ -65,7 +65,7 @@ def _hurt(log: Path, seed: int) -> None:
 
 
 @pytest.mark.parametrize("has_crashed", [False, True])
-@pytest.mark.parametrize("seed", range(24))
+@pytest.mark.parametrize("seed", range(12))
 def test_parts(
     seed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, has_crashed: bool
 ) -> None:
