@@ -59,6 +59,10 @@ class Record(Protocol):
     def properties(self) -> Mapping[str, str]:
         """Names and values as the broker's reader gives them."""
 
+    @property
+    def has_properties(self) -> bool:
+        """Whether it has bytes of properties, though they may name none: else Java has null."""
+
 
 class QueuePlace(NamedTuple):
     """Where a unit belongs."""
@@ -124,7 +128,7 @@ class DispatchRules(NamedTuple):
             return
         if (
             self.multi_dispatch
-            and not record.properties
+            and not record.has_properties
             and not self.release.dispatches_without_properties
         ):
             reason = "a record without properties"

@@ -439,6 +439,7 @@ class RowRecord:
         self.sys_flag: int = record[row.SYS_FLAG]
         self.store_timestamp: int = record[row.STORE_TIMESTAMP]
         self.properties = decode(batch.text(start, length))
+        self.has_properties: bool = length > 0
         self.physical_offset: int = record[row.PHYSICAL_OFFSET_FIELD]
         self.size: int = record[row.SIZE]
 

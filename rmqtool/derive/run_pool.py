@@ -53,16 +53,18 @@ class RunPool:
         self._runs: list[npt.NDArray[np.int64]] = []
         self._bytes = 0
         self._parts_joined = 0  # the first ones of those that wait
+        self._unjoined = 0  # runs of the others
 
     def add(self, runs: QueueRuns) -> Iterator[QueueRuns]:
         """Take the runs of the next part; yield those that need not wait any more, in log order."""
         is_long = runs.units.nbytes >= self._short_run * len(runs) or bool(len(runs.ends))
         if not is_long:
             self._keep(runs)
-            if sum(part.shape[1] for part in self._runs[self._parts_joined :]) >= JOINED_RUNS:
+            self._unjoined += len(runs)
+            if self._unjoined >= JOINED_RUNS:
                 for joined in self._taken(self._parts_joined):
                     self._keep(joined)
-                self._parts_joined = len(self._runs)
+                self._parts_joined, self._unjoined = len(self._runs), 0
         if is_long or self._bytes >= self._largest:
             yield from self.rest()
         if is_long:
@@ -83,7 +85,7 @@ class RunPool:
         """Yield all that waits, by queue: all of one at once."""
         if self._units:
             taken = self._taken(0)
-            self._parts_joined = 0
+            self._parts_joined = self._unjoined = 0
             yield from taken
 
     def _taken(self, first_part: int) -> Iterator[QueueRuns]:

@@ -12,6 +12,8 @@ import json
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+from rmqtool.errors import DecodeError
+from rmqtool.formats.config import parse_object
 from rmqtool.formats.config_names import (
     DELAYS_JSON,
     FILTER_TABLE,
@@ -32,6 +34,7 @@ from rmqtool.formats.java import parse_long
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
+    from rmqtool.budget import ParseBudget
     from rmqtool.formats.config import Json
 
     Document = Mapping[str, Any]
@@ -158,6 +161,49 @@ def topic_config(topic: str, entry: Document) -> TopicConfig:
             if isinstance(value, str)
         },
     )
+
+
+def parse_file(
+    raw: bytes, *, name: str, path: str, budget: ParseBudget | None = None
+) -> dict[str, Any]:
+    """Read a configuration file as the broker takes it: its table has to be of the right kind.
+
+    Brokers decode a file into a class, and take the `.bak` where that fails. Two files have an
+    `offsetTable`: of delay levels, and of queues by topic and group.
+    Source: ConfigManager#load, DelayOffsetSerializeWrapper, ConsumerOffsetManager, 4.9.3 to 5.5.0;
+    observed, 4.9.3, and fastjson 1.2.76, 1.2.83, fastjson2 2.0.43 and 2.0.59.
+
+    Args:
+        raw: all of it.
+        name: of the file, without `.bak`.
+        path: for the error.
+        budget: see `config.parse`.
+
+    Raises:
+        DecodeError: it cannot be read, or is of another kind.
+    """
+    document = parse_object(raw, path=path, budget=budget)
+    if name in _FITS:
+        table = document.get(OFFSET_TABLE)
+        if table is not None and not (isinstance(table, dict) and _FITS[name](table)):
+            reason = f"it is not the table of a {name}"
+            raise DecodeError(path=path, position=0, field=OFFSET_TABLE, reason=reason)
+    return document
+
+
+def _has_levels(table: dict[str, Any]) -> bool:
+    """Tell whether a table leads from numbers to numbers."""
+    is_plain = not any(isinstance(offset, dict | list) for offset in table.values())
+    return is_plain and all(parse_long(level) is not None for level in table)
+
+
+def _has_queues(table: dict[str, Any]) -> bool:
+    """Tell whether a table leads from names to tables from numbers to numbers."""
+    tables = [queues for queues in table.values() if queues is not None]
+    return all(isinstance(queues, dict) and _has_levels(queues) for queues in tables)
+
+
+_FITS: Final = {DELAYS_JSON: _has_levels, OFFSETS_JSON: _has_queues}
 
 
 def consumer_offsets(document: Document) -> Iterator[ConsumerOffset]:

@@ -150,6 +150,11 @@ class Message(NamedTuple):
         return properties.decode(self.properties_bytes)
 
     @property
+    def has_properties(self) -> bool:
+        """Whether it has bytes of properties, though they may name none."""
+        return self.properties_length > 0
+
+    @property
     def tags(self) -> str | None:
         """The tag string."""
         return self.properties.get(properties.TAGS)

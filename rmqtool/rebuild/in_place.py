@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
 from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Final
@@ -192,7 +191,9 @@ class WatchingSink(WritingSink):
     def __init__(self, tree: Callable[..., OutputTree], store: Store, *, skipped: int = 0) -> None:
         super().__init__(tree, skipped=skipped)
         self._store, self._queues = store, Queues(store)
-        self._changed: dict[tuple[str, int], _Changed] = defaultdict(_Changed)
+        # Queues of which all that is written, without a hole, is there already: most of them.
+        self._same: dict[tuple[str, int], Stretch] = {}
+        self._changed: dict[tuple[str, int], _Changed] = {}  # all others
 
     def put(self, pieces: list[QueueFileBytes]) -> None:
         """Take pieces of one file, in order of their place."""
@@ -203,19 +204,36 @@ class WatchingSink(WritingSink):
 
     def _compare(self, piece: QueueFileBytes) -> None:
         first = (piece.file_start + piece.position) // CQ_UNIT_SIZE
-        count = len(piece.data) // CQ_UNIT_SIZE
-        changed = self._changed[piece.topic, piece.queue_id]
-        _extend(changed.written, first, first + count)
-        queue = self._queues.files.queue(piece.topic, piece.queue_id)
+        end = first + len(piece.data) // CQ_UNIT_SIZE
+        name = (piece.topic, piece.queue_id)
+        queue = self._queues.files.queue(*name)
         try:
-            old = queue.packed(first, count) if queue is not None else b""
-        except UnreadablePath:
-            return  # nobody can read it now, either
-        if old == piece.data:
-            _extend(changed.same, first, first + count)
+            old = queue.packed(first, end - first) if queue is not None else b""
+        except UnreadablePath:  # nobody can read it now, either
+            _extend(self._changes(name).written, first, end)
             return
-        changed.before.append(places_of(old))
-        changed.after.append(places_of(piece.data))
+        is_same, (begin, until) = old == piece.data, self._same.get(name, (first, first))
+        if is_same and name not in self._changed and until == first:
+            self._same[name] = begin, end
+            return
+        changed = self._changes(name)
+        _extend(changed.written, first, end)
+        if is_same:
+            _extend(changed.same, first, end)
+        else:
+            changed.before.append(places_of(old))
+            changed.after.append(places_of(piece.data))
+
+    def _changes(self, name: tuple[str, int]) -> _Changed:
+        """Give what is written over in a queue, to add to it."""
+        if name not in self._changed:
+            self._changed[name] = self._as_before(name)
+            self._same.pop(name, None)
+        return self._changed[name]
+
+    def _as_before(self, name: tuple[str, int]) -> _Changed:
+        same = [self._same[name]] if name in self._same else []
+        return _Changed(written=[*same], same=same)
 
     def refuse_harm(self, topic: str | None) -> None:
         """Refuse what was staged if a queue would lead to fewer sound messages.
@@ -228,13 +246,14 @@ class WatchingSink(WritingSink):
         """
         store = self._store
         with self._queues as queues, LogReader(store.old_commitlog, store.commitlog) as log:
-            there = [*queues.files.queues()]
-            topics = {queue.topic for queue in there}
-            for queue in there:
+            topics = {queue.topic for queue in queues.files.queues()}
+            for queue in queues.files.queues():  # none is kept: there may be 100,000
                 name = (queue.topic, queue.queue_id)
-                if topic is not None and (topic != queue.topic or name not in self._changed):
+                is_written = name in self._changed or name in self._same
+                if topic is not None and (topic != queue.topic or not is_written):
                     continue
-                fewer = self._out_of_reach(queue, self._changed[name], topics, log)
+                changed = self._changed.get(name) or self._as_before(name)
+                fewer = self._out_of_reach(queue, changed, topics, log)
                 if fewer > 0:
                     harm = f"{counted(fewer, 'message')} of topic {name[0]} queue {name[1]} "
                     raise NotSound(

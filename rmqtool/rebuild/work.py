@@ -120,6 +120,7 @@ def rebuild(options: RebuildOptions, *, advance: Advance = lambda _: None) -> Re
         result = rebuild_in_place(
             options, lambda sink: _run_writing(_open(options), options, sink, advance)
         )
+        give_back_rest()  # what was staged: a validation follows
     elif options.output is not None:
         store = _open(options)
         with output_directory(options.output) as tree:

@@ -73,6 +73,7 @@ class DispatchRequest:
     queue_offset: int  # the field
     sys_flag: int  # the field
     properties: dict[str, str]  # names and values
+    has_properties: bool = True  # whether it has bytes of them, though they may name none
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,6 +171,7 @@ class RecordCheck:
             queue_offset,
             sys_flag,
             decoded,
+            properties_length > 0,
         )
         return total_size, record
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from rmqtool.budget import OverBudget
 from rmqtool.errors import DecodeError, Trouble, UnreadablePath
-from rmqtool.formats.config import BYTES_A_STEP, parse_object
+from rmqtool.formats.config import BYTES_A_STEP
 from rmqtool.formats.config_names import (
     DELAYS_JSON,
     FILTERS_JSON,
@@ -24,6 +24,7 @@ from rmqtool.formats.config_names import (
     ORDERS_JSON,
     TOPICS_JSON,
 )
+from rmqtool.formats.config_shapes import parse_file
 from rmqtool.store.entry import EntryKind
 
 if TYPE_CHECKING:
@@ -131,6 +132,11 @@ def _read_config(place: Place, path: str, budget: ParseBudget | None) -> ConfigD
     return ConfigDocument(place.name, "", {}, False, (*problems,))
 
 
+def plain_name(path: str) -> str:
+    """Give the name of a file in `config` by the path of it, or of its `.bak`."""
+    return path.rpartition("/")[2].removesuffix(BACKUP)
+
+
 def is_known_config(name: str) -> bool:
     """Tell whether a file in `config` is one whose readers are known, or no JSON at all."""
     plain = name.removesuffix(BACKUP).removesuffix(TEMPORARY)
@@ -182,7 +188,7 @@ def _read(
         problems.append(Problem(path, fault, f"{path}: is empty"))
         return None
     try:
-        return parse_object(raw, path=path, budget=budget)
+        return parse_file(raw, name=plain_name(path), path=path, budget=budget)
     except DecodeError as error:
         problems.append(Problem(path, Fault.BROKEN, str(error)))
         return None

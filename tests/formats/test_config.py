@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from rmqtool.errors import DecodeError
 from rmqtool.formats import config, config_shapes
-from rmqtool.formats.config_shapes import ConsumerOffset, DataVersion
+from rmqtool.formats.config_shapes import ConsumerOffset, DataVersion, parse_file
 
 FASTJSON_1 = b"""{
 \t"dataVersion":{
@@ -218,3 +218,31 @@ def test_shapes() -> None:
         filter_.bit_positions,
         filter_.expression,
     )
+
+
+@pytest.mark.parametrize(
+    ("name", "table", "is_taken"),
+    [
+        ("delayOffset.json", "{1:5}", True),
+        ("delayOffset.json", "{}", True),
+        ("delayOffset.json", "null", True),
+        ("delayOffset.json", "[1]", False),
+        ("delayOffset.json", '{"a@b":{0:1,1:2}}', False),
+        ("delayOffset.json", '{"a@b":5}', False),
+        ("delayOffset.json", "{1:{0:1}}", False),
+        ("consumerOffset.json", '{"a@b":{0:1}}', True),
+        ("consumerOffset.json", "{}", True),
+        ("consumerOffset.json", "{1:5}", False),
+        ("consumerOffset.json", '{"a@b":5}', False),
+        ("consumerOffset.json", '{"a@b":{"x":1}}', False),
+        ("lmqConsumerOffset.json", '{"a@b":5}', True),
+    ],
+)
+def test_kind_of_table(name: str, table: str, *, is_taken: bool) -> None:
+    """What fastjson refuses to decode, a broker does not take: 1.2.76 to fastjson2 2.0.59."""
+    raw = f'{{"offsetTable":{table}}}'.encode()
+    if is_taken:
+        assert "offsetTable" in parse_file(raw, name=name, path=f"config/{name}.bak")
+    else:
+        with pytest.raises(DecodeError, match=rf"config/{name}: .*not the table of a {name}"):
+            parse_file(raw, name=name, path=f"config/{name}")

@@ -84,7 +84,8 @@ def test_refused(
     ("text", "change", "code"),
     [
         ('{"offsetTable":[]}', f"new@{TOPIC}=first", 2),
-        (f'{{"offsetTable":{{"{TOPIC}@g":{{"x":1,"0":"y"}}}}}}', f"g@{TOPIC}=first", 0),
+        (f'{{"offsetTable":{{"{TOPIC}@g":{{"x":1,"0":"y"}}}}}}', f"g@{TOPIC}=first", 2),
+        (f'{{"offsetTable":{{"{TOPIC}@g":{{"0":"y"}}}}}}', f"g@{TOPIC}=first", 0),
         (f'{{"offsetTable":{{"{TOPIC}@g":{{"0":"y"}}}}}}', "new=like:g", 2),
         (f'{{"offsetTable":{{"{TOPIC}@g":7}}}}', f"g@{TOPIC}=last", 2),
         (f'{{"offsetTable":{{"{TOPIC}@g":{{"0":1}}}}}}', f"g@{TOPIC}:2=first", 0),

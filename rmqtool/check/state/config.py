@@ -14,7 +14,7 @@ from rmqtool.findings.catalogue import Severity
 from rmqtool.findings.finding import At, finding, in_passing
 from rmqtool.findings.registry_state import CF_JSON, CF_VERSION
 from rmqtool.formats import config_shapes
-from rmqtool.formats.config import parse_object
+from rmqtool.formats.config_shapes import parse_file
 from rmqtool.store.artefact import TIMER_CHECK, ArtefactKind, FamilyDepth
 from rmqtool.store.config_files import (
     BACKUP,
@@ -22,6 +22,7 @@ from rmqtool.store.config_files import (
     NEEDED_BY_5,
     TEMPORARY,
     is_json,
+    plain_name,
     read_paid,
 )
 from rmqtool.store.entry import EntryKind, printable
@@ -89,7 +90,8 @@ def _read(inspection: Inspection, files: list[ConfigFile]) -> Iterator[Finding]:
         inspection.account.bytes += len(raw)
         document, problem = None, None
         try:
-            document = parse_object(raw, path=artefact.path, budget=inspection.store.config_budget)
+            budget, path = inspection.store.config_budget, artefact.path
+            document = parse_file(raw, name=plain_name(path), path=path, budget=budget)
         except DecodeError as error:
             problem = error.with_traceback(None)  # whose frames would keep the bytes
             problem.__cause__ = problem.__context__ = None
@@ -114,7 +116,7 @@ def _whole(place: Place, pauses: list[float], budget: ParseBudget) -> bytes:
     while pauses:
         with suppress(UnreadablePath, DecodeError):
             raw = read_paid(place, budget)
-            parse_object(raw, path=place.name)
+            parse_file(raw, name=plain_name(place.name), path=place.name)
             return raw
         time.sleep(pauses.pop())
     return read_paid(place, budget)

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from rmqtool.broker.names import LMQ_PREFIX, is_deleted, is_deleted_when_idle, topic_raw
-from rmqtool.check.queues.orphans import FEWER, is_past, queue_counts
+from rmqtool.check.queues.orphans import FEWER, HOLDING, UNCONFIGURED, is_past, queue_counts
 from rmqtool.check.queues.queue_state import UNIT
 from rmqtool.check.queues.queue_tails import is_reached_by_name
 from rmqtool.findings.registry_consume_queue import BQ_UNIT, CQ_GAP, CQ_RANGE
@@ -40,7 +40,7 @@ def edit_queues(
     writer: EditWriter, repair: QueueRepair, inspection: Inspection, put_back: Collection[str] = ()
 ) -> None:
     """Write what differs of the consume queues; topics that are put back count as configured."""
-    counts = _counts(inspection)
+    orphans = _Orphans(writer, inspection, put_back)
     for queue in sorted(
         repair.queues.values(), key=lambda repaired: (repaired.topic, repaired.queue_id)
     ):
@@ -61,22 +61,36 @@ def edit_queues(
         for start, patches in sorted(files.items()):
             _file(writer, queue, start, joined(patches), repair.file_length)
         if files:
-            _name_orphan(writer, queue, counts)
+            orphans.name(queue)
 
 
-def _counts(inspection: Inspection) -> dict[str, int]:
-    document = inspection.document(TOPICS_JSON)
-    return queue_counts(document) if document else {}
+class _Orphans:
+    """Names queues that are made although no topic is configured to have them.
 
+    A validation names those that are there already.
+    """
 
-def _name_orphan(
-    writer: EditWriter, queue: RepairedQueue | RepairedBatchQueue, counts: dict[str, int]
-) -> None:
-    """Name a queue that is made although its topic is configured with fewer."""
-    is_made = not queue.files.places and queue.topic in counts
-    if is_made and is_past(counts, queue.topic, queue.queue_id):
-        path = queue.path.rpartition("/")[0]
-        writer.leave(FS_ORPHAN, path, f"topic {queue.topic} {FEWER}", FS_ORPHAN.remedy)
+    def __init__(
+        self, writer: EditWriter, inspection: Inspection, put_back: Collection[str]
+    ) -> None:
+        self._writer, self._put_back = writer, put_back
+        document = inspection.document(TOPICS_JSON)
+        self._counts = None if document is None else queue_counts(document)
+        self._named = {*inspection.queue_topics("queues"), *inspection.queue_topics("batch_queues")}
+        self._is_in_json = not inspection.scope.has_metadata_2
+
+    def name(self, queue: RepairedQueue | RepairedBatchQueue) -> None:
+        """Name a queue if it is one of these."""
+        counts, topic = self._counts, queue.topic
+        if queue.files.places or counts is None or not is_past(counts, topic, queue.queue_id):
+            return
+        path, _, _ = queue.path.rpartition("/")
+        if topic in counts:
+            self._writer.leave(FS_ORPHAN, path, f"topic {topic} {FEWER}", FS_ORPHAN.remedy)
+        elif self._is_in_json and topic not in self._named | {*self._put_back}:
+            self._named.add(topic)
+            why = f"{UNCONFIGURED}; {HOLDING}"
+            self._writer.leave(FS_ORPHAN, path, f"topic {topic} {why}", FS_ORPHAN.remedy)
 
 
 def _is_wanted(
@@ -241,7 +255,7 @@ def edit_batch_queues(
         if (topic_raw(topic), queue_id) not in repair.queues:
             units = inspection.queue("batch_queues", (topic, queue_id))
             _lengths(writer, units.files, repair.file_length)
-    counts = _counts(inspection)
+    orphans = _Orphans(writer, inspection, put_back)
     for queue in sorted(
         repair.queues.values(), key=lambda repaired: (repaired.topic, repaired.queue_id)
     ):
@@ -257,7 +271,7 @@ def edit_batch_queues(
         for start, pieces in sorted(files.items()):
             _batch_file(writer, queue, start, pieces, repair.file_length)
         if files:
-            _name_orphan(writer, queue, counts)
+            orphans.name(queue)
 
 
 def _batch_file(

@@ -36,7 +36,7 @@ from rmqtool.repair.log.disputed import Witness
 from rmqtool.repair.log.from_replica import Borrower, Vouch
 from rmqtool.repair.plans import place_of
 from rmqtool.repair.replica.merge_edits import Lent
-from rmqtool.repair.state.config import has_topics, is_json
+from rmqtool.repair.state.config import has_topics, is_config
 from rmqtool.repair.writer import EditWriter
 from rmqtool.store.artefact import ArtefactKind, FamilyDepth
 from rmqtool.store.config_files import BACKUP, LARGEST_CONFIG
@@ -296,7 +296,7 @@ def _sound(directory: Place, name: str) -> tuple[str, bytes] | None:
     for path in (name, name + BACKUP):
         with suppress(UnreadablePath):
             raw = directory.child(path).read_whole(LARGEST_CONFIG)
-            if is_json(raw) and (name != TOPICS_JSON or has_topics(raw)):
+            if is_config(name, raw) and (name != TOPICS_JSON or has_topics(raw)):
                 return path, raw
     return None
 

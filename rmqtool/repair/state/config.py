@@ -6,6 +6,7 @@ Source: ConfigManager#load, TopicConfigManager, EpochFileCache, 4.9.3 to 5.5.0.
 from __future__ import annotations
 
 from contextlib import suppress
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from rmqtool.broker.names import SCHEDULE_TOPIC, is_made_by_brokers
@@ -26,7 +27,7 @@ from rmqtool.formats.config_names import (
     TOPIC_TABLE,
     TOPICS_JSON,
 )
-from rmqtool.formats.config_shapes import TABLES
+from rmqtool.formats.config_shapes import TABLES, parse_file
 from rmqtool.repair.log.content import Content
 from rmqtool.repair.state import offsets
 from rmqtool.repair.state.offsets import (
@@ -36,7 +37,7 @@ from rmqtool.repair.state.offsets import (
     topic_entry,
     topics_text,
 )
-from rmqtool.store.config_files import BACKUP, LARGEST_CONFIG
+from rmqtool.store.config_files import BACKUP, LARGEST_CONFIG, plain_name
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -89,7 +90,8 @@ def edit(
     defects = [finding for finding in findings if finding.severity is not Severity.NOTE]
     broken = sorted({defect.path for defect in defects if defect.code == CF_JSON})
     for path in broken:
-        _restore(writer, survey, path, CF_JSON, is_json, resets=resets)
+        is_sound = partial(is_config, plain_name(path))
+        _restore(writer, survey, path, CF_JSON, is_sound, resets=resets)
     for path in sorted({defect.path for defect in defects if defect.code == EP_CRC}):
         _restore(writer, survey, path, EP_CRC, _is_epoch)
     codes = {defect.code for defect in defects}
@@ -143,10 +145,10 @@ def _read(place: Place) -> bytes | None:
         return None
 
 
-def is_json(raw: bytes) -> bool:
-    """Tell whether bytes are a JSON object as brokers parse it."""
+def is_config(name: str, raw: bytes) -> bool:
+    """Tell whether bytes are a configuration file of a name, as brokers parse it."""
     with suppress(DecodeError):
-        parse_object(raw, path="")
+        parse_file(raw, name=name, path="")
         return True
     return False
 

@@ -85,7 +85,9 @@ def edit(
                 from rmqtool.repair.state.set_offsets import OPTION, set_offsets  # few ask for it
 
                 if offsets_json is None:
-                    raise UsageError(option=OPTION, reason=f"there is no {name}")
+                    problems = survey.inspection.store.config(name).problems
+                    why = "; ".join(problem.says for problem in problems)
+                    raise UsageError(option=OPTION, reason=why or f"there is no {name}")
                 document = deepcopy(offsets_json[0])
                 repaired = with_repaired_queues(survey, writer)
                 asked = set_offsets(document, changes, ends, repaired)

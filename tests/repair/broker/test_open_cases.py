@@ -67,6 +67,9 @@ def test_open(what: str, tmp_path: Path) -> None:
         (3101, 953),
         (3101, 1841),
         (3301, 265),
+        (3401, 344),
+        (3403, 145),
+        (3403, 191),
         pytest.param(
             *(101, 677), marks=pytest.mark.xfail(strict=True, reason="open: docs/limits.md")
         ),
