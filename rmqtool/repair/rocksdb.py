@@ -9,13 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from rmqtool.check.queues.orphans import (
-    FEWER,
-    HOLDING,
-    UNCONFIGURED,
-    is_past,
-    queue_counts,
-)
+from rmqtool.check.queues.orphans import is_past, of_made, queue_counts
 from rmqtool.findings.catalogue import Owner, Severity
 from rmqtool.findings.registry_layout import FS_ORPHAN
 from rmqtool.findings.registry_rocksdb import (
@@ -137,11 +131,8 @@ def name_orphans(writer: EditWriter, survey: LogSurvey, findings: list[Finding])
     for topic in dict.fromkeys(topic for topic, number in names if is_past(counts, topic, number)):
         if topic in known or not in_rocksdb(topic):
             continue
-        if topic in counts:
-            writer.leave(FS_ORPHAN, path, f"topic {topic} {FEWER}", FS_ORPHAN.remedy)
-        elif not inspection.scope.has_metadata_2:
-            why = f"{UNCONFIGURED}; {HOLDING}"
-            writer.leave(FS_ORPHAN, path, f"topic {topic} {why}", FS_ORPHAN.remedy)
+        if why := of_made(counts, topic, has_metadata_2=inspection.scope.has_metadata_2):
+            writer.leave(FS_ORPHAN, path, why, FS_ORPHAN.remedy)
 
 
 def _dispatched(writer: EditWriter, inspection: Inspection) -> list[tuple[str, int]]:

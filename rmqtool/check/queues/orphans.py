@@ -60,6 +60,22 @@ def is_past(counts: dict[str, int], topic: str, queue_id: int) -> bool:
     return not is_made_by_brokers(topic) and not 0 <= queue_id < counts.get(topic, 0)
 
 
+def of_made(counts: dict[str, int], topic: str, *, has_metadata_2: bool) -> str:
+    """Say what a validation will say of queues that a repair makes past the configuration.
+
+    Args:
+        counts: how many queues each configured topic has.
+        topic: whose queues they are, and they hold messages of it.
+        has_metadata_2: whether topics are configured elsewhere, which is a finding of its own.
+
+    Returns:
+        A sentence; empty for nothing.
+    """
+    if topic in counts:
+        return f"topic {topic} {FEWER}"
+    return "" if has_metadata_2 else f"topic {topic} {UNCONFIGURED}; {HOLDING}"
+
+
 def past_of(counts: dict[str, int], topic: str, numbers: Sequence[int]) -> list[int]:
     """Give those of some queues of a topic that it is not configured to have."""
     if not numbers or not any(is_past(counts, topic, end(numbers)) for end in (min, max)):

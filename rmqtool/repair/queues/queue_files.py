@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from rmqtool.broker.names import LMQ_PREFIX, is_deleted, is_deleted_when_idle, topic_raw
-from rmqtool.check.queues.orphans import FEWER, HOLDING, UNCONFIGURED, is_past, queue_counts
+from rmqtool.check.queues.orphans import is_past, of_made, queue_counts
 from rmqtool.check.queues.queue_state import UNIT
 from rmqtool.check.queues.queue_tails import is_reached_by_name
 from rmqtool.findings.registry_consume_queue import BQ_UNIT, CQ_GAP, CQ_RANGE
@@ -77,20 +77,20 @@ class _Orphans:
         document = inspection.document(TOPICS_JSON)
         self._counts = None if document is None else queue_counts(document)
         self._named = {*inspection.queue_topics("queues"), *inspection.queue_topics("batch_queues")}
-        self._is_in_json = not inspection.scope.has_metadata_2
+        self._has_metadata_2 = inspection.scope.has_metadata_2
 
     def name(self, queue: RepairedQueue | RepairedBatchQueue) -> None:
         """Name a queue if it is one of these."""
         counts, topic = self._counts, queue.topic
         if queue.files.places or counts is None or not is_past(counts, topic, queue.queue_id):
             return
-        path, _, _ = queue.path.rpartition("/")
-        if topic in counts:
-            self._writer.leave(FS_ORPHAN, path, f"topic {topic} {FEWER}", FS_ORPHAN.remedy)
-        elif self._is_in_json and topic not in self._named | {*self._put_back}:
+        if topic not in counts:
+            if topic in self._named or topic in self._put_back:
+                return
             self._named.add(topic)
-            why = f"{UNCONFIGURED}; {HOLDING}"
-            self._writer.leave(FS_ORPHAN, path, f"topic {topic} {why}", FS_ORPHAN.remedy)
+        path, _, _ = queue.path.rpartition("/")
+        if why := of_made(counts, topic, has_metadata_2=self._has_metadata_2):
+            self._writer.leave(FS_ORPHAN, path, why, FS_ORPHAN.remedy)
 
 
 def _is_wanted(
