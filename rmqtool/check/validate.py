@@ -16,7 +16,7 @@ from rmqtool.check.findings_list import Bounded
 from rmqtool.check.index.index_header import index_files
 from rmqtool.check.index.index_set import IndexComparer
 from rmqtool.check.inspection import CheckScope, Inspection
-from rmqtool.check.log import dledger, epoch, filters
+from rmqtool.check.log import dledger, filters
 from rmqtool.check.log.commitlog import LogPass, log_files, quick_facts
 from rmqtool.check.log.facts import LogFacts
 from rmqtool.check.observer import Observers
@@ -26,14 +26,7 @@ from rmqtool.check.queues.batch_queue import BatchComparer
 from rmqtool.check.queues.consume_queue import QueueComparer, UnreadQueues
 from rmqtool.check.queues.ranges import QueueFacts, QueueRanges
 from rmqtool.check.report import Account, Summary
-from rmqtool.check.state import (
-    broker_conf,
-    checkpoint,
-    compaction,
-    config,
-    offsets,
-    timer,
-)
+from rmqtool.check.state import checkpoint, compaction, config, offsets, timer
 from rmqtool.check.state.absent import MissingConfig
 from rmqtool.derive.placement import ALL_IN_BOTH, QueuePlacement, placement_of
 from rmqtool.errors import EngineMissing, UnreadablePath
@@ -339,8 +332,8 @@ class Checks:
             ("compaction", compaction.check(inspection, queue_facts)),
             ("checkpoint", checkpoint.check(inspection, facts, queue_facts)),
             ("timer", timer.check(inspection, facts, ranges)),
-            ("epoch", epoch.check(inspection, facts)),
-            ("config", broker_conf.check(inspection)),
+            ("epoch", _epochs(inspection, facts)),
+            ("config", _broker_conf(inspection)),
             ("config", config.check(inspection)),
             ("config", missing.check()),
             ("offsets", offsets.check(inspection, facts, ranges)),
@@ -403,6 +396,20 @@ class Checks:
         if inspection.options.wants("commitlog"):
             yield from log.transactions.check(inspection, facts)
         yield from inspection.pending()
+
+
+def _epochs(inspection: Inspection, facts: LogFacts) -> Iterator[Finding]:
+    if inspection.store.branches_of(ArtefactKind.EPOCH):
+        from rmqtool.check.log import epoch  # few brokers are replicated by a controller
+
+        yield from epoch.check(inspection, facts)
+
+
+def _broker_conf(inspection: Inspection) -> Iterator[Finding]:
+    if (conf := inspection.store.broker_conf) is not None:
+        from rmqtool.check.state import broker_conf  # few stores have one with them
+
+        yield from broker_conf.check(inspection, conf)
 
 
 def _has_rocksdb_queues(store: Store) -> bool:

@@ -20,7 +20,6 @@ from rmqtool.render.look import Format
 from rmqtool.render.progress import progress
 from rmqtool.rows import Rows
 from rmqtool.store.address import place_of
-from rmqtool.writing.output import refuse_targets
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterator, Sequence
@@ -62,7 +61,10 @@ class Reports:
             option = "--manifest" if self.manifest else "--since-manifest"
             raise UsageError(option=option, reason="a manifest is of one store; give one PATH")
         new = None if self.replaces_manifest else self.manifest
-        refuse_targets(stores, output, self.sarif, self.junit, new)
+        if outputs := [name for name in (output, self.sarif, self.junit, new) if name is not None]:
+            from rmqtool.writing.output import refuse_targets  # most write no file
+
+            refuse_targets(stores, *outputs)
 
 
 class Validation:

@@ -11,13 +11,7 @@ from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Final, Self
 
 from rmqtool.broker import conf
-from rmqtool.check.rocksdb.entries import (
-    INDEXED,
-    hashes,
-    index_entries,
-    log_records,
-    only_in,
-)
+from rmqtool.check.rocksdb.entries import INDEXED, hashes, index_entries, only_in
 from rmqtool.errors import DamagedDatabase, EngineMissing, Trouble, UnreadablePath
 from rmqtool.formats.rocksdb_databases import DATABASES, DEFAULT, MESSAGE_STORE
 from rmqtool.formats.rocksdb_store import INDEX_OFFSET, LAST_OFFSET, LAST_TIME, NUMBER
@@ -66,6 +60,8 @@ class LogEntries:
         self._store, self._result = store, result
 
     def __iter__(self) -> Iterator[Pair]:
+        from rmqtool.tables.log_records import log_records  # few have their keys in RocksDB
+
         count, offset, time = 0, -1, -1
         for record in log_records(self._store, INDEXED, lambda *_: None):  # the other pass told
             entries = list(index_entries(record))

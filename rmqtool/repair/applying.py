@@ -17,6 +17,7 @@ from rmqtool.errors import PlanMismatch, Trouble
 from rmqtool.repair.plans import QUEUE_DIRECTORIES, Action, Edit, Plan
 from rmqtool.repair.verifying import verify
 from rmqtool.store.entry import Entry, EntryKind
+from rmqtool.store.names import OURS
 from rmqtool.store.place import Place
 from rmqtool.store.rocksdb import is_queue_database
 from rmqtool.store.root import is_known
@@ -24,7 +25,6 @@ from rmqtool.writing.directory import Directory, Spot, spot_of
 from rmqtool.writing.edits import Transaction
 from rmqtool.writing.output import OutputDirectory, refuse_within
 from rmqtool.writing.staging import write_errors
-from rmqtool.writing.undo_directory import DISCARD_PREFIX, UNDO_PREFIX
 from rmqtool.writing.workplace import name_of_link
 
 if TYPE_CHECKING:
@@ -177,7 +177,7 @@ class _Copy:
     def root(self, root: Directory) -> None:
         """Copy a store; what a link of its root leads to only if the configuration names it."""
         for name, facts in root.entries():
-            if name.startswith((UNDO_PREFIX, DISCARD_PREFIX)) or name in self.rebuilt:
+            if name.startswith(OURS) or name in self.rebuilt:
                 continue
             if not stat.S_ISLNK(facts.st_mode):
                 self._entry(Spot(root, name), facts, (name,))
@@ -193,7 +193,7 @@ class _Copy:
         """Copy a store out of an archive: links lead to what the archive has, or nowhere."""
         elsewhere = [root.outside(path).location for path in self._elsewhere]
         for entry in root.entries():
-            if entry.name.startswith((UNDO_PREFIX, DISCARD_PREFIX)) or entry.name in self.rebuilt:
+            if entry.name.startswith(OURS) or entry.name in self.rebuilt:
                 continue
             place = root.child(entry.name)
             if entry.kind is not EntryKind.LINK:

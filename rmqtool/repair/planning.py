@@ -31,6 +31,7 @@ from rmqtool.formats.consume_queue import QueueKind
 from rmqtool.ledger.account import LossAccount, may_have_lost
 from rmqtool.plural import counted
 from rmqtool.repair.edited_place import with_edits
+from rmqtool.repair.fingerprint import fingerprint
 from rmqtool.repair.log import duplicates
 from rmqtool.repair.log.bridge import BridgeMaker
 from rmqtool.repair.log.commitlog import LogRepair, tail_of
@@ -66,7 +67,6 @@ from rmqtool.repair.state import (
 )
 from rmqtool.repair.state.config import missing_topics, restore_topics
 from rmqtool.repair.survey import LogSurvey
-from rmqtool.repair.verifying import fingerprint
 from rmqtool.repair.writer import EditWriter, directories_above
 from rmqtool.store.address import place_of as place_of_store
 from rmqtool.store.artefact import ArtefactKind

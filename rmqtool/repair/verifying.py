@@ -11,14 +11,12 @@ import os
 from typing import TYPE_CHECKING, Final
 
 from rmqtool.errors import PlanMismatch, Trouble
+from rmqtool.repair.fingerprint import fingerprint
 from rmqtool.repair.plans import place_of as place_of_edit
 from rmqtool.store.address import place_of
-from rmqtool.store.entry import Entry, EntryKind
-from rmqtool.store.root import is_known
 from rmqtool.writing.directory import Directory
 from rmqtool.writing.file_edit import read_stretch
 from rmqtool.writing.staging import write_errors
-from rmqtool.writing.undo_directory import DISCARD_PREFIX, UNDO_PREFIX
 from rmqtool.writing.workplace import Workplace
 
 if TYPE_CHECKING:
@@ -27,7 +25,6 @@ if TYPE_CHECKING:
     from rmqtool.repair.plans import Edit, Plan
     from rmqtool.store.place import Place
 
-_OURS: Final = (UNDO_PREFIX, DISCARD_PREFIX)
 _CHUNK_BYTES: Final = 4 << 20
 
 
@@ -81,33 +78,3 @@ def _digest(plan: Plan, edit: Edit) -> str:
     for raw in replaced(plan, edit):
         digest.update(raw)
     return digest.hexdigest()
-
-
-def fingerprint(root: Place) -> str:
-    """Digest the names, lengths and mtimes of all files of a store.
-
-    What a running rmqtool or an earlier repair leaves beside it does not count, nor does `lock`.
-    """
-    digest = hashlib.sha256()
-    for path, entry in _files(root, ""):
-        line = f"{path}\0{entry.kind}\0{entry.size}\0{entry.mtime_ns}\n"
-        digest.update(line.encode("utf-8", "surrogateescape"))
-    return digest.hexdigest()
-
-
-def _files(directory: Place, path: str) -> Iterator[tuple[str, Entry]]:
-    for entry in directory.entries():
-        if not path and (entry.name == "lock" or entry.name.startswith(_OURS)):
-            continue
-        below = f"{path}{entry.name}"
-        place = directory.child(entry.name)
-        is_link = entry.kind is EntryKind.LINK
-        if is_link and not path and is_known(entry.name):  # a broker is led elsewhere, here only
-            place = place.resolved()
-            there = place.stat()
-            if there is not None and there.kind is EntryKind.DIRECTORY:
-                yield from _files(place, f"{below}/")
-        elif entry.kind is EntryKind.DIRECTORY:
-            yield from _files(place, f"{below}/")
-        else:
-            yield below, entry

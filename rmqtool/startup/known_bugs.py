@@ -14,7 +14,6 @@ import numpy as np
 
 from rmqtool.broker.conf import MAX_MESSAGE_SIZE, TIMER_IN_ROCKSDB
 from rmqtool.broker.names import TIMER_TOPIC
-from rmqtool.check.state.timer import timer_messages
 from rmqtool.errors import StoreError
 from rmqtool.formats.properties import TIMER_DEL_UNIQKEY
 from rmqtool.formats.rocksdb_databases import MESSAGE_STORE, POP_STORE
@@ -128,6 +127,8 @@ def _size(row: Row) -> int:
 
 def _recalled(store: Store) -> dict[str, int]:
     """Give the queue offset of each recall, by the unique key of its timer."""
+    from rmqtool.check.state.timer import timer_messages  # few timers are recalled
+
     with Queues(store) as queues, LogReader(store.old_commitlog, store.commitlog) as reader:
         return {
             key.rpartition("+")[2]: number

@@ -10,7 +10,6 @@ from functools import partial
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from rmqtool import clock
-from rmqtool.broker.complaints import complaints
 from rmqtool.broker.conf import (
     DELAY_LEVELS,
     ROCKSDB_KEYS,
@@ -29,7 +28,6 @@ from rmqtool.errors import NotAStore, UnreadablePath, UnsupportedStore
 from rmqtool.formats.config_names import DELAYS_JSON, OFFSETS_JSON, TOPIC_TABLE, TOPICS_JSON
 from rmqtool.formats.config_shapes import topics
 from rmqtool.plural import counted
-from rmqtool.queues.as_of import as_of
 from rmqtool.queues.discovery import Queues
 from rmqtool.startup import compaction_losses, known_bugs, light
 from rmqtool.startup.batch_queues import BatchQueue
@@ -40,7 +38,6 @@ from rmqtool.startup.delay_levels import undelivered
 from rmqtool.startup.dispatch import dispatch
 from rmqtool.startup.extension_files import load_extensions
 from rmqtool.startup.indexes import ModelIndex
-from rmqtool.startup.live import dispatched, settled
 from rmqtool.startup.load import (
     Loader,
     StartFails,
@@ -73,6 +70,7 @@ from rmqtool.store.release import written_by
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+    from rmqtool.broker.conf import BrokerConf
     from rmqtool.queues.short import ShortQueues
     from rmqtool.startup.commitlog import Recovered
     from rmqtool.startup.dispatch import Dispatched
@@ -119,6 +117,8 @@ def predict(
     now = clock.start_ms() if now_ms is None else now_ms
     how = _How(as_user, reads, now)
     if store.moment.is_live:
+        from rmqtool.startup.live import settled
+
         return settled(store, lambda: _predict(store, rules, settings, how))
     return _predict(store, rules, settings, how)
 
@@ -135,10 +135,15 @@ def _predict(store: Store, rules: Rules, settings: Settings, how: _How) -> Predi
     loader = Loader(rules)
     end, in_rocksdb = None, _rocks_settings(as_read_by(store, rules.version), rules)
     if store.moment.is_live:
+        from rmqtool.startup.live import dispatched
+
         has_files = in_rocksdb is None or in_rocksdb.has_files
         end = dispatched(replace(store)) if has_files else 0
     whole = replace(store)  # listed anew each time, and after it is known how far the queues are
-    whole = as_of(whole, end) if end else whole
+    if end:
+        from rmqtool.queues.as_of import as_of
+
+        whole = as_of(whole, end)
     store = as_read_by(whole, rules.version)
     model = _load(store, rules, settings, loader, end)
     stages = _rocks_stages(store, model, in_rocksdb)
@@ -267,6 +272,15 @@ def _load(store: Store, rules: Rules, settings: Settings, loader: Loader, end: i
     return model
 
 
+def _ignored(conf: BrokerConf | None, version: Version) -> tuple[str, ...]:
+    """Say what the broker passes over in its configuration."""
+    if conf is None:
+        return ()
+    from rmqtool.broker.complaints import complaints
+
+    return tuple(map(str, complaints(conf, version)))
+
+
 def _rocks_settings(store: Store, rules: Rules) -> RocksSettings | None:
     """Say what of a store is in RocksDB; None for others, which pay nothing for it."""
     broker_conf, version = store.broker_conf, rules.version
@@ -384,9 +398,7 @@ def _prediction(
         later_steps=tuple(steps),
         cautions=tuple(known_bugs.cautions(store, model.rules)),
         not_modelled=tuple(name for name in _NOT_MODELLED if exists(store.root.child(name))),
-        ignored=tuple(map(str, complaints(store.broker_conf, model.rules.version)))
-        if store.broker_conf
-        else (),
+        ignored=_ignored(store.broker_conf, model.rules.version),
     )
 
 

@@ -11,8 +11,6 @@ from typing import TYPE_CHECKING
 
 from rmqtool.broker.conf import TIMER_PRECISION_MS
 from rmqtool.broker.names import TIMER_TOPIC
-from rmqtool.check.state.timer import first_slot, out_of_reach, waiting
-from rmqtool.check.state.timer_log import timer_log_of
 from rmqtool.errors import DecodeError
 from rmqtool.formats.properties import UNIQ_KEY
 from rmqtool.startup.census import whole_records
@@ -104,6 +102,9 @@ def timers(store: Store, model: Model, now_ms: int) -> Timers:
         return Timers()
     if values is None:
         return Timers()
+    from rmqtool.check.state.timer import first_slot, out_of_reach, waiting
+    from rmqtool.check.state.timer_log import timer_log_of  # few stores have a timer's checkpoint
+
     precision = TIMER_PRECISION_MS.of(store.broker_conf)
     log = timer_log_of(store.timer_log.segments)
     slots = list(waiting(store, log, values, precision))

@@ -1,4 +1,6 @@
-"""Which names may become file names: they come from data, and data may be hostile.
+"""Which names may become file names, and which of a store are ours.
+
+Names come from data, and data may be hostile.
 
 A topic is a directory of a store. One that is a path, or that a file system cannot hold, must
 never lead out of the output: it is reported and left out.
@@ -11,6 +13,9 @@ from typing import Final
 
 from rmqtool.errors import RepairError, Trouble
 
+UNDO_PREFIX: Final = "rmqtool-undo-"
+DISCARD_PREFIX: Final = "rmqtool-discard-"
+OURS: Final = (UNDO_PREFIX, DISCARD_PREFIX)  # what edits in place leave in a store
 LONGEST_NAME: Final = 255  # bytes; NAME_MAX of every common file system
 
 

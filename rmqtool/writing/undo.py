@@ -14,6 +14,7 @@ from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from rmqtool.errors import PlanMismatch, RepairError, Trouble, WriteFailed
+from rmqtool.store.names import DISCARD_PREFIX, UNDO_PREFIX
 from rmqtool.writing.directory import Spot
 from rmqtool.writing.file_edit import NEW, OLD, FileEdit
 from rmqtool.writing.journal import JOURNAL_NAME, Journal, State, read_head, state_line
@@ -29,8 +30,6 @@ from rmqtool.writing.staging import DiskSync, write_errors
 from rmqtool.writing.swap import Swap
 from rmqtool.writing.system_calls import rename_new
 from rmqtool.writing.undo_directory import (
-    DISCARD_PREFIX,
-    UNDO_PREFIX,
     UndoDirectory,
     discarded,
     is_believed,

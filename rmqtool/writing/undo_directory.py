@@ -14,6 +14,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from rmqtool.errors import PlanMismatch, RepairError, Trouble
+from rmqtool.store.names import DISCARD_PREFIX, UNDO_PREFIX
 from rmqtool.writing.directory import OTHERS_WRITE
 from rmqtool.writing.journal import JOURNAL_NAME, State, read_head
 from rmqtool.writing.staging import write_errors
@@ -22,8 +23,6 @@ from rmqtool.writing.workplace import ASIDE
 if TYPE_CHECKING:
     from rmqtool.writing.directory import Directory
 
-UNDO_PREFIX: Final = "rmqtool-undo-"
-DISCARD_PREFIX: Final = "rmqtool-discard-"
 _NO_JOURNAL: Final = "has no journal, or half of one: move it away if nothing in it is needed"
 _LAST_LINE_BYTES: Final = 4096
 

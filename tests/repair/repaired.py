@@ -15,8 +15,8 @@ from rmqtool.findings.catalogue import Severity
 from rmqtool.findings.finding import Finding
 from rmqtool.repair.plans import Plan
 from rmqtool.startup import Prediction, predict
+from rmqtool.store.names import UNDO_PREFIX
 from rmqtool.store.tree import open_store
-from rmqtool.writing.undo_directory import UNDO_PREFIX
 from tests.evidence import Trace, snapshot
 from tests.inflict import Damage, NotApplicable
 from tests.stores import broker_conf, fixture_store

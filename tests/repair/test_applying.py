@@ -16,9 +16,9 @@ from rmqtool import repair
 from rmqtool.errors import OutputExists, RepairError, StoreLocked, WriteFailed
 from rmqtool.repair.in_place import planned_in_place, quarantine
 from rmqtool.repair.options import RepairOptions
+from rmqtool.store.names import UNDO_PREFIX
 from rmqtool.writing.lock import StoreLock
 from rmqtool.writing.undo import resume
-from rmqtool.writing.undo_directory import UNDO_PREFIX
 from tests.damage import DAMAGES
 from tests.repair.repaired import Broken, broken, traces
 from tests.store.edited_store import edits_of, leftovers

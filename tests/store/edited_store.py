@@ -7,13 +7,12 @@ import shutil
 from collections.abc import Callable
 from pathlib import Path
 
+from rmqtool.store.names import OURS
 from rmqtool.writing.directory import Directory
 from rmqtool.writing.edits import Transaction
 from rmqtool.writing.lock import StoreLock
 from rmqtool.writing.undo import resume
 from rmqtool.writing.undo_directory import (
-    DISCARD_PREFIX,
-    UNDO_PREFIX,
     UndoDirectory,
     undo_directories,
 )
@@ -75,8 +74,7 @@ def change(edits: Transaction) -> None:
 
 def traces(root: Path) -> dict[str, Trace]:
     """Give what a broker would see of a store, times included."""
-    ours = (UNDO_PREFIX, DISCARD_PREFIX)
-    return {name: trace for name, trace in snapshot(root).items() if not name.startswith(ours)}
+    return {name: trace for name, trace in snapshot(root).items() if not name.startswith(OURS)}
 
 
 def traces_below(root: Path) -> dict[str, Trace]:

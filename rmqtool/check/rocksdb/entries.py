@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from array import array
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
@@ -24,11 +24,9 @@ from rmqtool.formats.properties import REAL_TOPIC, TIMER_DEL_UNIQKEY, TIMER_OUT_
 from rmqtool.formats.rocksdb_databases import DEFAULT, MESSAGE_STORE
 from rmqtool.formats.rocksdb_store import INDEX_TIME, IndexKey, index_key
 from rmqtool.machine.arrays import is_in
-from rmqtool.scan.batch import Extent
-from rmqtool.store.segment import SegmentPart
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Iterable, Iterator
 
     import numpy.typing as npt
 
@@ -37,9 +35,7 @@ if TYPE_CHECKING:
     from rmqtool.check.rocksdb.databases import Databases
     from rmqtool.findings.finding import Finding
     from rmqtool.formats.rocksdb_row import RocksdbRow
-    from rmqtool.scan.batch import Batch
-    from rmqtool.store.tree import Store
-    from rmqtool.tables.messages import MessageOptions
+    from rmqtool.tables.log_records import Record
 
 
 # Entries of the key index in RocksDB, as the log implies them, a record at a time.
@@ -51,54 +47,6 @@ INDEXED: Final = frozenset(
     {"physical_offset", "topic", "transaction", "tags", "keys", "unique_key"}
 )
 ROLLBACK: Final = "rollback"
-Record = dict[str, Any]
-
-
-def log_records(
-    store: Store, columns: frozenset[str], refused: Callable[[str, UnreadablePath], None]
-) -> Iterator[Record]:
-    """Yield some columns of each record of the log, in order; see `records_of`.
-
-    Args:
-        store: whose log.
-        columns: of `tables/messages.py`.
-        refused: told of a segment that cannot be read.
-    """
-    from rmqtool.tables.messages import MessageOptions, batches_of  # few need it
-
-    options = MessageOptions()
-    for log in (store.old_commitlog, store.commitlog):
-        for segment in log:
-            part = SegmentPart(segment, 0, segment.size)
-            try:
-                for batch in batches_of(part, options, start=None):
-                    yield from records_of(batch, options, columns)
-            except UnreadablePath as error:
-                refused(segment.path, error)
-
-
-def records_of(batch: Batch, options: MessageOptions, columns: frozenset[str]) -> Iterator[Record]:
-    """Yield some columns of each record of a batch, and `store_timestamp`, in order.
-
-    That is in ms since 1970, whatever was stored: not all of it is a time that a calendar has.
-
-    Args:
-        batch: of a scan.
-        options: which select nothing.
-        columns: of `tables/messages.py`.
-
-    Raises:
-        UnreadablePath: a body that is longer than the window cannot be read.
-    """
-    from rmqtool.scan import columns as row
-    from rmqtool.tables.messages import message_rows
-
-    if batch.kind is not Extent.RECORD:
-        return
-    stored = iter(batch.columns[row.STORE_TIMESTAMP, : batch.count].tolist())
-    for rows in message_rows(batch, options, columns):
-        for record in rows.select(sorted(columns)).to_pylist():
-            yield {**record, "store_timestamp": next(stored)}
 
 
 def index_entries(record: Record) -> Iterator[tuple[bytes, bytes]]:
@@ -189,10 +137,10 @@ def _gone(inspection: Inspection) -> Iterator[Finding]:
         or inspection.child(MESSAGE_STORE).stat() is not None
     ):
         return
+    from rmqtool.tables.log_records import log_records  # few databases are gone
+
     wanted = ImpliedRows()
-    for record in log_records(
-        inspection.store, WANTED, lambda *_: None
-    ):  # the pass over it said so
+    for record in log_records(inspection.store, WANTED, lambda *_: None):  # the pass over it told
         _collect(wanted, record, NOTHING)
     if has_index and wanted.not_reached:
         message = f"the database is gone: {wanted.not_reached:,} records with keys are not indexed"
@@ -223,6 +171,8 @@ class FamilyJudge:
         indexed = rocksdb_store.NUMBER["number"].of(reach) if reach else None
         if indexed is None and not timer and not trans:
             return
+        from rmqtool.tables.log_records import log_records  # few have keys or timers in RocksDB
+
         wanted = ImpliedRows()
         inspection = self._inspection
         for record in log_records(inspection.store, WANTED, self._refused):

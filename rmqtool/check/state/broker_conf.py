@@ -18,18 +18,18 @@ from rmqtool.store.root import configured_logs
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from rmqtool.broker.conf import BrokerConf
     from rmqtool.check.inspection import Inspection
     from rmqtool.findings.finding import Finding
 
 
-def check(inspection: Inspection) -> Iterator[Finding]:
+def check(inspection: Inspection, conf: BrokerConf) -> Iterator[Finding]:
     """Say what a broker passes over, and where the configuration and the store do not agree.
 
-    Nothing without a broker.conf, or for a part of a store.
+    Nothing for a part of a store.
     """
     store = inspection.store
-    conf = store.broker_conf
-    if conf is None or store.asked.kind is not ArtefactKind.STORE:
+    if store.asked.kind is not ArtefactKind.STORE:
         return
     at = At(conf.path)
     for slip in complaints(conf, inspection.scope.version):

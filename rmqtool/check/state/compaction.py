@@ -15,7 +15,6 @@ import numpy as np
 from rmqtool.broker.conf import COMPACTION, RECOVERED_FILES
 from rmqtool.broker.dispatch import tags_hash
 from rmqtool.check.layout import mapped_files
-from rmqtool.check.rocksdb.entries import log_records, records_of
 from rmqtool.errors import DecodeError, UnreadablePath
 from rmqtool.findings.catalogue import Severity
 from rmqtool.findings.finding import At, finding, of_queue
@@ -137,6 +136,8 @@ def _not_reached(
     )
     if not late or not is_taken or not inspection.scope.release.has_compaction:
         return
+    from rmqtool.tables.log_records import log_records  # few topics are compacted
+
     missing: dict[Queue, list[tuple[int, int]]] = {}
     for record in log_records(
         store, LATE, lambda *_: None
@@ -186,7 +187,8 @@ def _records(log: Segment, name: Queue) -> tuple[npt.NDArray[np.void], list[tupl
     Raises:
         UnreadablePath: the file may not be read.
     """
-    from rmqtool.tables.messages import MessageOptions, batches_of  # few have any
+    from rmqtool.tables.log_records import records_of  # few topics are compacted
+    from rmqtool.tables.messages import MessageOptions, batches_of
 
     units: list[tuple[Any, ...]] = []
     odd: list[tuple[int, str]] = []

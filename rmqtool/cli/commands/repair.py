@@ -160,11 +160,11 @@ class Repair(Command):
         return DONE
 
     def _repair(self, options: RepairOptions) -> int:
-        from rmqtool.repair.in_place import planned_in_place
-
         self._refuse()
         name = ""
         if self.in_place:
+            from rmqtool.repair.in_place import planned_in_place
+
             announce(self.store, self.delivery, yes=self.yes)
             plan, name = planned_in_place(
                 options, lambda: self._agreed(options), self, self.delivery.note
@@ -212,7 +212,6 @@ class Repair(Command):
         """Refuse what cannot be meant, shown or written, before any file is opened."""
         from rmqtool.repair.result import EDITS, LEFT
         from rmqtool.store.place import is_remote
-        from rmqtool.writing.output import refuse_targets
 
         if sum((self.dry_run, self.in_place, self.output is not None)) > 1:
             reason = "choose one of --dry-run, --in-place and --output DIR"
@@ -227,8 +226,12 @@ class Repair(Command):
             if name not in known:
                 reason = f"no column {name}; {meant(name, known)}"
                 raise UsageError(option="--columns", reason=reason)
-        stores = [self.store, *([self.replica] if self.replica is not None else [])]
-        refuse_targets(stores, self.output, self.plan, self.quarantine)
+        targets = [name for name in (self.output, self.plan, self.quarantine) if name is not None]
+        if targets:
+            from rmqtool.writing.output import refuse_targets
+
+            stores = [self.store, *([self.replica] if self.replica is not None else [])]
+            refuse_targets(stores, *targets)
         if is_remote(self.store) and (self.in_place or self.output is not None):
             reason = (
                 "a store on a remote file system is planned only: copy it here, and repair that"
@@ -255,7 +258,6 @@ class Repair(Command):
         from rmqtool.store.address import place_of
         from rmqtool.store.broker_conf import places_elsewhere
         from rmqtool.store.tree import open_store
-        from rmqtool.writing.output import OutputFile
 
         if self.apply is not None:
             lender = None if self.replica is None else place_of(self.replica)
@@ -273,6 +275,8 @@ class Repair(Command):
             is_kept = self.in_place or self.output is not None or self.plan is not None
             plan = make_plan(options, advance, is_kept=is_kept)
         if self.plan is not None:
+            from rmqtool.writing.output import OutputFile
+
             with OutputFile(self.plan) as file:
                 file.text.write(plan.text())
         return plan

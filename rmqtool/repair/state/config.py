@@ -14,7 +14,6 @@ from rmqtool.errors import DecodeError, UnreadablePath
 from rmqtool.findings.catalogue import Code, Severity
 from rmqtool.findings.registry_layout import FS_ORPHAN
 from rmqtool.findings.registry_state import CF_JSON, EP_CRC
-from rmqtool.formats import epoch
 from rmqtool.formats.config import parse_object
 from rmqtool.formats.config_names import (
     DELAYS_JSON,
@@ -162,6 +161,8 @@ def has_topics(raw: bytes) -> bool:
 
 
 def _is_epoch(raw: bytes) -> bool:
+    from rmqtool.formats import epoch  # few brokers are replicated by a controller
+
     with suppress(DecodeError):
         file = epoch.decode(raw, path="")
         pairs = [(entry.epoch, entry.start_offset) for entry in file.entries]
