@@ -132,10 +132,13 @@ class RebuildCommand(Command):
             delivery.emit(rows_of(options, result))
             for sentence in sentences(options, result):
                 delivery.note(sentence)
-        is_sound = not options.in_place or _is_sound(options, delivery)
-        if not result.is_complete:
-            return IN_PART
-        return DONE if is_sound and not result.differences else NO
+        code = (NO if result.differences else DONE) if result.is_complete else IN_PART
+        if options.in_place:
+            del result  # it has a row for each queue: the memory is for the validation
+            memory.give_back_rest()
+            if not _is_sound(options, delivery):
+                return code or NO
+        return code
 
     def _options(self) -> RebuildOptions:
         from rmqtool.rebuild.options import RebuildOptions, Target

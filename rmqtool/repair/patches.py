@@ -26,7 +26,7 @@ class Patch:
     number: int  # of the first one
     raw: bytes  # their bytes
     code: Code  # of the finding
-    reason: str  # why
+    reason: str  # why, with {units} for how many: it may be joined with others, and split by files
     lost: str = ""  # what they stand in for; empty when they are what the log wants
     is_cut: bool = False  # the queue ends before them
 
@@ -38,14 +38,20 @@ class Patch:
     @classmethod
     def of(cls, number: int, want: Units, have: Units) -> Self:
         """Put units in the place of those that differ."""
-        difference, count = difference_of(want, have), len(want)
-        units = "the unit" if count == 1 else f"{count:,} units"
-        return cls(number, want.tobytes(), difference.code, difference.fixed.format(units=units))
+        difference = difference_of(want, have)
+        return cls(number, want.tobytes(), difference.code, difference.fixed)
 
     @property
     def end(self) -> int:
         """Number after the last one."""
         return self.number + len(self.raw) // UNIT
+
+    @property
+    def sentence(self) -> str:
+        """Why, for as many units as these are."""
+        count = len(self.raw) // UNIT
+        units = "the unit" if count == 1 else f"{count:,} units"
+        return self.reason.replace("{units}", units)
 
     def without(self, start: int, end: int) -> Iterator[Patch]:
         """Yield what is left of it without the units in [start, end)."""

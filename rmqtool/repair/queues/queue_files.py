@@ -177,7 +177,7 @@ def _file(
     segment = _segment(queue.files, start)
     if segment is not None:
         for position, patch in patches:
-            reason = patch.reason
+            reason = patch.sentence
             if patch.is_cut:
                 reason = f"{reason}: queue offset {_range(patch)}"
             writer.write(segment, position, Content.of(patch.raw), patch.code, reason, patch.lost)

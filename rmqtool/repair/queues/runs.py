@@ -13,6 +13,7 @@ import numpy as np
 
 from rmqtool.formats.batch_queue import BATCH_CQ_UNIT
 from rmqtool.formats.consume_queue import CQ_UNIT, CQ_UNIT_SIZE, QueueKind
+from rmqtool.formats.consume_queue_ext import is_ext_address
 from rmqtool.machine.arrays import is_in
 
 if TYPE_CHECKING:
@@ -86,13 +87,14 @@ def _put_back(run: QueueRun, row: int, record: WrongQueue) -> QueueRun | None:
     """Give the run of a record's unit in the queue that it belongs in; None where it stays."""
     topic, queue_id, number = record.own
     here = run.queue_offset + row
+    wanted = run.units[row * CQ_UNIT_SIZE :][:CQ_UNIT_SIZE]
     if run.topic in record.multi_dispatch and run.queue_id == record.claimed[1]:
-        unit = run.units[row * CQ_UNIT_SIZE :][:CQ_UNIT_SIZE]
-        return replace(run, queue_id=queue_id, queue_offset=here, units=unit, count=1)
+        return replace(run, queue_id=queue_id, queue_offset=here, units=wanted, count=1)
     if (run.topic, run.queue_id, here) != record.claimed:
         return None
-    unit = memoryview(record.unit)
-    return replace(run, topic=topic, queue_id=queue_id, queue_offset=number, units=unit, count=1)
+    if not is_ext_address(CQ_UNIT["tags_code"].of(record.unit)):  # else judged as any address is
+        wanted = memoryview(record.unit)
+    return replace(run, topic=topic, queue_id=queue_id, queue_offset=number, units=wanted, count=1)
 
 
 def in_order(runs: Iterable[QueueRun], queues: set[tuple[bytes, int]]) -> Iterator[QueueRun]:
