@@ -18,6 +18,7 @@ from rmqtool.formats.batch_queue import BATCH_CQ_UNIT, INVALID_POS
 from rmqtool.formats.consume_queue import CQ_UNIT, CQ_UNIT_SIZE, QueueKind
 from rmqtool.formats.java import text
 from rmqtool.formats.properties import decode
+from rmqtool.machine.arrays import order_of
 from rmqtool.scan import columns as row
 from rmqtool.scan.batch import Extent
 
@@ -382,7 +383,7 @@ class RareUnits:
         if not self._facts:
             return _no_runs(self._kind)
         facts = np.array(self._facts, np.int64).reshape(-1, 3)
-        order = np.argsort(facts[:, 0], kind="stable")
+        order = order_of(facts[:, 0])
         queue, offset, store_timestamp = facts[order].T
         begins = np.ones(len(order), bool)
         begins[1:] = queue[1:] != queue[:-1]

@@ -13,7 +13,7 @@ import numpy as np
 
 from rmqtool.derive.queue_runs import QueueRuns, RunQueues
 from rmqtool.formats.consume_queue import CQ_UNIT_SIZE, QueueKind
-from rmqtool.machine.arrays import distinct
+from rmqtool.machine.arrays import distinct, order_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -153,7 +153,7 @@ class _Waiting(NamedTuple):
 
         All of them at once would lie in memory twice.
         """
-        order = np.argsort(self.runs[QUEUE], kind="stable").astype(np.int32)
+        order = order_of(self.runs[QUEUE]).astype(np.int32)
         for begin, end in pairwise(self._cuts(order)):
             rows = order[begin:end]
             yield self.runs[:, rows], *self._of(rows)

@@ -6,12 +6,14 @@ All arrays are in C order, native and writable; numba compiles again for any oth
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import numpy as np
 
 if TYPE_CHECKING:
     import numpy.typing as npt  # takes a millisecond to load
+
+_LARGEST_BITS: Final = 63  # of an int64 that is not below 0
 
 UInt8s: TypeAlias = "npt.NDArray[Any]"
 UInt32s: TypeAlias = "npt.NDArray[Any]"
@@ -36,6 +38,30 @@ def distinct(numbers: Int64s) -> Int64s:
     is_new = np.ones(ordered.size, np.bool_)
     np.not_equal(ordered[1:], ordered[:-1], out=is_new[1:])
     return ordered[is_new]
+
+
+def order_of(numbers: Int64s) -> Int64s:
+    """Give the places of numbers in ascending order, equal ones as they stand.
+
+    A stable np.argsort of many takes six times as long as a sort of numbers that end in their
+    places, which is done wherever both fit.
+
+    Args:
+        numbers: int64, shape (n,).
+
+    Returns:
+        int64, shape (n,).
+    """
+    if not numbers.size:
+        return np.zeros(0, np.int64)
+    lowest, bits = int(numbers.min()), int(numbers.size - 1).bit_length()
+    if (int(numbers.max()) - lowest).bit_length() + bits > _LARGEST_BITS:
+        return np.argsort(numbers, kind="stable")
+    places = (numbers - lowest) << bits
+    places |= np.arange(numbers.size)
+    places.sort()
+    places &= (1 << bits) - 1
+    return places
 
 
 def is_in(wanted: Int64s, there: Int64s) -> npt.NDArray[np.bool_]:

@@ -25,6 +25,7 @@ from rmqtool.formats.rocksdb_queue import (
     queue_prefix,
 )
 from rmqtool.ledger.walk import HeldUnits
+from rmqtool.machine.arrays import order_of
 from rmqtool.queues.discovery import Queues
 from rmqtool.queues.kinds import as_units
 from rmqtool.queues.rocks import OFFSETS, end_values
@@ -159,7 +160,7 @@ class RocksSink(_Beside["WritingSink"]):
         if not units:
             return
         offsets = np.concatenate([unit["physical_offset"] for unit in units]).astype(np.int64)
-        order = np.argsort(offsets, kind="stable")
+        order = order_of(offsets)
         times = np.empty_like(offsets)
         times[order] = record_times(self._log, offsets[order])
         ends = np.cumsum([len(unit) for unit in units])[:-1]

@@ -21,7 +21,7 @@ from rmqtool.ledger.numbers import (
     UnitNumbers,
     lost_numbers,
 )
-from rmqtool.machine.arrays import are_within, is_in
+from rmqtool.machine.arrays import are_within, is_in, order_of
 from rmqtool.store.segment import LARGEST_LONG
 
 if TYPE_CHECKING:
@@ -273,7 +273,7 @@ class _UnitsByPlace(NamedTuple):
         counts = [len(unit.numbers) for unit in units]
         queues = np.repeat(np.arange(len(units)), counts)
         rows = np.concatenate([none, *map(np.arange, counts)]).astype(np.int64)
-        order = np.argsort(offsets, kind="stable")
+        order = order_of(offsets)
         return cls(offsets[order], numbers[order], queues[order], rows[order])
 
     def in_other_queues(

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 
-from rmqtool.machine.arrays import are_within, distinct, is_in
+from rmqtool.machine.arrays import are_within, distinct, is_in, order_of
 from rmqtool.queues.kinds import are_real
 from rmqtool.startup.plain_queues import UNITS_AT_A_TIME
 from rmqtool.startup.queue_numbers import NumbersOfQueues
@@ -76,7 +76,7 @@ class Places:
             np.concatenate(parts) for parts in zip(*self._waiting, strict=True)
         )
         self._waiting, self._count = [], 0
-        order = np.argsort(offsets, kind="stable")
+        order = order_of(offsets)
         offsets, sizes, queues = offsets[order], sizes[order], queues[order]
         numbers = offsets // self.file_length
         borders = np.flatnonzero(np.diff(numbers)) + 1
@@ -108,8 +108,9 @@ class Places:
             return Pointed(np.empty(0, np.int64), np.empty(0, np.int32), np.empty(0, np.uint32))
         columns = [np.concatenate(parts) for parts in zip(*units_near, strict=True)]
         positions = columns[0]
-        order = np.argsort(positions, kind="stable")
-        order = order[(positions[order] >= 0) & (positions[order] < self.file_length)]
+        order = order_of(positions)
+        if rest:
+            order = order[(positions[order] >= 0) & (positions[order] < self.file_length)]
         return Pointed(*(column[order] for column in columns))
 
     def outside(self, extents: Iterable[tuple[int, int]]) -> Int64s:
@@ -125,6 +126,11 @@ class Places:
         outside = [np.empty(0, np.int64)]
         for number, parts in self.files.items():
             for units in parts:
+                first, last = (
+                    number * self.file_length + int(units.positions[at]) for at in (0, -1)
+                )
+                if any(begin <= first and last < end for begin, end in held):
+                    continue  # they are in order
                 offsets = units.positions.astype(np.int64) + number * self.file_length
                 outside.append(offsets[~are_within(offsets, starts, ends)])
         return distinct(np.concatenate(outside))

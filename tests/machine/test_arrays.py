@@ -6,17 +6,18 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rmqtool.machine.arrays import are_within, distinct, is_in
+from rmqtool.machine.arrays import are_within, distinct, is_in, order_of
 
 NUMBERS = st.lists(st.integers(-(2**63), 2**63 - 1) | st.integers(0, 9), max_size=40)
 
 
 @given(NUMBERS, NUMBERS)
 def test_as_numpy(some: list[int], others: list[int]) -> None:
-    """What is left without doubles, and what is among them, is what numpy finds."""
+    """What is left without doubles, what is among them, and their order, is what numpy finds."""
     left, right = np.array(some, np.int64), np.array(others, np.int64)
     assert np.unique(right).tolist() == distinct(right).tolist()
     assert np.isin(left, right).tolist() == is_in(left, distinct(right)).tolist()
+    assert np.argsort(left, kind="stable").tolist() == order_of(left).tolist()
 
 
 @given(NUMBERS.map(sorted), NUMBERS)

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from rmqtool.errors import Trouble, UnreadablePath
-from rmqtool.startup import predict, start
+from rmqtool.startup import live, predict, start
 from rmqtool.startup.load import read_checkpoint
 from rmqtool.startup.model import Model
 from rmqtool.startup.outcomes import Before
@@ -97,7 +97,7 @@ def test_earlier_moment(quick_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
     (root / "abort").touch()
     record = plain_store.records(root)[-400]
     end = int(record.path.name) + record.position + record.size
-    monkeypatch.setattr(start, "dispatched", lambda *_, **__: end)
+    monkeypatch.setattr(live, "dispatched", lambda *_, **__: end)
     with held_by_another(root):
         prediction = predict(open_store(root, str(broker_conf(NAME))))
     assert prediction.is_whole
