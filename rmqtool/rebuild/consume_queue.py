@@ -84,6 +84,7 @@ class QueueOptions(NamedTuple):
     like_broker: bool = False  # append as a broker does instead of placing by queue offset
     topic: str | None = None  # the only topic; None is all
     queue_id: int | None = None  # the only queue of it; None is all
+    is_deleted: Callable[[str], bool] | None = None  # of a topic, whose queues are left out then
     pending_bytes: int = PENDING_BYTES  # of units, before they are written
     ext: ExtRules | None = None  # how ext units are made; None leaves plain tags codes
     proven: bool = False  # no queue offset is impossible
@@ -168,6 +169,8 @@ class QueueBuilder:
         """Begin a queue; None for one that was not asked for, or that cannot be a directory."""
         options = self._options
         if options.topic not in {None, topic} or options.queue_id not in {None, run.queue_id}:
+            return None
+        if options.is_deleted is not None and options.is_deleted(topic):
             return None
         problem = name_problem(topic)
         if problem is not None:

@@ -13,6 +13,7 @@ from rmqtool.store.place import is_remote
 from rmqtool.times import zone_of
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from datetime import tzinfo
 
     from rmqtool.broker.dispatch import DispatchRules
@@ -66,6 +67,8 @@ class RebuildOptions:
     dry_run: bool = False  # say what would be written
     topic: str | None = None  # the only topic whose queues are rebuilt; None is all
     queue_id: int | None = None  # the only queue of it; None is all
+    # tells whether a topic was deleted, and its queues are left out; None is of none
+    is_deleted: Callable[[str], bool] | None = None
     like_broker: bool = False  # shift units over holes, as a broker does
     ext: bool = False  # let units point into a rebuilt `consumequeue_ext`
     broker_version: str | None = None  # whose rules; None is whoever wrote the store

@@ -7,7 +7,7 @@ Source: RocksDBConsumeQueueTable, RocksDBConsumeQueueOffsetTable, 5.2.0 to 5.5.0
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, Generic, Self, TypeVar
+from typing import TYPE_CHECKING, Final, Generic, NamedTuple, Self, TypeVar
 
 import numpy as np
 
@@ -49,6 +49,7 @@ if TYPE_CHECKING:
 FAMILIES: Final = (DEFAULT, OFFSETS)
 QUEUE_NUMBER: Final = CQ_KEY_TAIL.dtype["queue_offset"]
 WAITING_BYTES: Final = 32 << 20  # of units, until their records are read for their times
+ROW_BYTES: Final = 4 << 20  # of rows that are made at once
 Files = TypeVar("Files", "WritingSink", "ComparingSink")
 
 
@@ -156,48 +157,120 @@ class RocksSink(_Beside["WritingSink"]):
 
         Their records are read in the order of the log: queue by queue, each would read all of it.
         """
-        units = [np.frombuffer(piece.data, CQ_UNIT.dtype) for piece in self._waiting]
-        if not units:
+        if not self._waiting:
             return
-        offsets = np.concatenate([unit["physical_offset"] for unit in units]).astype(np.int64)
+        pieces = [_Piece.of(piece) for piece in self._waiting]
+        self._waiting.clear()
+        self._waiting_bytes = 0
+        units = np.concatenate([piece.units for piece in pieces])
+        offsets = units["physical_offset"].astype(np.int64)
         order = order_of(offsets)
         times = np.empty_like(offsets)
         times[order] = record_times(self._log, offsets[order])
-        ends = np.cumsum([len(unit) for unit in units])[:-1]
-        for piece, taken, stored in zip(self._waiting, units, np.split(times, ends), strict=True):
-            self._writer.put(DEFAULT, self._rows(piece, taken, stored))
-        self._waiting.clear()
-        self._waiting_bytes = 0
+        ends = np.cumsum([len(piece.units) for piece in pieces])
+        self._note(pieces, ends.tolist(), offsets, units["size"], times)
+        for some in _alike(pieces):
+            prefixes = _Prefixes.of(pieces, some, ends)
+            for rows in prefixes.windows():
+                values = _values(units[rows], times[rows])
+                self._writer.put_alike(DEFAULT, prefixes.keys(rows), values)
 
-    def _rows(
-        self, piece: QueueFileBytes, units: npt.NDArray[np.void], times: npt.NDArray[np.int64]
-    ) -> Iterator[tuple[bytes, bytes]]:
-        """Give key and value of each unit of a piece."""
-        offsets = units["physical_offset"].astype(np.int64)
+    def _note(
+        self,
+        pieces: list[_Piece],
+        ends: list[int],
+        offsets: npt.NDArray[np.int64],
+        sizes: npt.NDArray[np.int32],
+        times: npt.NDArray[np.int64],
+    ) -> None:
+        """Keep how far queues and log reach; a filler has the time of the unit before it."""
+        known = times != UNKNOWN
+        if known.any():
+            self._end = max(self._end, int((offsets[known] + sizes[known]).max()))
+        begins = [0, *ends[:-1]]
+        places = np.where(known, np.arange(len(times)), -1)
+        newest = np.maximum.reduceat(places, begins).tolist()
+        has_fillers = not known.all()
+        for piece, begin, end, last in zip(pieces, begins, ends, newest, strict=True):
+            fillers = np.flatnonzero(~known[begin:end]).tolist() if has_fillers else ()
+            for at in (begin + filler for filler in fillers):
+                before = self._last.get(piece.name, (0, 0, piece.mtime_ms))[2]
+                times[at] = times[at - 1] if at > begin else before
+            if last >= begin:
+                number = piece.first + end - begin - 1
+                self._last[piece.name] = (int(offsets[last]), number, int(times[end - 1]))
+
+
+class _Piece(NamedTuple):
+    """Units of one queue that follow each other."""
+
+    name: tuple[bytes, int]  # topic and number of the queue
+    prefix: bytes  # of their keys
+    first: int  # queue offset of the first one
+    units: npt.NDArray[np.void]  # of the dtype of CQ_UNIT
+    mtime_ms: int  # store time of the last one
+
+    @classmethod
+    def of(cls, piece: QueueFileBytes) -> _Piece:
+        """Take the units out of a queue file."""
         name = (piece.topic.encode("utf-8", "surrogatepass"), piece.queue_id)
         first = (piece.file_start + piece.position) // CQ_UNIT_SIZE
-        known = times != UNKNOWN
-        before = self._last.get(name, (0, 0, piece.mtime_ms))[2]
-        for at in np.flatnonzero(~known).tolist():  # a filler: as the unit before it
-            times[at] = times[at - 1] if at else before
-        if known.any():
-            self._end = max(self._end, int((offsets[known] + units["size"][known]).max()))
-            last = int(np.flatnonzero(known)[-1])
-            self._last[name] = (int(offsets[last]), first + len(units) - 1, int(times[-1]))
-        prefix = queue_prefix(*name)
-        keys = np.empty(len(units), [("prefix", f"V{len(prefix)}"), ("number", QUEUE_NUMBER)])
-        keys["prefix"], keys["number"] = np.void(prefix), np.arange(first, first + len(units))
-        values = np.empty(len(units), ROCKSDB_CQ_UNIT.dtype)
-        for field in CQ_UNIT.dtype.fields or ():
-            values[field] = units[field]
-        values["store_timestamp"] = times
-        return zip(_each(keys), _each(values), strict=True)
+        units = np.frombuffer(piece.data, CQ_UNIT.dtype)
+        return cls(name, queue_prefix(*name), first, units, piece.mtime_ms)
 
 
-def _each(rows: npt.NDArray[np.void]) -> list[bytes]:
-    """Give the bytes of each row of a packed structure."""
-    raw: list[bytes] = rows.view(f"V{rows.dtype.itemsize}").tolist()
-    return raw
+def _alike(pieces: list[_Piece]) -> Iterator[range]:
+    """Yield the numbers of pieces that follow each other and whose keys have one length."""
+    lengths = np.array([len(piece.prefix) for piece in pieces])
+    borders = np.flatnonzero(np.diff(lengths)) + 1
+    yield from map(range, [0, *borders.tolist()], [*borders.tolist(), len(pieces)])
+
+
+class _Prefixes(NamedTuple):
+    """What the keys of some pieces begin with, all of one length."""
+
+    prefixes: npt.NDArray[np.uint8]  # shape (pieces, length)
+    ends: npt.NDArray[np.int64]  # numbers of the units after each piece, among all that are written
+    shifts: npt.NDArray[np.int64]  # how far the queue offsets of its units are from their numbers
+    first: int  # number of the first unit
+
+    @classmethod
+    def of(cls, pieces: list[_Piece], some: range, ends: npt.NDArray[np.int64]) -> _Prefixes:
+        """Take those of pieces that follow each other.
+
+        Args:
+            pieces: all that are written.
+            some: the numbers of these.
+            ends: of all pieces.
+        """
+        chosen, of_these = pieces[some.start : some.stop], ends[some.start : some.stop]
+        joined = np.frombuffer(b"".join(piece.prefix for piece in chosen), np.uint8)
+        begins = of_these - np.array([len(piece.units) for piece in chosen], np.int64)
+        shifts = np.array([piece.first for piece in chosen], np.int64) - begins
+        return cls(joined.reshape(len(chosen), -1), of_these, shifts, int(begins[0]))
+
+    def windows(self) -> Iterator[slice]:
+        """Yield some units at a time, fewer where keys are long."""
+        step = max(ROW_BYTES // (self.prefixes.shape[1] + ROCKSDB_CQ_UNIT.size), 1)
+        end = int(self.ends[-1])
+        for first in range(self.first, end, step):
+            yield slice(first, min(first + step, end))
+
+    def keys(self, rows: slice) -> npt.NDArray[np.uint8]:
+        """Give the keys of some units: uint8, shape (n, bytes of a key)."""
+        numbers = np.arange(rows.start, rows.stop)
+        owners = np.searchsorted(self.ends, numbers, side="right")
+        tails = (numbers + self.shifts[owners]).astype(QUEUE_NUMBER).view(np.uint8)
+        return np.hstack([self.prefixes[owners], tails.reshape(len(numbers), -1)])
+
+
+def _values(units: npt.NDArray[np.void], times: npt.NDArray[np.int64]) -> npt.NDArray[np.uint8]:
+    """Give the values of units, with their store times: uint8, shape (n, 28)."""
+    values = np.empty(len(units), ROCKSDB_CQ_UNIT.dtype)
+    for field in CQ_UNIT.dtype.fields or ():
+        values[field] = units[field]
+    values["store_timestamp"] = times
+    return values.view(np.uint8).reshape(-1, ROCKSDB_CQ_UNIT.size)
 
 
 def _expired_ends(store: Store) -> dict[tuple[bytes, int], tuple[int, int]]:

@@ -380,6 +380,7 @@ def _queue_options(store: Store, options: RebuildOptions) -> QueueOptions:
         like_broker=options.like_broker,
         topic=options.topic,
         queue_id=options.queue_id,
+        is_deleted=options.is_deleted,
         ext=ext_rules(store) if options.ext else None,
         proven=options.proven,
     )

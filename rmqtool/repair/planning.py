@@ -393,6 +393,8 @@ def _edit_database(writer: EditWriter, survey: LogSurvey, findings: list[Finding
 
     rocksdb.edit(writer, store, findings)
     rocksdb.edit_index(writer, store, findings)
+    if store.moment.is_live:
+        writer.edits = _answering(writer.edits, findings)
     rocksdb.name_orphans(writer, survey, findings)
 
 

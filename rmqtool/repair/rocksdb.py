@@ -7,9 +7,13 @@ RocksDB's own repair is never run. Source: observed, 5.3.3 and 5.5.0, which star
 
 from __future__ import annotations
 
+from contextlib import suppress
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
+from rmqtool.broker.names import is_deleted
 from rmqtool.check.queues.orphans import is_past, of_made, queue_counts
+from rmqtool.errors import EngineMissing, UnreadablePath
 from rmqtool.findings.catalogue import Owner, Severity
 from rmqtool.findings.registry_layout import FS_ORPHAN
 from rmqtool.findings.registry_rocksdb import (
@@ -25,8 +29,10 @@ from rmqtool.findings.registry_rocksdb import (
     RQ_PAIR,
     RQ_UNIT,
 )
+from rmqtool.formats import config_shapes
 from rmqtool.formats.config_names import TOPICS_JSON
 from rmqtool.formats.rocksdb_databases import MESSAGE_STORE
+from rmqtool.queues.discovery import Queues
 from rmqtool.rebuild.in_place import stage
 from rmqtool.rebuild.options import RebuildOptions, StoreType, Target
 from rmqtool.rebuild.rocksdb_index import is_in_rocksdb
@@ -40,6 +46,8 @@ from rmqtool.store.rocksdb import is_queue_database
 from rmqtool.store.tree import open_store
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
     from rmqtool.check.inspection import Inspection
     from rmqtool.findings.finding import Finding
     from rmqtool.repair.plans import Plan
@@ -110,7 +118,8 @@ def edit_index(writer: EditWriter, store: Store, findings: list[Finding]) -> Non
 def name_orphans(writer: EditWriter, survey: LogSurvey, findings: list[Finding]) -> None:
     """Name topics that get queues past their configuration, as a validation will do after it.
 
-    A database that cannot be read does not tell which queues it will have: the log does.
+    A database that cannot be read does not tell which queues it will have: the log does. Nor does
+    it tell which topics were deleted; one that can be read does, and these get no queue.
 
     Args:
         writer: has the edits of the log, and that of the database.
@@ -127,12 +136,33 @@ def name_orphans(writer: EditWriter, survey: LogSurvey, findings: list[Finding])
     known = {finding.topic for finding in findings if finding.code == FS_ORPHAN}
     is_read = bool(inspection.units("rocksdb"))
     names = survey.ranges.names() if is_read else _dispatched(writer, inspection)
-    in_rocksdb = placement(store).in_rocksdb
+    in_rocksdb, was_deleted = placement(store).in_rocksdb, deleted_topics(store, writer.edits)
     for topic in dict.fromkeys(topic for topic, number in names if is_past(counts, topic, number)):
-        if topic in known or not in_rocksdb(topic):
+        if topic in known or not in_rocksdb(topic) or was_deleted(topic):
             continue
         if why := of_made(counts, topic, has_metadata_2=inspection.scope.has_metadata_2):
             writer.leave(FS_ORPHAN, path, why, FS_ORPHAN.remedy)
+
+
+def deleted_topics(store: Store, edits: Iterable[Edit]) -> Callable[[str], bool]:
+    """Tell which topics were deleted, as far as the database tells: see `names.is_deleted`.
+
+    Args:
+        store: whose database tells which topics have a queue.
+        edits: of a plan, which may put topics back.
+    """
+    config = with_edited_parts(store, edits, {ArtefactKind.CONFIG}).config(TOPICS_JSON)
+    configured = {topic.topic for topic in config_shapes.topics(config.document)}
+    with suppress(UnreadablePath, EngineMissing), Queues(store) as queues:
+        if (source := queues.database.source) is not None:
+            left = frozenset([*source.topics(), *queues.files.topics()])
+            return partial(is_deleted, configured=configured, left=left)
+    return _was_not
+
+
+def _was_not(_topic: str) -> bool:
+    """Say of each topic that it was not deleted: nothing tells."""
+    return False
 
 
 def _dispatched(writer: EditWriter, inspection: Inspection) -> list[tuple[str, int]]:
@@ -218,4 +248,5 @@ def _options(plan: Plan, edit: Edit) -> RebuildOptions:
         dry_run=True,
         broker_version=plan.broker_version,
         broker_conf=plan.broker_conf,
+        is_deleted=deleted_topics(open_store(plan.store, plan.broker_conf), plan.edits),
     )

@@ -105,6 +105,19 @@ def rows(
     return [head, array(ITEM, map(len, keys)), lengths, joined_keys, joined_values]
 
 
+def alike(count: int, keys: Buffer, values: Buffer) -> list[Buffer]:
+    """Give the parts of a frame of rows whose keys have one length, and whose values have one.
+
+    Args:
+        count: how many rows.
+        keys: their bytes, one after another.
+        values: likewise.
+    """
+    sizes = [memoryview(keys).nbytes, memoryview(values).nbytes]
+    lengths = [array(ITEM, [size // count]) * count for size in sizes]
+    return [HEAD.pack(count, *sizes), *lengths, keys, values]
+
+
 def read_frame(read: Read, longest: int = LONG) -> RowBatch | dict[str, Any]:
     """Read a message, or rows.
 

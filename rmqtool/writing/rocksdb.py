@@ -23,6 +23,9 @@ from rmqtool.writing.staging import write_errors
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
+    import numpy as np
+    import numpy.typing as npt
+
     from rmqtool.writing.directory import Directory
     from rmqtool.writing.output_tree import OutputTree
 
@@ -90,12 +93,38 @@ class DatabaseWriter:
             WriteFailed: the disk is full, or refuses.
         """
         coming = iter(rows)
+        with self._of_family(family):
+            while some := list(islice(coming, ROWS_A_FRAME)):
+                self._write(some)
+
+    def put_alike(
+        self, family: str, keys: npt.NDArray[np.uint8], values: npt.NDArray[np.uint8]
+    ) -> None:
+        """Write rows whose keys all have one length, and whose values do; see `put`.
+
+        Args:
+            family: of the rows.
+            keys: uint8, shape (n, bytes of a key), in C order.
+            values: uint8, shape (n, bytes of a value), likewise.
+
+        Raises:
+            WriteFailed: the disk is full, or refuses.
+        """
+        fitting = rocksdb_frames.BYTES // (keys.shape[1] + values.shape[1])
+        rows = max(min(ROWS_A_FRAME, fitting), 1)
+        with self._of_family(family):
+            for first in range(0, len(keys), rows):
+                some = slice(first, first + rows)
+                frame = rocksdb_frames.alike(len(keys[some]), keys[some].data, values[some].data)
+                self._cell.write(frame)
+
+    @contextmanager
+    def _of_family(self, family: str) -> Iterator[None]:
         with self._failures():
             if family != self._family:
                 self._cell.tell({"family": family})
                 self._family = family
-            while some := list(islice(coming, ROWS_A_FRAME)):
-                self._write(some)
+            yield
 
     def _write(self, some: list[tuple[bytes, bytes]]) -> None:
         """Write rows, in as many frames as their bytes need."""

@@ -183,6 +183,22 @@ def test_lost_records(tmp_path: Path) -> None:
     assert not {code for code in codes if code.startswith("RQ-M")}
 
 
+@pytest.mark.parametrize("row_bytes", [1, 200, 5_000])
+def test_in_windows(row_bytes: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Rows are the same however few are made at once, and in frames of however few."""
+    name = "rocketmq-5.5.0-rocksdb-crash"
+    store = fixture_store(name, tmp_path)
+    inflict.flip_field("magic_code", where=0.6)(store)  # and a unit that stands for the record
+    conf = str(broker_conf(name))
+    rebuild.consume_queues(store, tmp_path / "whole", broker_conf=conf)
+    monkeypatch.setattr("rmqtool.rebuild.rocksdb.ROW_BYTES", row_bytes)
+    monkeypatch.setattr("rmqtool.writing.rocksdb.ROWS_A_FRAME", 7)
+    rebuild.consume_queues(store, tmp_path / "windows", broker_conf=conf)
+    whole, windows = (rows_of(tmp_path / made / QUEUES, QUEUES) for made in ("whole", "windows"))
+    assert whole["default"]
+    assert whole == windows
+
+
 @pytest.mark.parametrize("how", [{"topic": "rocksdb-orders"}, {"ext": True}, {"like_broker": True}])
 def test_refused(how: dict[str, object], tmp_path: Path) -> None:
     """What a database has not, or would lose queues, is refused before anything is written."""

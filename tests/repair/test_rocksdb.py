@@ -23,7 +23,7 @@ from tests import inflict, plain_store
 from tests.check.validation import run
 from tests.damage_rocksdb import DAMAGES, flip_block
 from tests.repair.repaired import traces
-from tests.rocksdb import rows_of, state_of
+from tests.rocksdb import edit, rows_of, state_of
 from tests.stores import broker_conf, fixture_store
 
 if TYPE_CHECKING:
@@ -127,6 +127,27 @@ def test_orphan(tmp_path: Path) -> None:
     findings, _, _ = run(store, "full", broker_conf(name))
     orphans = [(it.path, it.topic) for it in findings if str(it.code) == "FS-ORPHAN"]
     assert (QUEUES, "traffic-orders") in orphans
+
+
+@pytest.mark.parametrize("is_copy", [False, True], ids=["in-place", "copy"])
+def test_deleted_topic(tmp_path: Path, *, is_copy: bool) -> None:
+    """A topic that was deleted, whose records the log still has, gets no queues by a repair."""
+    name, store = without_topic(tmp_path)
+    for family, rows in rows_of(store / QUEUES, QUEUES).items():
+        gone = tuple(key for key, _ in rows if b"traffic-orders" in key)
+        edit(store / QUEUES, family, delete=gone)
+    before, _, _ = run(store, "full", broker_conf(name))
+    inflict.flip_field("body_crc", where=0.5)(store)
+    plan = repair.plan(store, broker_conf=str(broker_conf(name)))
+    assert Action.REBUILD in {made.action for made in plan.edits}
+    codes = {str(it.code) for it in plan.left}
+    assert "FS-ORPHAN" not in codes
+    new = tmp_path / "copy" if is_copy else store
+    repair.apply(plan, new if is_copy else None, in_place=not is_copy)
+    after, _, _ = run(new, "full", broker_conf(name))
+    assert "FS-ORPHAN" not in {str(it.code) for it in before}
+    assert {str(it.code) for it in after if it.severity != "note"} <= codes
+    assert not [key for key, _ in rows_of(new / QUEUES, QUEUES)["default"] if b"-orders" in key]
 
 
 @pytest.mark.parametrize("is_there", [True, False], ids=["unreadable", "missing"])
