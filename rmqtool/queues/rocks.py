@@ -507,7 +507,8 @@ class QueuesByName(Mapping[tuple[str, int], RocksQueue]):
 
 def end_values(maximum: tuple[int, int]) -> bytes:
     """Give the value of a `max` or `min` row."""
-    return QUEUE_END.build({"physical_offset": maximum[0], "queue_offset": maximum[1]})
+    value: bytes = QUEUE_END.packer.pack(*maximum)
+    return value
 
 
 def _unit(number: int, value: bytes) -> Unit | None:

@@ -7,6 +7,7 @@ Source: RocksDBConsumeQueueTable, RocksDBConsumeQueueOffsetTable, 5.2.0 to 5.5.0
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Final, Generic, NamedTuple, Self, TypeVar
 
 import numpy as np
@@ -35,6 +36,7 @@ from rmqtool.writing.rocksdb import DatabaseWriter
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from concurrent.futures import Future
 
     import numpy.typing as npt
 
@@ -48,7 +50,7 @@ if TYPE_CHECKING:
 
 FAMILIES: Final = (DEFAULT, OFFSETS)
 QUEUE_NUMBER: Final = CQ_KEY_TAIL.dtype["queue_offset"]
-WAITING_BYTES: Final = 32 << 20  # of units, until their records are read for their times
+WAITING_BYTES: Final = 16 << 20  # of units, until their records are read for their times
 ROW_BYTES: Final = 4 << 20  # of rows that are made at once
 Files = TypeVar("Files", "WritingSink", "ComparingSink")
 
@@ -119,6 +121,9 @@ class RocksSink(_Beside["WritingSink"]):
         self._last: dict[tuple[bytes, int], tuple[int, int, int]] = {}
         self._waiting: list[QueueFileBytes] = []
         self._waiting_bytes = 0
+        # Rows are made and sent while the next queues are built: the database is another process.
+        self._threads = ThreadPoolExecutor(1)
+        self._sent: Future[None] | None = None
         self._end = 0
         self._expired = _expired_ends(store)
 
@@ -127,6 +132,7 @@ class RocksSink(_Beside["WritingSink"]):
 
     def __exit__(self, *exception: object) -> None:
         self._writer.close()
+        self._threads.shutdown()
         self._log.__exit__()
 
     def finish(self) -> None:
@@ -135,7 +141,8 @@ class RocksSink(_Beside["WritingSink"]):
         Raises:
             WriteFailed: the disk refuses.
         """
-        self._write()
+        self._send()
+        self._settle()
         last = {name: end[:2] for name, end in self._last.items()}
         rows = [
             (offset_key(topic, queue_id, MAX), end_values(end))
@@ -150,18 +157,28 @@ class RocksSink(_Beside["WritingSink"]):
         self._waiting.append(piece)
         self._waiting_bytes += len(piece.data) + PENDING_UNIT_COST
         if self._waiting_bytes > WAITING_BYTES:
-            self._write()
+            self._send()
 
-    def _write(self) -> None:
-        """Write the pieces that wait.
+    def _send(self) -> None:
+        """Have the pieces that wait written, once those before them are."""
+        self._settle()
+        if self._waiting:
+            self._sent = self._threads.submit(self._write, self._waiting)
+            self._waiting, self._waiting_bytes = [], 0
+
+    def _settle(self) -> None:
+        """Wait for what was sent. Raises WriteFailed: the disk refuses."""
+        if self._sent is not None:
+            sent, self._sent = self._sent, None
+            sent.result()
+
+    def _write(self, waiting: list[QueueFileBytes]) -> None:
+        """Write pieces.
 
         Their records are read in the order of the log: queue by queue, each would read all of it.
         """
-        if not self._waiting:
-            return
-        pieces = [_Piece.of(piece) for piece in self._waiting]
-        self._waiting.clear()
-        self._waiting_bytes = 0
+        pieces = [_Piece.of(piece) for piece in waiting]
+        waiting.clear()
         units = np.concatenate([piece.units for piece in pieces])
         offsets = units["physical_offset"].astype(np.int64)
         order = order_of(offsets)
