@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import numpy as np
 
 from rmqtool.broker.dispatch import QUEUED_TYPES
-from rmqtool.engine import run
 from rmqtool.formats import properties
 from rmqtool.formats.java import text
 from rmqtool.formats.message import MESSAGE_MAGIC_BYTES, MESSAGE_PREFIX, decode
@@ -87,7 +86,7 @@ def censuses(
         if is_kernel:
             yield from _by_kernels([*some], check, jobs)
         else:
-            yield from run(partial(_plainly, check=check), some, jobs=jobs)
+            yield from map(partial(_plainly, check=check), some)  # threads would wait for it
 
 
 def _plainly(file: ModelFile, check: RecordCheck) -> SegmentCensus:
