@@ -29,14 +29,14 @@ from rmqtool.store.moment import GONE
 from rmqtool.store.used import data_stretches
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     import numpy.typing as npt
 
     from rmqtool.queues.discovery import FileSource
     from rmqtool.queues.files import MappedUnits
     from rmqtool.queues.kinds import Units
-    from rmqtool.rebuild.consume_queue import QueueFileBytes
+    from rmqtool.rebuild.consume_queue import QueueFileBytes, QueueKey
     from rmqtool.rebuild.index_file import BuiltEntries, BuiltIndexFile
     from rmqtool.store.index_files import IndexFile
     from rmqtool.store.place import OpenFile
@@ -77,12 +77,14 @@ class ComparingSink:
         self._store, self._log_start = store, log_start
         self._queues = Queues(store)
         self._index = {file.place.name: file for file in store.index_files()}
-        self._covered: dict[tuple[QueueKind, str, int], dict[int, int]] = defaultdict(dict)
+        self._covered: dict[QueueKey, dict[int, int]] = defaultdict(dict)
+        # what else differs of queues all of whose pieces may have come
+        self._looked_at: dict[QueueKey, Sequence[Difference]] = {}
         self._differing_entries: dict[str, Difference] = {}
         # hashes and physical offsets, of expired stores, to compare by what they mean
         self._entries: list[npt.NDArray[np.int64]] = []
         self._unnamed: list[Difference] = []
-        self._latest: tuple[object, MappedUnits | None] = (None, None)
+        self._latest: tuple[QueueKey, MappedUnits] | None = None
         self._extensions: dict[tuple[str, int], ExtUnits | None] = {}  # of the latest queue
 
     def put(self, pieces: list[QueueFileBytes]) -> None:
@@ -120,9 +122,14 @@ class ComparingSink:
     def _queue(self, kind: QueueKind, topic: str, queue_id: int) -> MappedUnits | None:
         """Give a queue of the store, listed once for all its files, which come together."""
         key = kind, topic, queue_id
-        if self._latest[0] != key:
-            self._latest = key, self._source(kind).queue(topic, queue_id)
-        return self._latest[1]
+        if self._latest is None or self._latest[0] != key:
+            if self._latest is not None:  # it is listed now; only of few do more pieces come
+                done, before = self._latest
+                self._looked_at[done] = [*self._beside(before, self._covered[done])] or ()
+            self._looked_at.pop(key, None)
+            queue = self._source(kind).queue(topic, queue_id)
+            self._latest = None if queue is None else (key, queue)
+        return None if self._latest is None else self._latest[1]
 
     def differ(self, path: str, expected: str, actual: str) -> None:
         """Take note of a difference that has no place in a file."""
@@ -177,7 +184,7 @@ class ComparingSink:
             elif index_file.path in self._differing_entries:
                 self.differences.append(self._differing_entries[index_file.path])
             else:
-                self._zero_after(index_file.path, file, built.used, index_file.size)
+                self.differences += _not_zero(index_file.path, file, built.used, index_file.size)
 
     def _entries_only(self, index_file: IndexFile) -> None:
         """Say what differs of a file that a running broker goes on with: its head is newer."""
@@ -200,19 +207,26 @@ class ComparingSink:
 
     def _finish_queues(self, *, whole: bool) -> None:
         for queue in self._known(whole=whole):
-            kind = QueueKind(queue.path.partition("/")[0])
-            covered = self._covered.get((kind, queue.topic, queue.queue_id))
-            if covered is None:
-                self._superfluous(queue, queue.files.segments)
-                continue
-            for segment in queue.files.segments:
-                if segment.start not in covered:
-                    self._superfluous(queue, [segment])
-                    continue
-                with self._reading(segment.path) as is_read:
-                    if is_read:
-                        end = covered[segment.start]
-                        self._zero_after(segment.path, queue.file(segment), end, segment.size)
+            key = QueueKind(queue.path.partition("/")[0]), queue.topic, queue.queue_id
+            looked_at = self._looked_at.get(key)
+            if looked_at is None:
+                looked_at = [*self._beside(queue, self._covered.get(key, {}))]
+            self.differences += looked_at
+
+    def _beside(self, queue: MappedUnits, covered: Mapping[int, int]) -> Iterator[Difference]:
+        """Yield what differs where nothing was built: files, and what is after the last unit.
+
+        Args:
+            queue: of the store.
+            covered: by the start of a file, the place after the last unit that was built in it.
+        """
+        for segment in queue.files.segments:
+            end = covered.get(segment.start)
+            with self._reading(segment.path) as is_read:
+                if end is None:
+                    yield from self._superfluous(queue, segment)
+                elif is_read:
+                    yield from _not_zero(segment.path, queue.file(segment), end, segment.size)
 
     def _finish_index(self) -> None:
         """Look at index files that were not built; with expired segments, at all entries."""
@@ -298,30 +312,29 @@ class ComparingSink:
         """Whether all units are of messages before the first segment, or pre-blank."""
         return bool((units["physical_offset"] < self._log_start).all() | (self._log_start == 0))
 
-    def _superfluous(self, queue: MappedUnits, segments: Sequence[Segment]) -> None:
-        for segment in segments:
-            with self._reading(segment.path):
-                raw = queue.file(segment).read_at(0, segment.size)
-                used = raw.rstrip(b"\0")
-                size = queue.layout.size
-                units = raw[: -(-len(used) // size) * size]
-                if self._log_start and self._is_expired(as_units(units, queue.layout)):
-                    continue
-                if used or self.cut is None:  # beside a broker: it was made after the cut
-                    actual = f"{len(used):,} bytes of units"
-                    self._differ(segment.path, None, None, "no file", actual)
-
-    def _zero_after(self, path: str, file: OpenFile, end: int, size: int) -> None:
-        """Look for bytes after the last unit or entry; holes are not read."""
-        for start, raw in data_stretches(file, end, size, COMPARED_BYTES):
-            actual = np.frombuffer(raw, np.uint8)
-            self.differences.append(_difference(path, start, np.zeros_like(actual), actual))
+    def _superfluous(self, queue: MappedUnits, segment: Segment) -> Iterator[Difference]:
+        raw = queue.file(segment).read_at(0, segment.size)
+        used = raw.rstrip(b"\0")
+        size = queue.layout.size
+        units = raw[: -(-len(used) // size) * size]
+        if self._log_start and self._is_expired(as_units(units, queue.layout)):
             return
+        if used or self.cut is None:  # beside a broker: it was made after the cut
+            actual = f"{len(used):,} bytes of units"
+            yield Difference(segment.path, None, None, "no file", actual)
 
     def _differ(
         self, path: str, position: int | None, length: int | None, expected: str, actual: str
     ) -> None:
         self.differences.append(Difference(path, position, length, expected, actual))
+
+
+def _not_zero(path: str, file: OpenFile, end: int, size: int) -> Iterator[Difference]:
+    """Yield the first bytes after the last unit or entry; holes are not read."""
+    for start, raw in data_stretches(file, end, size, COMPARED_BYTES):
+        actual = np.frombuffer(raw, np.uint8)
+        yield _difference(path, start, np.zeros_like(actual), actual)
+        return
 
 
 def _difference(path: str, start: int, expected: Bytes, actual: Bytes) -> Difference:

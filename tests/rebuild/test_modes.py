@@ -84,6 +84,28 @@ def test_check_of_more(store: Path) -> None:
     assert {"no file"} == {difference.expected for difference in found.values()}
 
 
+def test_check_in_pieces(store: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Queues that come in several pieces, by turns, differ in the same as those that come once."""
+    damage(store)
+    queues = [*files_of(store, "consumequeue").values()]
+    for number, path in enumerate(queues[1:6]):  # bytes after the last unit, and a further file
+        with path.open("r+b") as file:
+            file.seek(-20 * (number + 1), os.SEEK_END)
+            file.write(b"\1" * 20)
+    shutil.copy(queues[2], queues[2].with_name(f"{10 * queues[2].stat().st_size:020}"))
+    whole = rebuild.consume_queues(store, check=True).differences
+    monkeypatch.setattr("rmqtool.rebuild.work.PART_BYTES", 20_000)
+    monkeypatch.setattr("rmqtool.derive.run_pool.SHORT_RUN", 0)  # none waits for others
+    monkeypatch.setattr("rmqtool.rebuild.consume_queue.EARLY_BYTES", 0)
+    monkeypatch.setattr("rmqtool.rebuild.consume_queue.EARLY_BYTES_EACH", 0)
+    pieces = rebuild.consume_queues(store, check=True).differences
+    assert len(whole) > len(queues[1:6])
+    assert {it.path for it in whole} == {it.path for it in pieces}
+    assert [it for it in whole if it.expected == "no file"] == [
+        it for it in pieces if it.expected == "no file"
+    ]
+
+
 def test_check_of_holes(tmp_path: Path) -> None:
     """Past the last unit what lies between two holes is compared alone, so its length is told."""
     store = build_log(tmp_path / "store", [message(b"T", 0, number) for number in range(3)])
