@@ -12,7 +12,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Final
 
 from rmqtool.broker.dispatch import light_queue_texts
-from rmqtool.broker.names import topic_text
+from rmqtool.broker.names import topic_raw, topic_text
 from rmqtool.check.log.facts import LogFacts
 from rmqtool.check.queues.ranges import QueueRanges
 from rmqtool.errors import DecodeError
@@ -163,12 +163,12 @@ class LogSurvey:
         store = self.inspection.store
         is_changed = len(self.damaged)
         with LogReader(store.old_commitlog, store.commitlog) as log:
-            moved = self._judge(facts, report, log)
+            moved, lost = self._judge(facts, report, log), self._misplaced(report, log)
         self._note_time(part, report, is_harmed=len(self.damaged) != is_changed)
         if report.runs is not None and self.inspection.scope.compares_queues:
             first = part.segment.start + (report.first or 0)
             here = range(part.segment.start + part.begin, part.segment.start + part.end)
-            is_sound = not moved and not self.damaged.reach(first)
+            is_sound = not (moved or lost) and not self.damaged.reach(first)
             is_sound &= not any(record.physical_offset in here for record in self.wrong_queues)
             runs, queues = report.runs.queues, self.queues
             proven: Proven = NONE_PROVEN
@@ -176,18 +176,20 @@ class LogSurvey:
                 queues.keep(queues.walk.take(runs))
                 proven = queues.walk.proven
             else:
-                queues.keep(queues.walk.take_now(self._mended(runs, moved)))
+                queues.keep(queues.walk.take_now(self._mended(runs, moved, lost)))
             of_batches, batches = report.runs.batch_queues, queues.batches
             walk = batches.walk.take_now(
-                of_batches if is_sound else self._mended(of_batches, moved)
+                of_batches if is_sound else self._mended(of_batches, moved, lost)
             )
             batches.keep(walk)
             return proven
         return NONE_PROVEN
 
-    def _mended(self, runs: QueueRuns, moved: list[WrongOffset]) -> Iterator[QueueRun]:
+    def _mended(
+        self, runs: QueueRuns, moved: list[WrongOffset], lost: list[WrongOffset]
+    ) -> Iterator[QueueRun]:
         """Give runs as they will be; where records are put back, in their true order."""
-        mended_runs = put_back(mended(runs, self.damaged, moved), self.wrong_queues)
+        mended_runs = put_back(mended(runs, self.damaged, moved, lost), self.wrong_queues)
         others = {record.unit[:2] for record in moved if record in self.swapped}
         others = others.union(*(record.queues for record in self.wrong_queues))
         return in_order(mended_runs, others) if others else mended_runs
@@ -228,6 +230,24 @@ class LogSurvey:
         self.swapped += [record for record in moved if record.is_put_back]
         self.moved += [record for record in moved if not record.is_put_back]
         return moved
+
+    def _misplaced(self, report: PartReport, log: LogReader) -> list[WrongOffset]:
+        """Give the records of a part that are bridged, and name a place where none of theirs is.
+
+        Their units lead there, and not into what is damaged.
+        """
+        judge = report.judge
+        lost = []
+        for defect in judge.damaged if judge is not None else ():
+            start, size = defect.physical_offset, defect.length or 0
+            if defect.code != PLACE or start is None or self.damaged.at(start) is None:
+                continue
+            name = (topic_raw(defect.topic or ""), defect.queue_id or 0, defect.queue_offset or 0)
+            there = log.head_at(int(defect.actual))
+            is_copy = there is not None and log.topic_of(there) == defect.topic
+            if not is_copy:
+                lost.append(WrongOffset(start, int(defect.actual), name, size))
+        return lost
 
     def _zeros_of_short(self, segment: Segment, report: PartReport) -> Iterator[Damaged]:
         """Give zeros at the end of a file that was cut: records were there, too."""

@@ -167,6 +167,36 @@ def test_wanted_past_the_end(tmp_path: Path) -> None:
     assert {("CQ-RANGE", Severity.DAMAGE)} == said
 
 
+def test_past_the_end_in_mid_queue(tmp_path: Path) -> None:
+    """Nobody wants the unit of a lost record; recovery cuts none before a sound one all the same.
+
+    Who pulls it is led past all that the log has.
+    """
+    name = "rocketmq-4.9.3-ext"
+    root = fixture_store(name, tmp_path)
+    queue = root / "consumequeue" / "ext-orders" / "0"
+    inflict.flip_bits(
+        root / "commitlog" / f"{0:020}", plain_store.units(queue)[3].physical_offset + 4, 1
+    )
+    repair.apply(repair.plan(root, broker_conf=str(broker_conf(name))), in_place=True)
+    whole = _readable(root, name)
+    path = plain_store.numbered(queue)[0]
+    inflict.write_at(path, 3 * UNIT, plain_store.UNIT.pack(1 << 41, 262, 7))
+    (root / "abort").touch()
+    assert _readable(root, name) < whole
+    assert ("CQ-RANGE", Severity.DAMAGE) in _said(root, name)
+    repair.apply(repair.plan(root, broker_conf=str(broker_conf(name))), in_place=True)
+    assert not {severity for _, severity in _said(root, name)} - {Severity.NOTE}
+    assert whole == _readable(root, name)
+
+
+def _readable(root: Path, name: str) -> int:
+    """Count what consumers get of a queue after the next start."""
+    fates = predict(open_store(root, str(broker_conf(name))), "4.9.3").queues
+    (count,) = [it.readable for it in fates if (it.topic, it.queue_id) == ("ext-orders", 0)]
+    return count
+
+
 @pytest.mark.parametrize("is_live", [True, False])
 def test_made_meanwhile(
     quick_path: Path, monkeypatch: pytest.MonkeyPatch, *, is_live: bool

@@ -163,9 +163,13 @@ class UnitJudge:
         """Say that units point after the log's end.
 
         While a broker writes, or after it was killed, queues may be ahead of the log: recovery
-        cuts them, and no message is concerned that the log has, unless it wants these units.
+        cuts them, and no message is concerned that the log has, unless it wants these units, or
+        later ones: with those in the same file go, and who pulls a unit in an earlier one is led
+        past all that the log has. Source: ConsumeQueue#truncateDirtyLogicFiles,
+        DefaultMessageStore#getMessage, 4.9.3 to 5.5.1.
         """
         first, has_crashed = int(rows[0]), self._inspection.scope.has_crashed
+        is_wanted |= number + first < state.placement.next
         at = self._at(state, number + first, len(rows), int(offsets[first]))
         plural = f"{len(rows):,} units point" if len(rows) > 1 else "a unit points"
         return finding(

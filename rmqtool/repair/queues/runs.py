@@ -14,7 +14,7 @@ import numpy as np
 from rmqtool.formats.batch_queue import BATCH_CQ_UNIT
 from rmqtool.formats.consume_queue import CQ_UNIT, CQ_UNIT_SIZE, QueueKind
 from rmqtool.formats.consume_queue_ext import is_ext_address
-from rmqtool.machine.arrays import is_in
+from rmqtool.machine.arrays import distinct, is_in
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -50,15 +50,26 @@ class WrongOffset:
 
 
 def mended(
-    runs: QueueRuns | Iterable[QueueRun], damaged: Stretches, moved: Sequence[WrongOffset]
+    runs: QueueRuns | Iterable[QueueRun],
+    damaged: Stretches,
+    moved: Sequence[WrongOffset],
+    lost: Sequence[WrongOffset] = (),
 ) -> Iterator[QueueRun]:
-    """Yield runs without what is lost, and with true places."""
-    moved_records = _MovedRecords(moved)
+    """Yield runs without what is lost, and with true places.
+
+    Args:
+        runs: of a part of the log.
+        damaged: what of the log is bridged.
+        moved: records of the part that are made true.
+        lost: records of the part that are bridged, and whose units do not tell: they name another
+            place.
+    """
+    moved_records, lost_records = _MovedRecords(moved), _LostRecords(lost)
     for run in runs:
         units = np.frombuffer(run.units, DTYPES[run.kind]).copy()
         own = moved_records.put_true(run, units)
         offsets = units["physical_offset"].astype(np.int64)
-        kept = ~damaged.mask(offsets) | own
+        kept = ~(damaged.mask(offsets) | lost_records.name(run, units)) | own
         if kept.all() and not own.any():
             yield run
             continue
@@ -106,6 +117,31 @@ def in_order(runs: Iterable[QueueRun], queues: set[tuple[bytes, int]]) -> Iterat
         else:
             yield run
     yield from sorted(others, key=lambda run: (run.topic, run.queue_id, run.queue_offset))
+
+
+class _LostRecords:
+    """Records that are bridged, by the place that each says it has."""
+
+    def __init__(self, lost: Sequence[WrongOffset]) -> None:
+        self._fields = distinct(np.array([record.field for record in lost], np.int64))
+        self._units: dict[tuple[int, int], set[tuple[bytes, int, int]]] = {}
+        self._queues: dict[tuple[int, int], set[tuple[bytes, int]]] = {}
+        for record in lost:
+            stated = record.field, record.size
+            self._units.setdefault(stated, set()).add(record.unit)
+            self._queues.setdefault(stated, set()).add(record.unit[:2])
+
+    def name(self, run: QueueRun, units: npt.NDArray[np.void]) -> npt.NDArray[np.bool_]:
+        """Tell which units are theirs: bool, shape (n,). Other queues number for themselves."""
+        named = is_in(units["physical_offset"].astype(np.int64), self._fields)
+        queue = run.topic, run.queue_id
+        is_counted = run.kind is QueueKind.CONSUME_QUEUE  # a unit for each queue offset
+        for row in np.flatnonzero(named).tolist():
+            stated = _stated(units, row)
+            is_numbered = is_counted and queue in self._queues.get(stated, ())
+            is_own = (*queue, run.queue_offset + row) in self._units.get(stated, ())
+            named[row] = is_own if is_numbered else stated in self._units
+        return named
 
 
 class _MovedRecords:
