@@ -100,7 +100,7 @@ class EditedPlace(Place):
         entry = self._own.stat()
         for edit in self._edits:
             entry = _edited(entry, edit, self.name)
-        if entry is None and self._names_below():
+        if entry is None and self._names_below(brought=True):
             return Entry(self.name, EntryKind.DIRECTORY, 0, 0, 0)
         return entry
 
@@ -118,8 +118,9 @@ class EditedPlace(Place):
         Raises:
             UnreadablePath: it is no directory, or may not be listed.
         """
-        names = self._names_below()
-        if not names or self._own.stat() is not None:
+        is_removed = any(edit.action is Action.REMOVE for edit in self._edits)
+        names = self._names_below(brought=is_removed)
+        if not is_removed and (not names or self._own.stat() is not None):
             names |= {entry.name for entry in self._own.entries()}
         entries = (self.child(name).stat() for name in sorted(names))
         return [entry for entry in entries if entry is not None]
@@ -139,11 +140,20 @@ class EditedPlace(Place):
         edits = self._edits[whole[-1] :] if whole else self._edits
         return EditedFile(self, None if whole else self._own.open(), entry.size, edits)
 
-    def _names_below(self) -> set[str]:
-        """Give the names in this directory that edits mention, or something below them."""
+    def _names_below(self, *, brought: bool) -> set[str]:
+        """Give the names in this directory that edits mention, or something below them.
+
+        Args:
+            brought: only where an edit brings a file; one that changes or removes what is there
+                makes no directory.
+        """
         above = f"{self.location}/"
-        below = [edit.removeprefix(above) for edit in self.edits if edit.startswith(above)]
-        return {name.partition("/")[0] for name in below}
+        return {
+            location.removeprefix(above).partition("/")[0]
+            for location, edits in self.edits.items()
+            if location.startswith(above)
+            and (not brought or any(edit.action in WHOLE for edit in edits))
+        }
 
     @property
     def _own(self) -> Place:
