@@ -8,7 +8,7 @@ Nothing here is written.
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Final, NamedTuple, Self
 
 from rmqtool.errors import UnreadablePath
 from rmqtool.repair.log.content import LentBytes
@@ -17,7 +17,7 @@ from rmqtool.store.entry import Entry, EntryKind
 from rmqtool.store.place import OpenFile, Place, no_file
 
 if TYPE_CHECKING:
-    from collections.abc import Container, Iterable, Mapping
+    from collections.abc import Container, Iterable, Sequence
 
     from typing_extensions import Buffer
 
@@ -55,32 +55,45 @@ def with_edits(root: Place, edits: Iterable[Edit]) -> Place:
         edits: of a plan, in order.
     """
     by_location = _by_location(root, edits)
-    return EditedPlace(root.location, by_location, root) if by_location else root
+    return EditedPlace(root.location, by_location, root) if by_location.at else root
 
 
-def _by_location(root: Place, edits: Iterable[Edit]) -> dict[str, tuple[Edit, ...]]:
-    by_place: dict[str, tuple[Edit, ...]] = {}
+class _Edits(NamedTuple):
+    """Edits of a plan by location, and the names in directories that they are about."""
+
+    at: dict[str, list[Edit]]  # each in the order of the plan
+    below: dict[str, set[str]]  # by directory, the names that edits mention, or something below
+    brought: dict[str, set[str]]  # the same of those that bring a file
+
+
+def _by_location(root: Place, edits: Iterable[Edit]) -> _Edits:
+    found = _Edits({}, {}, {})
     for edit in edits:
         location = place_of(root, edit.path).location
-        by_place[location] = (*by_place.get(location, ()), edit)
-    return by_place
+        found.at.setdefault(location, []).append(edit)
+        while "/" in location:
+            location, _, name = location.rpartition("/")
+            found.below.setdefault(location, set()).add(name)
+            if edit.action in WHOLE:
+                found.brought.setdefault(location, set()).add(name)
+    return found
+
+
+NO_EDITS: Final = _Edits({}, {}, {})
 
 
 @dataclass(frozen=True, slots=True)
 class EditedPlace(Place):
     """A directory or file of a disk or an archive, as edits leave it."""
 
-    # by location, each in the order of the plan
-    edits: Mapping[str, tuple[Edit, ...]] = field(default_factory=dict, repr=False, compare=False)
+    edits: _Edits = field(default=NO_EDITS, repr=False, compare=False)
     root: Place = field(default=Place("/"), repr=False, compare=False)  # of the store
 
     @property
     def is_local(self) -> bool:
         """Whether the operating system sees what is here: no edit changes it, or what is below."""
-        here = f"{self.location}/"
-        return self.root.is_local and not any(
-            f"{location}/".startswith(here) for location in self.edits
-        )
+        is_edited = self.location in self.edits.at or self.location in self.edits.below
+        return self.root.is_local and not is_edited
 
     @property
     def parent(self) -> Self:
@@ -100,7 +113,7 @@ class EditedPlace(Place):
         entry = self._own.stat()
         for edit in self._edits:
             entry = _edited(entry, edit, self.name)
-        if entry is None and self._names_below(brought=True):
+        if entry is None and self.location in self.edits.brought:
             return Entry(self.name, EntryKind.DIRECTORY, 0, 0, 0)
         return entry
 
@@ -119,9 +132,10 @@ class EditedPlace(Place):
             UnreadablePath: it is no directory, or may not be listed.
         """
         is_removed = any(edit.action is Action.REMOVE for edit in self._edits)
-        names = self._names_below(brought=is_removed)
+        mentioned = (self.edits.brought if is_removed else self.edits.below).get(self.location)
+        names = mentioned or set()
         if not is_removed and (not names or self._own.stat() is not None):
-            names |= {entry.name for entry in self._own.entries()}
+            names = names | {entry.name for entry in self._own.entries()}
         entries = (self.child(name).stat() for name in sorted(names))
         return [entry for entry in entries if entry is not None]
 
@@ -140,28 +154,13 @@ class EditedPlace(Place):
         edits = self._edits[whole[-1] :] if whole else self._edits
         return EditedFile(self, None if whole else self._own.open(), entry.size, edits)
 
-    def _names_below(self, *, brought: bool) -> set[str]:
-        """Give the names in this directory that edits mention, or something below them.
-
-        Args:
-            brought: only where an edit brings a file; one that changes or removes what is there
-                makes no directory.
-        """
-        above = f"{self.location}/"
-        return {
-            location.removeprefix(above).partition("/")[0]
-            for location, edits in self.edits.items()
-            if location.startswith(above)
-            and (not brought or any(edit.action in WHOLE for edit in edits))
-        }
-
     @property
     def _own(self) -> Place:
         return replace(self.root, location=self.location)
 
     @property
-    def _edits(self) -> tuple[Edit, ...]:
-        return self.edits.get(self.location, ())
+    def _edits(self) -> Sequence[Edit]:
+        return self.edits.at.get(self.location, ())
 
     def _at(self, place: Place) -> Self:
         return type(self)(place.location, self.edits, self.root)

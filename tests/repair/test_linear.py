@@ -54,10 +54,12 @@ HARMS: Final[dict[str, Callable[[Path], None]]] = {
     "damage all over": pierce,
 }
 
-CALLS: Final = {  # for each record; they were 3,940, 1,001 and 677
+# For each record; they were 3,940, 1,001 and 677. What a start would parse of it is among them, 270
+# calls, which no other thread makes.
+CALLS: Final = {
     "two files exchanged": 1500,
-    "a copy of a running broker": 500,
-    "damage all over": 450,
+    "a copy of a running broker": 600,
+    "damage all over": 640,
 }
 
 

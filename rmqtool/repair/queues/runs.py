@@ -69,7 +69,10 @@ def mended(
         units = np.frombuffer(run.units, DTYPES[run.kind]).copy()
         own = moved_records.put_true(run, units)
         offsets = units["physical_offset"].astype(np.int64)
-        kept = ~(damaged.mask(offsets) | lost_records.name(run, units)) | own
+        is_lost = damaged.mask(offsets)
+        if lost:
+            is_lost |= lost_records.name(run, units)
+        kept = ~is_lost | own
         if kept.all() and not own.any():
             yield run
             continue
