@@ -7,6 +7,7 @@ Nothing here is written.
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final, NamedTuple, Self
 
@@ -17,7 +18,7 @@ from rmqtool.store.entry import Entry, EntryKind
 from rmqtool.store.place import OpenFile, Place, no_file
 
 if TYPE_CHECKING:
-    from collections.abc import Container, Iterable, Sequence
+    from collections.abc import Container, Iterable, Iterator, Sequence
 
     from typing_extensions import Buffer
 
@@ -59,27 +60,43 @@ def with_edits(root: Place, edits: Iterable[Edit]) -> Place:
 
 
 class _Edits(NamedTuple):
-    """Edits of a plan by location, and the names in directories that they are about."""
+    """Edits of a plan by location."""
 
-    at: dict[str, list[Edit]]  # each in the order of the plan
-    below: dict[str, set[str]]  # by directory, the names that edits mention, or something below
-    brought: dict[str, set[str]]  # the same of those that bring a file
+    at: dict[str, tuple[Edit, ...]]  # each in the order of the plan
+    locations: list[str]  # sorted
+
+    def below(self, directory: str) -> Iterator[str]:
+        """Yield the locations below a directory, in order."""
+        above = f"{directory}/"
+        for number in range(bisect_left(self.locations, above), len(self.locations)):
+            if not self.locations[number].startswith(above):
+                return
+            yield self.locations[number]
+
+    def names(self, directory: str, *, brought: bool) -> set[str]:
+        """Give the names in a directory that edits are about, or something below them.
+
+        Args:
+            directory: its location.
+            brought: only where an edit brings a file; one that changes or removes what is there
+                makes no directory.
+        """
+        return {
+            location[len(directory) + 1 :].partition("/")[0]
+            for location in self.below(directory)
+            if not brought or any(edit.action in WHOLE for edit in self.at[location])
+        }
 
 
 def _by_location(root: Place, edits: Iterable[Edit]) -> _Edits:
-    found = _Edits({}, {}, {})
+    by_place: dict[str, tuple[Edit, ...]] = {}
     for edit in edits:
         location = place_of(root, edit.path).location
-        found.at.setdefault(location, []).append(edit)
-        while "/" in location:
-            location, _, name = location.rpartition("/")
-            found.below.setdefault(location, set()).add(name)
-            if edit.action in WHOLE:
-                found.brought.setdefault(location, set()).add(name)
-    return found
+        by_place[location] = (*by_place.get(location, ()), edit)
+    return _Edits(by_place, sorted(by_place))
 
 
-NO_EDITS: Final = _Edits({}, {}, {})
+NO_EDITS: Final = _Edits({}, [])
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +109,7 @@ class EditedPlace(Place):
     @property
     def is_local(self) -> bool:
         """Whether the operating system sees what is here: no edit changes it, or what is below."""
-        is_edited = self.location in self.edits.at or self.location in self.edits.below
+        is_edited = self.location in self.edits.at or any(self.edits.below(self.location))
         return self.root.is_local and not is_edited
 
     @property
@@ -113,7 +130,7 @@ class EditedPlace(Place):
         entry = self._own.stat()
         for edit in self._edits:
             entry = _edited(entry, edit, self.name)
-        if entry is None and self.location in self.edits.brought:
+        if entry is None and self.edits.names(self.location, brought=True):
             return Entry(self.name, EntryKind.DIRECTORY, 0, 0, 0)
         return entry
 
@@ -132,10 +149,9 @@ class EditedPlace(Place):
             UnreadablePath: it is no directory, or may not be listed.
         """
         is_removed = any(edit.action is Action.REMOVE for edit in self._edits)
-        mentioned = (self.edits.brought if is_removed else self.edits.below).get(self.location)
-        names = mentioned or set()
+        names = self.edits.names(self.location, brought=is_removed)
         if not is_removed and (not names or self._own.stat() is not None):
-            names = names | {entry.name for entry in self._own.entries()}
+            names |= {entry.name for entry in self._own.entries()}
         entries = (self.child(name).stat() for name in sorted(names))
         return [entry for entry in entries if entry is not None]
 
