@@ -59,7 +59,7 @@ def with_edits(root: Place, edits: Iterable[Edit]) -> Place:
     return EditedPlace(root.location, by_location, root) if by_location.at else root
 
 
-class _Edits(NamedTuple):
+class _PlannedEdits(NamedTuple):
     """Edits of a plan by location."""
 
     at: dict[str, tuple[Edit, ...]]  # each in the order of the plan
@@ -88,22 +88,22 @@ class _Edits(NamedTuple):
         }
 
 
-def _by_location(root: Place, edits: Iterable[Edit]) -> _Edits:
+def _by_location(root: Place, edits: Iterable[Edit]) -> _PlannedEdits:
     by_place: dict[str, tuple[Edit, ...]] = {}
     for edit in edits:
         location = place_of(root, edit.path).location
         by_place[location] = (*by_place.get(location, ()), edit)
-    return _Edits(by_place, sorted(by_place))
+    return _PlannedEdits(by_place, sorted(by_place))
 
 
-NO_EDITS: Final = _Edits({}, [])
+NO_EDITS: Final = _PlannedEdits({}, [])
 
 
 @dataclass(frozen=True, slots=True)
 class EditedPlace(Place):
     """A directory or file of a disk or an archive, as edits leave it."""
 
-    edits: _Edits = field(default=NO_EDITS, repr=False, compare=False)
+    edits: _PlannedEdits = field(default=NO_EDITS, repr=False, compare=False)
     root: Place = field(default=Place("/"), repr=False, compare=False)  # of the store
 
     @property
