@@ -91,9 +91,10 @@ class ComparingSink:
         """Compare pieces of a queue file."""
         first, last = pieces[0], pieces[-1]
         start = first.file_start
-        ends = self._covered[first.kind, first.topic, first.queue_id]
+        key = first.kind, first.topic, first.queue_id
+        ends = self._covered[key]
         ends[start] = max(ends.get(start, 0), last.position + len(last.data))
-        queue = self._queue(first.kind, first.topic, first.queue_id)
+        queue = self._queue(key)
         segment = queue.files.at(start) if queue else None
         if queue is None or segment is None or segment.start != start:
             path = f"{first.kind}/{first.topic}/{first.queue_id}/{file_name(start)}"
@@ -119,15 +120,14 @@ class ComparingSink:
                 raise
             self.unread[path] = error.reason
 
-    def _queue(self, kind: QueueKind, topic: str, queue_id: int) -> MappedUnits | None:
+    def _queue(self, key: QueueKey) -> MappedUnits | None:
         """Give a queue of the store, listed once for all its files, which come together."""
-        key = kind, topic, queue_id
         if self._latest is None or self._latest[0] != key:
             if self._latest is not None:  # it is listed now; only of few do more pieces come
                 done, before = self._latest
                 self._looked_at[done] = [*self._beside(before, self._covered[done])] or ()
             self._looked_at.pop(key, None)
-            queue = self._source(kind).queue(topic, queue_id)
+            queue = self._source(key[0]).queue(*key[1:])
             self._latest = None if queue is None else (key, queue)
         return None if self._latest is None else self._latest[1]
 

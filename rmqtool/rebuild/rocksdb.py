@@ -154,6 +154,8 @@ class RocksSink(_Beside["WritingSink"]):
         self._writer.finish()
 
     def _take(self, piece: QueueFileBytes) -> None:
+        if not len(piece.data):
+            return
         self._waiting.append(piece)
         self._waiting_bytes += len(piece.data) + PENDING_UNIT_COST
         if self._waiting_bytes > WAITING_BYTES:
