@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import struct
 from typing import TYPE_CHECKING, Final
 
@@ -71,6 +72,28 @@ def _blank_first(queue: Path, found: list[Unit]) -> None:
         place = inflict.unit_place(queue, number)
         inflict.write_at(*place, plain_store.UNIT.pack(*plain_store.PRE_BLANK))
     assert found
+
+
+def _first_elsewhere(queue: Path, found: list[Unit]) -> None:
+    """Give the first record of a queue another queue id, of a log that has never expired."""
+    store, place = queue.parents[2], found[0].physical_offset
+    first = inflict.record_at(store, 0, lambda record: record.physical_offset == place)
+    if not plain_store.is_from_0(store):
+        raise inflict.NotApplicable(queue)
+    position, _ = first.places()["queue_id"]
+    inflict.flip_bits(first.path, first.position + position + 1, 1 << 6)
+
+
+def _no_first(queue: Path, found: list[Unit]) -> None:
+    """Take the queue away, too: the records that are left begin past 0."""
+    _first_elsewhere(queue, found)
+    shutil.rmtree(queue)
+
+
+def _blank_handed_out(queue: Path, found: list[Unit]) -> None:
+    """Begin with pre-blank, as brokers make it: it names the log's byte 0, which is there."""
+    _first_elsewhere(queue, found)
+    inflict.write_at(*inflict.unit_place(queue, 0), plain_store.UNIT.pack(*plain_store.PRE_BLANK))
 
 
 def _drop_last(count: int) -> Callable[[Path, list[Unit]], None]:
@@ -170,6 +193,13 @@ QUEUES: Final[list[Damage]] = [
         "pre-blank-behind", inflict.in_busiest_queue(_blank_behind_real), ("CQ-PREBLANK",), NEEDS
     ),
     Damage("pre-blank-first", inflict.in_busiest_queue(_blank_first), ("CQ-GAP",), NEEDS),
+    Damage("lose-first-of-queue", inflict.in_busiest_queue(_no_first), ("CQ-GAP",), NEEDS),
+    Damage(
+        "pre-blank-handed-out",
+        inflict.in_busiest_queue(_blank_handed_out),
+        ("CQ-PREBLANK", "CQ-GAP"),
+        NEEDS,
+    ),
     Damage("lose-last-units", inflict.in_busiest_queue(_drop_last(5)), ("CQ-GAP",), NEEDS),
     Damage("lose-newest-unit", _drop_newest_unit, ("CQ-LAG",), NEEDS),
     Damage("remove-all-queues", inflict.remove("consumequeue/*"), ("CQ-GAP",), NEEDS),

@@ -187,6 +187,11 @@ class Unit:
     tags_code: int
 
 
+def is_from_0(store: Path) -> bool:
+    """Tell whether nothing of the log has ever expired."""
+    return int(numbered(store / "commitlog")[0].name) == 0
+
+
 def queue_directories(store: Path) -> list[Path]:
     """List the directories of all consume queues that have a file."""
     paths = sorted((store / "consumequeue").glob("*/*"))

@@ -99,7 +99,8 @@ CQ_PREBLANK: Final = Code(
     "CQ-PREBLANK",
     DAMAGE,
     Owner.QUEUES,
-    meaning="a pre-blank unit is after real ones or outside the queue's first file",
+    meaning="a pre-blank unit is after real ones, outside the queue's first file, or where a "
+    "broker hands it out: the log begins at 0",
     consequence="consumers skip to the next segment for that pull and may lose neighbours",
     remedy="rebuild the queue",
     command=REPAIR,

@@ -60,7 +60,12 @@ class NumberStretches(NamedTuple):
 
 
 def lost_numbers(
-    records: HeldNumbers, units: UnitNumbers, is_lost: Mask, is_unread: Mask
+    records: HeldNumbers,
+    units: UnitNumbers,
+    is_lost: Mask,
+    is_unread: Mask,
+    *,
+    is_from_0: bool = False,
 ) -> NumberStretches:
     """Give the queue offsets between the first and the last message that no record holds.
 
@@ -73,6 +78,7 @@ def lost_numbers(
         units: real units.
         is_lost: which units point to places without a whole record; bool, shape of `units`.
         is_unread: which units point into files that were not read, and are believed; likewise.
+        is_from_0: the log has never expired, and had the queue's message 0.
     """
     numbers, is_pointed, is_match = _numbers(records, units)
     starts = np.concatenate([numbers, units.numbers[is_unread]])
@@ -85,7 +91,7 @@ def lost_numbers(
     end = np.concatenate([ends[bounds], (units.numbers + units.counts)[chosen]])
     if not first.size:
         return NumberStretches(first, end)
-    return _between(starts, ends, int(first.min()), int(end.max()))
+    return _between(starts, ends, 0 if is_from_0 else int(first.min()), int(end.max()))
 
 
 def _numbers(records: HeldNumbers, units: UnitNumbers) -> tuple[Int64s, Mask, Mask]:

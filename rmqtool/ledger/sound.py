@@ -344,7 +344,7 @@ class SoundQueues:
     ) -> tuple[Int64s, Mask]:
         """Count expired units in front of what the log wants; tell where others are among them.
 
-        Pre-blanks may come before all of them.
+        Pre-blanks may come before all of them where the log has expired.
         """
         short, count = self._short, self._seen[0][rows] - self._short.first[rows]
         if not rows.size:
@@ -359,7 +359,8 @@ class SoundQueues:
         follows = np.append(False, number[1:] == number[:-1])
         before = np.append(0, places[:-1])
         was_real = np.append(False, is_real[:-1])
-        odd = ~(is_real | is_blank) | (is_blank & follows & was_real) | are_lost(units)
+        is_passed = is_blank & (log.start > 0) & ~(follows & was_real)
+        odd = ~(is_real | is_passed) | are_lost(units)
         odd |= pass_over(units, log.start, log.segment_length) | (places + units["size"] > log.end)
         odd |= is_real & ((places >= log.start) | (follows & was_real & (places <= before)))
         return np.add.reduceat(is_real.astype(np.int64), begins), np.logical_or.reduceat(

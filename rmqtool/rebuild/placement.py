@@ -10,7 +10,13 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
-from rmqtool.formats.consume_queue import CQ_UNIT, CQ_UNIT_SIZE, first_offset, last_offset
+from rmqtool.formats.consume_queue import (
+    CQ_UNIT,
+    CQ_UNIT_SIZE,
+    PRE_BLANK,
+    first_offset,
+    last_offset,
+)
 from rmqtool.formats.message import SMALLEST_RECORD
 from rmqtool.ledger.numbering import PlacedUnits
 
@@ -102,6 +108,16 @@ class Placement:
         doubtful, self._doubtful = self._doubtful, None
         if doubtful is not None:
             yield from self._decide(doubtful)
+
+    def lead(self, first: bytes) -> bytes:
+        """Give the unit that fills the first file of a queue up to its first unit.
+
+        Pre-blank, which brokers pass over as expired. It names the log's byte 0: where that is
+        there, brokers hand it out, and skip the first segment with all messages in it; so the
+        first unit is repeated. Source: ConsumeQueue#correctMinOffset and
+        DefaultMessageStore#getMessage, 4.9.3 to 5.5.1; observed.
+        """
+        return PRE_BLANK if self._log[0] else first
 
     def _place_before(self, doubtful: QueueRun, run: QueueRun) -> int | None:
         """Give the place of a misnumbered run, which the next one tells; None if it is not one."""
@@ -205,6 +221,10 @@ class BrokerPlacement(Placement):
     def __init__(self, filler_start: int, segment_length: int) -> None:
         super().__init__(filler_start, segment_length)
         self._reached = -1  # end of the newest record that has a unit
+
+    def lead(self, first: bytes) -> bytes:  # noqa: ARG002 - see `Placement`
+        """Give pre-blank, always."""
+        return PRE_BLANK
 
     def add(self, run: QueueRun) -> Iterator[PlacedUnits]:
         """Take the next run in log order; yield it where a broker puts it."""

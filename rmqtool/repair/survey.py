@@ -38,6 +38,7 @@ from rmqtool.repair.queues.queues import QueueRepair
 from rmqtool.repair.queues.runs import WrongOffset, in_order, mended, put_back
 from rmqtool.scan.batch import Extent
 from rmqtool.store.record_heads import LogReader
+from rmqtool.store.used import data_stretches
 
 if TYPE_CHECKING:
     from collections.abc import Container, Iterator, Sequence
@@ -197,7 +198,8 @@ class LogSurvey:
     def _judge(self, facts: SegmentFacts, report: PartReport, log: LogReader) -> list[WrongOffset]:
         """Take note of what is damaged in a part; give the records that say they lie elsewhere."""
         segment = facts.segment
-        gaps = (_of_gap(segment, stretch) for stretch in report.stretches)
+        length = self.inspection.store.commitlog.file_length
+        gaps = (_of_gap(segment, stretch, length) for stretch in report.stretches)
         gone = [gap for gap in gaps if gap is not None]
         gone += self._zeros_of_short(segment, report)
         self._take_early(segment, report)
@@ -377,12 +379,20 @@ def _is_swapped(record: WrongOffset, places: Container[tuple[int, int, int]]) ->
     return (record.field, record.physical_offset, record.size) in places
 
 
-def _of_gap(segment: Segment, stretch: Stretch) -> Damaged | None:
-    """Give a stretch without records that has to be bridged, or zeroed at the log's end."""
+def _of_gap(segment: Segment, stretch: Stretch, length: int) -> Damaged | None:
+    """Give a stretch without records that has to be bridged, or zeroed at the log's end.
+
+    What a file is too long by is cut off; zeros in front of it are no damage.
+    """
     start = segment.start + stretch.position
     end = start + stretch.length
     if stretch.code is None:
         return None
+    if stretch.kind is Extent.GAP and end > segment.start + length:
+        end = segment.start + length
+        with segment.open() as file:
+            is_used = any(data_stretches(file, stretch.position, length))
+        return Damaged(start, end, stretch.code, no_record(end - start)) if is_used else None
     if stretch.kind is Extent.GAP:
         return Damaged(start, end, stretch.code, no_record(stretch.length))
     if stretch.kind is Extent.FILLER and stretch.code == CL_CHAIN:

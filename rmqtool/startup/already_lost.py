@@ -46,7 +46,8 @@ _COLUMNS: Final = 3  # of `HeldNumbers` and `UnitNumbers`
 class _Spans:
     """What the records of each queue hold, as far as they were read, in columns by its number."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, is_from_0: bool) -> None:
+        self._first = 0 if is_from_0 else LARGEST_LONG  # the log had the message 0 of each
         # smallest queue offset; after the largest; queue offsets that records hold, each as often
         # as one does; records: int64, shape (4, at most queues)
         self._columns = np.empty((4, 0), np.int64)
@@ -65,7 +66,7 @@ class _Spans:
 
     def reach(self, queues: int) -> None:
         """Have columns for so many queues."""
-        new = np.array([[LARGEST_LONG], [-LARGEST_LONG], [0], [0]])
+        new = np.array([[self._first], [-LARGEST_LONG], [0], [0]])
         more = np.repeat(new, max(queues - self._columns.shape[1], 0), axis=1)
         self._columns = np.concatenate([self._columns, more], axis=1)
 
@@ -118,12 +119,16 @@ class AlreadyLost:
     model: Model
     coverage: UnitCoverage  # what queues point to
     is_known: Callable[[str], bool]  # tells whether a topic is configured or has a queue
+    is_from_0: bool  # whether nothing of the log has ever expired
     # queues without a record of their own, to which those of others are dispatched, too
     copies: set[QueueKey] = field(default_factory=set)
-    _spans: _Spans = field(default_factory=_Spans)
+    _spans: _Spans = field(init=False)
     # units of each queue that point into the files that were read, by its number: int64, shape (at
     # most queues,)
     _units: Int64s = field(default_factory=lambda: np.zeros(0, np.int64))
+
+    def __post_init__(self) -> None:
+        self._spans = _Spans(is_from_0=self.is_from_0)
 
     def take(self, segment: SegmentCensus, own: Numbers) -> None:
         """Take the messages of one file, with the number of the queue of each."""
@@ -175,7 +180,9 @@ class AlreadyLost:
         for key in sorted(doubtful - self.copies):
             named = units[key]
             is_lost = is_in(named.physical_offsets, holes)
-            stretches = lost_numbers(held[key], named, is_lost, believed[key])
+            stretches = lost_numbers(
+                held[key], named, is_lost, believed[key], is_from_0=self.is_from_0
+            )
             lost.numbers += _rows(key, stretches)
             _, rows = np.unique(named.numbers[is_lost], return_index=True)
             counts = named.counts[is_lost][rows]

@@ -136,16 +136,18 @@ def refutes(lengths: list[int], configured: int, distance: int = 0) -> bool:
 
     Their names are apart by another length, which some of them have. Or most of several files agree
     on one, and no file has the configured one; or a lone file is twice as long, or longer: damage
-    adds no such lengths. Then the configuration is wrong, not the files.
+    adds no such lengths. Then the configuration is wrong, not the files. A file without a byte
+    tells nothing of a lone file that is a little longer: it was named after it.
 
     Args:
         lengths: bytes of each file, or items.
         configured: the length that is judged.
         distance: bytes between the names of two neighbours; 0 where neighbours differ.
     """
-    if distance and distance != configured:
-        return distance in lengths
     usual = usual_length(lengths)
+    if distance and distance != configured:
+        is_lone = sum(map(bool, lengths)) == 1
+        return distance in lengths and not (is_lone and configured < usual < 2 * configured)
     if not usual or configured in lengths:
         return False
     count = lengths.count(usual)

@@ -8,6 +8,8 @@ import pytest
 
 from rmqtool import repair
 from rmqtool.findings.catalogue import Severity
+from rmqtool.findings.registry_conf import BC_LEN
+from rmqtool.findings.registry_layout import FS_NAME
 from rmqtool.findings.registry_state import TL_REF
 from rmqtool.startup import predict
 from rmqtool.store.tree import open_store
@@ -38,6 +40,25 @@ def test_byte_appended(tmp_path: Path) -> None:
     path.write_bytes(before + b"\x01")
     _repair(store)
     assert before == path.read_bytes()
+
+
+def test_byte_appended_to_the_only_file(tmp_path: Path) -> None:
+    """An empty file that is named after it does not make it right; zeros before it are no gap."""
+    name = "rocketmq-5.5.0-rocksdb"
+    store, conf = fixture_store(name, tmp_path), broker_conf(name)
+    (path,) = plain_store.segments(store)
+    before = path.read_bytes()
+    path.write_bytes(before + b"\x01")
+    empty = path.with_name(f"{len(before) + 1:020}")
+    empty.touch()
+    plan = repair.plan(store, broker_conf=str(conf))
+    assert {FS_NAME} <= {left.code for left in plan.left}
+    assert BC_LEN not in {left.code for left in plan.left}
+    assert not plan.edits
+    empty.unlink()  # as the plan says
+    repair.apply(repair.plan(store, broker_conf=str(conf)), in_place=True)
+    assert before == path.read_bytes()
+    assert not repair.plan(store, broker_conf=str(conf)).edits
 
 
 @pytest.mark.parametrize("number", [1, 10, 20])

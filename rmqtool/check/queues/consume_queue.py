@@ -240,7 +240,8 @@ class QueueComparer(StretchJudge[QueueState]):
             for gap in placement.breaks if is_expected else ():
                 yield from self._of_break(state, gap, judge)
             return
-        yield from judge.uncovered(state, 0, placement.first, is_first=True)
+        if not judge.is_led(state):
+            yield from judge.uncovered(state, 0, placement.first, is_first=True)
         for gap in placement.breaks:
             yield from self._of_break(state, gap, judge)
         yield from judge.uncovered(state, placement.next, None)

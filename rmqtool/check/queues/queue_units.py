@@ -96,6 +96,15 @@ class UnitJudge:
         """Tell which units let brokers pass a lost record: bool, shape (n,)."""
         return pass_over(units, self._start, self._inspection.store.commitlog.file_length)
 
+    def is_led(self, state: QueueState) -> bool:
+        """Tell whether all units before the first of a queue repeat it: see `Placement.lead`."""
+        first = state.placement.first
+        if self._start > 0 or first <= state.files.start // UNIT:
+            return False
+        pair = ["physical_offset", "size"]
+        own = state.units.read(first, 1)[pair]
+        return all((units[pair] == own).all() for _, units in state.units.used(0, first))
+
     def _at(self, state: QueueState, number: int, count: int, physical_offset: int | None) -> At:
         return at_unit(state.units, number, count * UNIT, physical_offset)
 
@@ -115,11 +124,11 @@ class UnitJudge:
     def _blanks(
         self, state: QueueState, number: int, blank: Mask, real: Mask, *, is_first: bool
     ) -> Iterator[Finding]:
-        """Find pre-blanks after real units, or in a file that is not the first."""
+        """Find pre-blanks after real units, in a file that is not the first, or handed out."""
         if not blank.any():
             return
         allowed = np.zeros(len(blank), bool)
-        if is_first:
+        if is_first and self._start > 0:
             before = int(np.argmax(real)) if real.any() else len(real)
             allowed[: max(min(before, state.units.blank_end - number), 0)] = True
         odd = np.flatnonzero(blank & ~allowed)

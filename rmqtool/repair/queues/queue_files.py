@@ -14,7 +14,6 @@ from rmqtool.findings.registry_consume_queue import BQ_UNIT, CQ_GAP, CQ_RANGE
 from rmqtool.findings.registry_layout import FS_LEN, FS_ORPHAN
 from rmqtool.formats.batch_queue import BATCH_CQ_UNIT_SIZE as BATCH_UNIT
 from rmqtool.formats.config_names import TOPICS_JSON
-from rmqtool.formats.consume_queue import PRE_BLANK
 from rmqtool.repair.log.content import Content
 from rmqtool.repair.patches import Patch, RepairedQueue
 from rmqtool.store.names import name_problem
@@ -187,7 +186,8 @@ def _file(
         return
     is_first = not queue.files or start < queue.files.start
     if is_first and pieces[0][0]:
-        pieces.insert(0, (0, PRE_BLANK * (pieces[0][0] // UNIT)))
+        position, raw = pieces[0]
+        pieces.insert(0, (0, queue.placement.lead(raw[:UNIT]) * (position // UNIT)))
     lost = "; ".join(patch.lost for _, patch in patches if patch.lost)
     writer.create(
         f"{_directory(writer, queue)}/{start:0{NAME_DIGITS}}",

@@ -185,7 +185,9 @@ class UnwantedUnits:
         """
         bound = int(as_units(unit)["physical_offset"][0])
         is_whole = not (self._has_bridges or self._judge.has_lost(self._place[0], bound))
-        begin = end if is_whole else self._end_of_expired(queue, end)
+        begin = 0
+        if self._place[0]:  # else nothing has expired
+            begin = end if is_whole else self._end_of_expired(queue, end)
         order, last = ExpiredOrder(self._place[0]), (bound if is_whole else self._place[0]) - 1
         for number, units in self._all(queue, 0, begin):
             foreign = self._foreign(queue, number, units, bound)
@@ -199,7 +201,8 @@ class UnwantedUnits:
             is_right &= ~self._foreign(queue, number, units, bound)
             lost = self._judge.are_lost(units) & (offsets != bound)
             is_blank = kinds_of(units) == UnitKind.PRE_BLANK
-            rows = np.flatnonzero((lost | ~is_right) & ~is_blank).tolist()
+            is_passed = is_blank & (self._place[0] > 0)  # else brokers hand it out
+            rows = np.flatnonzero((lost | ~is_right | is_blank) & ~is_passed).tolist()
             self._patch(queue, number, units, [_ReplacedUnit(row, unit, REPEATED) for row in rows])
 
     def _blank(self, queue: RepairedQueue, end: int) -> int:
