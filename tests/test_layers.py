@@ -20,7 +20,7 @@ FLOORS = (
     {"store"},
     {"writing"},
     {"machine", "archives"},
-    {"queues"},
+    {"queues", "many_files"},
     {"scan", "info"},
     {"judge"},
     {"derive", "tables"},

@@ -10,10 +10,13 @@ from __future__ import annotations
 import ctypes
 import sys
 from functools import cache
-from typing import Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from rmqtool.machine.compiled import inlined
 from rmqtool.machine.intrinsics import call_c
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 
 class Calls(NamedTuple):
@@ -37,6 +40,12 @@ OPENAT, CLOSE, GETDENTS64, STATX, LSEEK, PREAD, ERRNO = range(len(Calls._fields)
 def calls() -> Calls | None:
     """Give the addresses in this process; None where the library has not all, as on a Mac."""
     names = ("openat", "close", "getdents64", "statx", "lseek", "pread", "__errno_location")
+    addresses = addresses_of(names)
+    return None if addresses is None else Calls(*addresses)
+
+
+def addresses_of(names: Sequence[str]) -> tuple[int, ...] | None:
+    """Give the addresses of functions of the C library; None where it has not all."""
     if sys.byteorder != "little":  # what the system fills is read so
         return None
     try:
@@ -44,8 +53,8 @@ def calls() -> Calls | None:
         functions = [ctypes.cast(getattr(library, name), ctypes.c_void_p) for name in names]
     except (OSError, AttributeError):
         return None
-    addresses = [function.value or 0 for function in functions]
-    return Calls(*addresses) if all(addresses) else None
+    addresses = tuple(function.value or 0 for function in functions)
+    return addresses if all(addresses) else None
 
 
 @inlined

@@ -36,8 +36,9 @@ if TYPE_CHECKING:
     from rmqtool.queues.discovery import FileSource
     from rmqtool.queues.files import MappedUnits
     from rmqtool.queues.kinds import Units
-    from rmqtool.rebuild.consume_queue import QueueFileBytes, QueueKey
     from rmqtool.rebuild.index_file import BuiltEntries, BuiltIndexFile
+    from rmqtool.rebuild.pieces import QueueFileBytes, QueueKey
+    from rmqtool.rebuild.single_runs import SingleRuns
     from rmqtool.store.index_files import IndexFile
     from rmqtool.store.place import OpenFile
     from rmqtool.store.segment import Segment
@@ -105,6 +106,11 @@ class ComparingSink:
         with self._reading(segment.path) as is_read:
             if is_read:
                 self._compare(queue, segment, pieces)
+
+    def put_single(self, queues: SingleRuns) -> None:
+        """Compare queues whole."""
+        for pieces in queues.pieces():
+            self.put(pieces)
 
     @contextmanager
     def _reading(self, path: str) -> Iterator[bool]:

@@ -8,7 +8,7 @@ Source: ConsumeQueue#putMessagePositionInfo, #fillPreBlank, BatchConsumeQueue, 4
 from __future__ import annotations
 
 from itertools import groupby
-from typing import TYPE_CHECKING, Final, NamedTuple, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Final
 
 from rmqtool.derive.run_pool import RunPool
 from rmqtool.formats import java
@@ -16,78 +16,25 @@ from rmqtool.formats.batch_queue import BATCH_CQ_UNIT, BATCH_CQ_UNIT_SIZE
 from rmqtool.formats.consume_queue import CQ_UNIT_SIZE, QueueKind, first_offset
 from rmqtool.ledger.numbering import PlacedUnits
 from rmqtool.rebuild.ext import ExtQueue
+from rmqtool.rebuild.pieces import QueueFileBytes, QueueKey, QueueOptions, QueueResult
 from rmqtool.rebuild.placement import (
     BrokerPlacement,
     Placement,
     ProvenPlacement,
     UnitTally,
 )
+from rmqtool.rebuild.single_runs import QueueSink, SingleRuns
 from rmqtool.store.names import name_problem
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
     from rmqtool.derive.queue_runs import QueueRun, QueueRuns
-    from rmqtool.rebuild.ext import ExtRules
 
 BASE, COUNT = BATCH_CQ_UNIT["msg_base_offset"], BATCH_CQ_UNIT["batch_size"]
-PENDING_BYTES: Final = 96 << 20  # of units, at most, before they are written
 EARLY_BYTES: Final = 16 << 20  # while the log is still read, the disk may as well take some
 EARLY_BYTES_EACH: Final = 4 << 10  # but not less for each queue: opening a file costs time, too
 PENDING_UNIT_COST: Final = 200  # bytes that one piece of units costs beside its bytes
-
-
-class QueueFileBytes(NamedTuple):
-    """Bytes at their place in one queue file."""
-
-    kind: QueueKind  # family of the queue, which is the name of its directory
-    topic: str  # as a directory name
-    queue_id: int  # of the topic
-    file_start: int  # which file
-    file_length: int  # its bytes
-    position: int  # of the first byte in that file
-    data: memoryview | bytes  # the bytes
-    mtime_ms: int  # store time of the last unit of the file so far: 4.9 and 5.0 search by it
-    is_filler: bool = False  # whether they fill the file up to the first unit
-
-
-class QueueSink(Protocol):
-    """Takes the pieces of queues: writes them, compares them, or only counts."""
-
-    def put(self, pieces: list[QueueFileBytes]) -> None:
-        """Take pieces of one file, in order of their place."""
-
-
-QueueKey: TypeAlias = tuple[QueueKind, str, int]  # topic as text
-
-
-class QueueResult(NamedTuple):
-    """What became of one queue."""
-
-    kind: QueueKind  # family of the queue
-    topic: str  # as text
-    queue_id: int  # of the topic
-    first_queue_offset: int  # of the first unit; -1 without units
-    next_queue_offset: int  # after the last unit: what the next message gets
-    files: int  # how many
-    tally: UnitTally  # what became of its units
-    left_out: str = ""  # why nothing was written; empty when it was
-
-
-class QueueOptions(NamedTuple):
-    """How queues are rebuilt."""
-
-    file_length: int  # bytes of a consume queue file
-    batch_file_length: int  # bytes of a batch queue file
-    log_start: int  # commitlog offset of the first segment
-    segment_length: int  # bytes of a commitlog segment
-    like_broker: bool = False  # append as a broker does instead of placing by queue offset
-    topic: str | None = None  # the only topic; None is all
-    queue_id: int | None = None  # the only queue of it; None is all
-    is_deleted: Callable[[str], bool] | None = None  # of a topic, whose queues are left out then
-    pending_bytes: int = PENDING_BYTES  # of units, before they are written
-    ext: ExtRules | None = None  # how ext units are made; None leaves plain tags codes
-    proven: bool = False  # no queue offset is impossible
 
 
 class QueueBuilder:
@@ -132,10 +79,16 @@ class QueueBuilder:
         results = self._left_out
         for joined in self._pool.rest():
             runs = self._in_order(joined)
+            is_whole = runs is joined  # all of its runs: there may be a million queues
+            if is_whole and not self._queues:
+                single, runs = SingleRuns.of(joined, self._texts, self._options)
+                self._sink.put_single(single)
+                self.units += single.units
+                results += single.results()
             for key, of_queue in groupby(runs, self._key):
                 for run in of_queue:
                     self._add(run)
-                if runs is joined:  # all of its runs: there may be a million queues
+                if is_whole:
                     results += self._close(key)
         for key in [*self._queues]:
             results += self._close(key)

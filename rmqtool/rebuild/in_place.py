@@ -33,8 +33,8 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from rmqtool.queues.units import QueueUnits
-    from rmqtool.rebuild.consume_queue import QueueFileBytes
     from rmqtool.rebuild.options import RebuildOptions, RebuildResult
+    from rmqtool.rebuild.pieces import QueueFileBytes
     from rmqtool.store.tree import Store
     from rmqtool.writing.output_tree import OutputTree
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from rmqtool.broker.dispatch import DispatchRules
     from rmqtool.rebuild.comparing import Difference
-    from rmqtool.rebuild.consume_queue import QueueResult
+    from rmqtool.rebuild.pieces import QueueResult
 
 
 class Target(enum.Enum):

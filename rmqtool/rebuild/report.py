@@ -16,8 +16,8 @@ from rmqtool.table import Column, Table, Type
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from rmqtool.rebuild.consume_queue import QueueResult
     from rmqtool.rebuild.options import RebuildOptions, RebuildResult, Target
+    from rmqtool.rebuild.pieces import QueueResult
     from rmqtool.rows import Row, Rows
 
 _TROUBLE: Final = (

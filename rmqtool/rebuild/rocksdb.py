@@ -43,8 +43,9 @@ if TYPE_CHECKING:
     from rmqtool.derive.placement import QueuePlacement
     from rmqtool.queues.rocks import RocksQueues
     from rmqtool.rebuild.comparing import ComparingSink
-    from rmqtool.rebuild.consume_queue import QueueFileBytes
     from rmqtool.rebuild.index_file import BuiltEntries, BuiltIndexFile
+    from rmqtool.rebuild.pieces import QueueFileBytes
+    from rmqtool.rebuild.single_runs import SingleRuns
     from rmqtool.rebuild.sinks import WritingSink
     from rmqtool.store.tree import Store
 
@@ -83,6 +84,11 @@ class _Beside(Generic[Files]):
                 self._take(piece)
         if self._has_files and self._placement.in_files(topic):
             self._files.put(pieces)
+
+    def put_single(self, queues: SingleRuns) -> None:
+        """Take queues whole."""
+        for pieces in queues.pieces():
+            self.put(pieces)
 
     def put_entries(self, built: BuiltEntries) -> None:
         """Take entries of an index file."""

@@ -21,7 +21,7 @@ import numpy as np
 
 from rmqtool.derive.queue_runs import QueueRuns
 from rmqtool.formats import java
-from rmqtool.rebuild.consume_queue import QueueBuilder, QueueOptions, QueueResult
+from rmqtool.rebuild.consume_queue import QueueBuilder
 from rmqtool.rebuild.sinks import WritingSink
 from rmqtool.scan.join import run_joined
 from rmqtool.store.parts import parts
@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from rmqtool.derive.runs import Runs
+    from rmqtool.rebuild.pieces import QueueOptions, QueueResult
     from rmqtool.scan.join import PerPart
     from rmqtool.store.segment import Segment, SegmentPart
     from rmqtool.writing.output_tree import OutputTree

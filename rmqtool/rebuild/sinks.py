@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from rmqtool.many_files.files import put
 from rmqtool.rebuild.index_file import stretches
 from rmqtool.store.segment import NAME_DIGITS
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from rmqtool.rebuild.consume_queue import QueueFileBytes
     from rmqtool.rebuild.index_file import BuiltEntries, BuiltIndexFile
+    from rmqtool.rebuild.pieces import QueueFileBytes
+    from rmqtool.rebuild.single_runs import SingleRuns
     from rmqtool.writing.output_tree import OutputTree
 
 INDEX: Final = "index"
@@ -22,6 +24,9 @@ class CountingSink:
 
     def put(self, pieces: list[QueueFileBytes]) -> None:
         """Take pieces of a queue file."""
+
+    def put_single(self, queues: SingleRuns) -> None:
+        """Take queues whole."""
 
     def put_entries(self, built: BuiltEntries) -> None:
         """Take entries of an index file."""
@@ -57,6 +62,12 @@ class WritingSink:
                 for position, content in data:
                     file.put(handle, position, content)
         file.mtime_ns = pieces[-1].mtime_ms * 1_000_000
+
+    def put_single(self, queues: SingleRuns) -> None:
+        """Write queues whole."""
+        if self._skipped or not put(self.tree(queues.runs.kind), queues.files()):
+            for pieces in queues.pieces():
+                self.put(pieces)
 
     def put_entries(self, built: BuiltEntries) -> None:
         """Write entries of an index file, while the log is still read."""

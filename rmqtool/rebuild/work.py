@@ -21,7 +21,7 @@ from rmqtool.memory import give_back_rest
 from rmqtool.queues.as_of import as_of
 from rmqtool.queues.discovery import Queues
 from rmqtool.rebuild.comparing import ComparingSink
-from rmqtool.rebuild.consume_queue import QueueBuilder, QueueOptions, QueueSink
+from rmqtool.rebuild.consume_queue import QueueBuilder
 from rmqtool.rebuild.ext import ext_rules
 from rmqtool.rebuild.in_place import rebuild_in_place
 from rmqtool.rebuild.index_file import IndexBuilder, IndexSink
@@ -33,7 +33,9 @@ from rmqtool.rebuild.options import (
     StoreType,
     Target,
 )
+from rmqtool.rebuild.pieces import QueueOptions
 from rmqtool.rebuild.shuffled import Shuffler, rebuild_queues
+from rmqtool.rebuild.single_runs import QueueSink
 from rmqtool.rebuild.sinks import CountingSink, WritingSink
 from rmqtool.rebuild.store_type import (
     database_of,

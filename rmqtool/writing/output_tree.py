@@ -11,7 +11,7 @@ import errno
 import os
 import stat
 from contextlib import contextmanager, suppress
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
 from rmqtool.errors import OutputExists, RepairError, UnreadablePath
 from rmqtool.store.names import relative_path
@@ -99,12 +99,26 @@ class OutputTreeFile:
         self.size += memoryview(data).nbytes
 
 
+class MadeFiles(Protocol):
+    """Files of one length, each with a directory of its own, that are there with their mtimes."""
+
+    @property
+    def length(self) -> int:
+        """Bytes of each."""
+
+    @property
+    def names(self) -> Iterator[tuple[str, int]]:
+        """Yield path and mtime of each, ms."""
+
+
 class OutputTree:
     """A directory tree while it is made. Several threads may write, each its own files.
 
     Attributes:
         top: what it is written in; open as long as it is written.
         files: that were written, by path.
+        below: path of the tree in `top`, ending in a slash; empty for all of it.
+        made: other files, which were made many at once.
 
     Args:
         top: a directory that nobody else can enter.
@@ -118,9 +132,10 @@ class OutputTree:
     ) -> None:
         self.top = top
         self.files: dict[str, OutputTreeFile] = {}
-        self._below = below
+        self.below = below
         self._directories: set[str] = set()
         self._subtrees: dict[str, OutputTree] = {}
+        self.made: list[MadeFiles] = []
         self._sync = sync
         self._owner = owner
         if owner is not None and below:
@@ -128,7 +143,12 @@ class OutputTree:
                 owner.take_directory(top, below)
 
     def __str__(self) -> str:
-        return self.top.shown(self._below)
+        return self.top.shown(self.below)
+
+    @property
+    def has_owner(self) -> bool:
+        """Whether new entries get another owner than this process."""
+        return self._owner is not None
 
     @property
     def fsync_seconds(self) -> float:
@@ -177,7 +197,7 @@ class OutputTree:
         if above:
             self._directory(above)
         mtime_ns = mtime_ms and mtime_ms * 1_000_000
-        file = OutputTreeFile(self.top, self._below, path, size, mtime_ns)
+        file = OutputTreeFile(self.top, self.below, path, size, mtime_ns)
         owner = owner or self._owner
         with write_errors(file.path):
             try:
@@ -278,7 +298,7 @@ class OutputTree:
             raise OutputExists(path=f"{self}{path}", reason="was written already")
         self._directory(path)
         owner = owner or self._owner
-        tree = OutputTree(self.top, self._sync, owner, f"{self._below}{path}/")
+        tree = OutputTree(self.top, self._sync, owner, f"{self.below}{path}/")
         self._subtrees[path] = tree
         return tree
 
@@ -298,8 +318,8 @@ class OutputTree:
         handle = self.top.handle
         with write_errors(f"{self}{path}"):
             os.rename(
-                f"{self._below}{directory}",
-                f"{self._below}{path}",
+                f"{self.below}{directory}",
+                f"{self.below}{path}",
                 src_dir_fd=handle,
                 dst_dir_fd=handle,
             )
@@ -313,7 +333,7 @@ class OutputTree:
             WriteFailed: the system does not tell.
         """
         with write_errors(self):
-            return f"{open_path(self.top.handle)}/{self._below.rstrip('/') or '.'}"
+            return f"{open_path(self.top.handle)}/{self.below.rstrip('/') or '.'}"
 
     def take(self, directory: Directory, name: str) -> None:
         """Move a file that another process has made into the top of this tree.
@@ -326,7 +346,7 @@ class OutputTree:
             RepairError: it is not a regular file.
             WriteFailed: the system refused.
         """
-        path = f"{self._below}{name}"
+        path = f"{self.below}{name}"
         with write_errors(f"{self}{name}"):
             handle = directory.open_file(name)
             try:
@@ -343,7 +363,7 @@ class OutputTree:
     def drop(self, name: str) -> None:
         """Remove a file, or a directory with all below it, of the top again."""
         with write_errors(f"{self}{name}"):
-            self.top.remove(f"{self._below}{name}")
+            self.top.remove(f"{self.below}{name}")
         self.files.pop(name, None)
         self._directories.discard(name)
         self._subtrees.pop(name, None)
@@ -355,8 +375,8 @@ class OutputTree:
             WriteFailed: the system refused.
         """
         with write_errors(self):
-            files, directories = self.contents()
-            for file in files.values():
+            trees = [*self.trees()]
+            for file in (file for tree in trees for file in tree.files.values()):
                 if (mtime := file.mtime_ns) is not None:
                     os.utime(
                         file.name,
@@ -364,13 +384,28 @@ class OutputTree:
                         dir_fd=self.top.handle,
                         follow_symlinks=False,
                     )
+            if any(tree.made for tree in trees) and self._sync.file_system(self.top):
+                return
+            files, directories = self.contents()
             names = [file.name for file in files.values()]
-            names += [f"{self._below}{path}" for path in sorted(directories)]
+            names += [f"{self.below}{path}" for path in sorted(directories)]
             self._sync.names(self.top, names)
+
+    def trees(self) -> Iterator[OutputTree]:
+        """Yield this tree and all below it."""
+        yield self
+        for tree in self._subtrees.values():
+            yield from tree.trees()
 
     def contents(self) -> tuple[dict[str, OutputTreeFile], set[str]]:
         """Give the files by path, and the directories; those of subtrees, too."""
         files, directories = dict(self.files), set(self._directories)
+        for made in self.made:
+            for name, mtime_ms in made.names:
+                mtime_ns = mtime_ms * 1_000_000
+                file = OutputTreeFile(self.top, self.below, name, made.length, mtime_ns)
+                files[name] = file
+                directories.add(name.rpartition("/")[0])
         for path, tree in self._subtrees.items():
             below, beneath = tree.contents()
             files |= {f"{path}/{name}": file for name, file in below.items()}
@@ -383,7 +418,7 @@ class OutputTree:
         above = path.rpartition("/")[0]
         if above:
             self._directory(above)
-        made = f"{self._below}{path}"
+        made = f"{self.below}{path}"
         with write_errors(f"{self}{path}"):
             with suppress(FileExistsError):  # another thread was first
                 self.top.make(made, mode | stat.S_IRWXU)

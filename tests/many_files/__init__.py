@@ -1,0 +1,1 @@
+"""Tests of files that are made many at once."""
