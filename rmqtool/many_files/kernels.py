@@ -36,7 +36,7 @@ FLAGS: Final = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 EEXIST: Final = 17
 
 
-class Calls(NamedTuple):
+class WriteCalls(NamedTuple):
     """Addresses of functions, as man 2 and man 3 describe them."""
 
     mkdirat: int
@@ -48,20 +48,20 @@ class Calls(NamedTuple):
     errno: int  # `__errno_location`, which errno is a macro for
 
 
-CALLS: Final = f"UniTuple(int64, {len(Calls._fields)})"  # numba's name for it
-MKDIRAT, OPENAT, FTRUNCATE, PWRITE, FUTIMENS, CLOSE, ERRNO = range(len(Calls._fields))
+CALLS: Final = f"UniTuple(int64, {len(WriteCalls._fields)})"  # numba's name for it
+MKDIRAT, OPENAT, FTRUNCATE, PWRITE, FUTIMENS, CLOSE, ERRNO = range(len(WriteCalls._fields))
 
 
 @cache
-def calls() -> Calls | None:
+def calls() -> WriteCalls | None:
     """Give the addresses in this process; None where the library has not all, as on a Mac."""
-    addresses = addresses_of((*Calls._fields[:-1], "__errno_location"))
-    return None if addresses is None else Calls(*addresses)
+    addresses = addresses_of((*WriteCalls._fields[:-1], "__errno_location"))
+    return None if addresses is None else WriteCalls(*addresses)
 
 
 @kernel(f"UniTuple(int64, 2)({CALLS}, int64, int64[:, ::1], UniTuple(uint8[::1], 4))")
 def make_files(
-    calls: Calls, length: int, facts: Int64s, given: tuple[UInt8s, UInt8s, UInt8s, UInt8s]
+    calls: WriteCalls, length: int, facts: Int64s, given: tuple[UInt8s, UInt8s, UInt8s, UInt8s]
 ) -> Integers:
     """Make files with their directories, until one cannot be made.
 
@@ -98,7 +98,9 @@ def make_files(
 
 
 @called
-def fill(calls: Calls, handle: int, length: int, what: tuple[Int64s, int, UInt8s, UInt8s]) -> int:
+def fill(
+    calls: WriteCalls, handle: int, length: int, what: tuple[Int64s, int, UInt8s, UInt8s]
+) -> int:
     """Give a new file its length, what it begins with, and its data; give an errno, 0 for none."""
     facts, row, data, lead = what
     if call(calls[FTRUNCATE], handle, length, 0) < 0:
@@ -115,7 +117,7 @@ def fill(calls: Calls, handle: int, length: int, what: tuple[Int64s, int, UInt8s
 
 
 @called
-def put(calls: Calls, handle: int, what: tuple[int, int, int]) -> int:
+def put(calls: WriteCalls, handle: int, what: tuple[int, int, int]) -> int:
     """Write bytes from an address at a position of a file; give an errno, 0 for none."""
     address, size, position = what
     while size > 0:

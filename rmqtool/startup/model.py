@@ -206,6 +206,8 @@ class Model:
             return
         try:
             for place in self.dispatch_rules.places(record):
+                if "\0" in place.topic:  # a further queue: half a minute later the next one follows
+                    continue
                 if self._has_no_directory(place.topic, place.queue_id):
                     self.failed_topic = record.topic
                     return

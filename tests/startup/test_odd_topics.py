@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 import pytest
@@ -65,3 +66,28 @@ def test_comma_is_damage(tmp_path: Path) -> None:
     repair.apply(repair.plan(root, broker_conf=conf), in_place=True)
     prediction = predicted(root, "5.3.3", {**manifest(name)["settings"], **ALWAYS})
     assert prediction.failed_topic is None
+
+
+@pytest.mark.parametrize("version", ["4.9.3", "5.5.0"])
+def test_light_queue_that_cannot_be(version: str, tmp_path: Path) -> None:
+    """Zeros in the name of a light queue: Java opens no such file; all other units are written."""
+    name = f"rocketmq-{version}-lmq"
+    root = fixture_store(name, tmp_path)
+    (root / "abort").touch()
+    shutil.rmtree(root / "consumequeue")
+    settings = {**manifest(name)["settings"], **ALWAYS}
+    before = {queue.topic for queue in predicted(root, version, settings).queues}
+    lights = {topic for topic in before if topic.startswith("%LMQ%")}
+
+    def zeroed(properties: bytes) -> bytes:
+        place = properties.index(b"%LMQ%") + len(b"%LMQ%")
+        return properties[:place] + b"\0\0" + properties[place + 2 :]
+
+    def is_light(record: Record) -> bool:
+        return "INNER_MULTI_DISPATCH" in record.properties
+
+    inflict.replace_bytes("properties", zeroed, where=0, wanted=is_light)(root)
+    prediction = predicted(root, version, settings)
+    assert lights
+    assert prediction.failed_topic is None
+    assert before == {queue.topic for queue in prediction.queues if queue.readable}
