@@ -80,19 +80,24 @@ class RepairedQueue(WalkedQueue):
                 return patch.raw[(number - patch.number) * UNIT :][:UNIT]
         return self.units.packed(number, 1)
 
-    def starts_without_units(self, *, is_crashed: bool) -> list[int]:
+    def starts_without_units(self, *, is_counted: bool) -> list[int]:
         """Give the starts of the newest files, as far as they have no unit and get none.
 
-        One without a byte is never loaded as it should be. In one of zeros a broker that recovers
-        after a crash counts a unit. Source: ConsumeQueue#truncateDirtyLogicFiles, 4.9.3 to 5.5.0.
+        One without a byte is never loaded as it should be. In one of zeros a broker counts a unit
+        after a crash, and after a clean stop where a queue reaches the log's end; who pulls it gets
+        an error. Source: ConsumeQueue#truncateDirtyLogicFiles, 4.9.3 to 5.5.0;
+        DefaultPullMessageResultHandler#readGetMessageResult, 5.1.0 to 5.5.0.
+
+        Args:
+            is_counted: whether to take those of zeros; of a store that is sound and was stopped
+                cleanly they stay.
         """
         end = max((patch.end * UNIT for patch in self.patches if any(patch.raw)), default=0)
         starts: list[int] = []
         for segment in reversed(self.files.segments):
             first = -(-segment.start // UNIT)
-            is_kept = bool(segment.size) and not (
-                is_crashed and not any(self.units.packed(first, 1))
-            )
+            is_zeros = is_counted and not any(self.units.packed(first, 1))
+            is_kept = bool(segment.size) and not is_zeros
             if segment.start < end or is_kept:
                 break
             starts.append(segment.start)

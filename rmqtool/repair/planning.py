@@ -371,13 +371,16 @@ def _leave(writer: EditWriter, survey: LogSurvey, findings: list[Finding], obsta
 
 
 def _name_new_index(writer: EditWriter) -> None:
-    """Name new files of the index, too, where a start destroys those that were there."""
+    """Name new files of the index, too, and mended ones, where a start destroys those there."""
     left = next((left for left in writer.left if left.code == IX_CRASH), None)
     if left is None:
         return
-    for edit in writer.edits:
-        if edit.action is Action.CREATE and edit.path.startswith("index/"):
-            writer.leave(IX_CRASH, edit.path, left.message, left.why)
+    named = {known.path for known in writer.left if known.code == IX_CRASH}
+    for path in dict.fromkeys(
+        edit.path for edit in writer.edits if edit.action is not Action.REMOVE
+    ):
+        if path.startswith("index/") and path not in named:
+            writer.leave(IX_CRASH, path, left.message, left.why)
 
 
 def _edit_database(writer: EditWriter, survey: LogSurvey, findings: list[Finding]) -> None:

@@ -9,6 +9,7 @@ import pytest
 from rmqtool import repair
 from rmqtool.findings.catalogue import Severity
 from rmqtool.findings.registry_conf import BC_LEN
+from rmqtool.findings.registry_index import IX_CRASH
 from rmqtool.findings.registry_layout import FS_NAME
 from rmqtool.findings.registry_state import TL_REF
 from rmqtool.startup import predict
@@ -154,3 +155,42 @@ def test_log_of_timers_damaged_twice(tmp_path: Path) -> None:
     ][:1]
     repair.apply(plan, in_place=True)
     assert [] == repair.plan(store, broker_conf=conf).edits
+
+
+def test_queue_of_zeros_of_a_damaged_store(tmp_path: Path) -> None:
+    """Whose only message is lost with its segment: a broker would count a unit, so it is gone."""
+    name = "rocketmq-5.5.0-traffic"
+    store, conf = fixture_store(name, tmp_path), str(broker_conf(name))
+    (file,) = (store / "consumequeue").glob("long-topic*/0/*")
+    (unit,) = plain_store.units(file.parent)
+    file.write_bytes(bytes(file.stat().st_size))
+    segment = max(
+        path for path in plain_store.segments(store) if int(path.name) <= unit.physical_offset
+    )
+    segment.unlink()
+    plan = repair.plan(store, broker_conf=conf, bridge_missing=True)
+    repair.apply(plan, in_place=True)
+    assert not file.exists()
+    assert not repair.plan(store, broker_conf=conf, bridge_missing=True).edits
+
+
+def test_index_without_a_checkpoint(tmp_path: Path) -> None:
+    """The plan names the files of the index that a start destroys, those that it mends, too."""
+    name = "rocketmq-5.5.0-traffic"
+    store, conf = fixture_store(name, tmp_path), str(broker_conf(name))
+    first, second, newest = sorted((store / "index").iterdir())
+    newest.unlink()
+    raw = first.read_bytes(), second.read_bytes()
+    first.write_bytes(raw[1])
+    second.write_bytes(raw[0])
+    (store / "checkpoint").unlink()
+    (store / "abort").touch()
+    plan = repair.plan(store, broker_conf=conf)
+    assert plan.edits
+    repair.apply(plan, in_place=True)
+    left = {one.path for one in plan.left if one.code == IX_CRASH}
+    again = repair.plan(store, broker_conf=conf)
+    stays = {one.path for one in again.left if one.code == IX_CRASH}
+    assert stays
+    assert stays <= left
+    assert not again.edits

@@ -51,7 +51,7 @@ def edit_queues(
             writer.leave(CQ_GAP, queue.path, "the queue has no directory", problem)
             continue
         _drop_torn_unit(queue, repair.file_length)
-        gone = _without_units(writer, queue, repair.file_length, is_crashed=repair.is_crashed)
+        gone = _without_units(writer, queue, repair.file_length, is_counted=repair.takes_all)
         _lengths(writer, queue.files, repair.file_length, gone)
         files: dict[int, list[tuple[int, Patch]]] = defaultdict(list)
         for start, position, patch in by_file(queue.patches, repair.file_length):
@@ -128,7 +128,7 @@ def _drop_torn_unit(queue: RepairedQueue, length: int) -> None:
 
 
 def _without_units(
-    writer: EditWriter, queue: RepairedQueue, length: int, *, is_crashed: bool
+    writer: EditWriter, queue: RepairedQueue, length: int, *, is_counted: bool
 ) -> set[int]:
     """Take out files that a cut leaves without a unit; give their starts.
 
@@ -136,7 +136,7 @@ def _without_units(
     the start after that cuts it off. Source: observed, 4.9.3, 5.3.3 and 5.5.0.
     """
     cuts = [patch.number * UNIT for patch in queue.patches if patch.is_cut]
-    cuts += queue.starts_without_units(is_crashed=is_crashed)
+    cuts += queue.starts_without_units(is_counted=is_counted)
     if not cuts:
         return set()
     later = [segment for segment in queue.files.segments if segment.start >= min(cuts)]

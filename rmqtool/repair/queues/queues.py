@@ -60,6 +60,7 @@ class QueueRepair:
         batches: likewise for batch queues.
         judge: tells what stands after a unit.
         last_start: start of the last segment in use.
+        takes_all: whether queues are looked at that the log wants nothing of.
         bad_ext: extensions that no broker can follow; no unit names a place in them any more.
         dropped: queues that begin anew, as nothing can stand for their lost messages.
         unread: paths of files and directories that cannot be read; their queues stay as they are.
@@ -89,6 +90,7 @@ class QueueRepair:
         self.light_numbers = LightNumbers(inspection)
         self.torn = TornProperties(inspection)
         self.last_start = 0
+        self.takes_all = False
         self.dropped: set[tuple[str, int]] = set()
         self.bad_ext: list[MappedFiles] = []
         self._ext: dict[tuple[str, int], ExtUnits | None] = {}
@@ -104,6 +106,7 @@ class QueueRepair:
         Args:
             all_queues: queues that the log wants nothing of, too.
         """
+        self.takes_all = all_queues
         self._finish_walk()
         store = self._inspection.store
         with LogReader(store.old_commitlog, store.commitlog) as log:
@@ -197,7 +200,7 @@ class QueueRepair:
                 unwanted.of_other_queue(queue, is_odd=bool(odd))
             except UnreadablePath:
                 continue
-            is_empty = queue.starts_without_units(is_crashed=self.is_crashed)
+            is_empty = queue.starts_without_units(is_counted=self.takes_all)
             if queue.patches or odd or is_empty:
                 self.queues[topic_raw(topic), queue_id] = queue
 
