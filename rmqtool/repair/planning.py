@@ -327,7 +327,7 @@ def _decide(
     if any(gap.given_up for gap in survey.early):  # what points under such a blank has a bridge now
         findings = [finding for finding in findings if finding.code not in {IX_KEY, CL_QOFF_GAP}]
     _leave(writer, survey, findings, obstacle)
-    _name_new_index(writer)
+    _name_index(writer, store)
     if store.moment.is_live:
         writer.edits = _answering(writer.edits, findings)
     writer.edits = [*named_as_found(writer.edits, judged[0])]
@@ -370,16 +370,20 @@ def _leave(writer: EditWriter, survey: LogSurvey, findings: list[Finding], obsta
             )
 
 
-def _name_new_index(writer: EditWriter) -> None:
-    """Name new files of the index, too, and mended ones, where a start destroys those there."""
+def _name_index(writer: EditWriter, store: Store) -> None:
+    """Name all files of the index as they will be, where a start destroys those that were there.
+
+    The newest one comes back: which one that is, edits change.
+    """
     left = next((left for left in writer.left if left.code == IX_CRASH), None)
     if left is None:
         return
     named = {known.path for known in writer.left if known.code == IX_CRASH}
-    for path in dict.fromkeys(
-        edit.path for edit in writer.edits if edit.action is not Action.REMOVE
-    ):
-        if path.startswith("index/") and path not in named:
+    paths = [file.path for file in store.index_files()]
+    paths += [edit.path for edit in writer.edits if edit.path.startswith("index/")]
+    named |= {edit.path for edit in writer.edits if edit.action is Action.REMOVE}
+    for path in dict.fromkeys(paths):
+        if path not in named:
             writer.leave(IX_CRASH, path, left.message, left.why)
 
 
