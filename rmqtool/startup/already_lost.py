@@ -119,7 +119,7 @@ class AlreadyLost:
     model: Model
     coverage: UnitCoverage  # what queues point to
     is_known: Callable[[str], bool]  # tells whether a topic is configured or has a queue
-    is_from_0: bool  # whether nothing of the log has ever expired
+    is_from_0: bool  # whether the log begins at 0, and its first file is read
     # queues without a record of their own, to which those of others are dispatched, too
     copies: set[QueueKey] = field(default_factory=set)
     _spans: _Spans = field(init=False)

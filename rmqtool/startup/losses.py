@@ -178,7 +178,7 @@ class LossCount:
             in_doubt = [file for file in files if self._is_in_doubt(file, ends, strays)]
             losses.unread = len(files) - len(in_doubt)
         by_path = {file.path: file for file in files}
-        is_from_0 = any(not file.start for file in files[:1])
+        is_from_0 = any(not file.start for file in in_doubt)
         already = AlreadyLost(self.model, self.coverage, self.is_known, is_from_0)
         read = partial(self._read, count, in_doubt, _foreign(files))
         give_back_rest()  # what recovery and the sorting of units have left
