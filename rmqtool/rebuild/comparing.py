@@ -71,8 +71,6 @@ class ComparingSink:
             later records, which are passed over. None when no broker runs.
     """
 
-    has_times = False
-
     def __init__(self, store: Store, log_start: int, cut: int | None = None) -> None:
         self.differences: list[Difference] = []
         self.unread: dict[str, str] = {}

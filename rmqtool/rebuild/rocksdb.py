@@ -8,7 +8,6 @@ Source: RocksDBConsumeQueueTable, RocksDBConsumeQueueOffsetTable, 5.2.0 to 5.5.0
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
-from itertools import starmap
 from typing import TYPE_CHECKING, Final, Generic, NamedTuple, Self, TypeVar
 
 import numpy as np
@@ -66,8 +65,6 @@ class _Beside(Generic[Files]):
         has_files: queues lie in files, too.
     """
 
-    has_times = False
-
     def __init__(self, files: Files, placement: QueuePlacement, *, has_files: bool) -> None:
         self._files: Files = files
         self._has_files, self._placement = has_files, placement
@@ -114,8 +111,6 @@ class RocksSink(_Beside["WritingSink"]):
         placement: which queues are in files, and which are in RocksDB.
         has_files: queues are written in files, too.
     """
-
-    has_times = True
 
     def __init__(
         self,
@@ -172,21 +167,12 @@ class RocksSink(_Beside["WritingSink"]):
         if self._waiting_bytes > WAITING_BYTES:
             self._send()
 
-    def put_single(self, queues: SingleRuns) -> None:
-        """Take queues whole; their runs have the store times."""
-        is_here = np.array([*map(self._placement.in_rocksdb, queues.topics)], np.bool_)
-        if self._has_files or not (len(queues.runs.times) and is_here.all()):
-            super().put_single(queues)
-            return
-        self._send()
-        self._sent = self._threads.submit(self._write_runs, queues)
-
     def _send(self) -> None:
         """Have the pieces that wait written, once those before them are."""
         self._settle()
         if self._waiting:
-            waiting, self._waiting, self._waiting_bytes = self._waiting, [], 0
-            self._sent = self._threads.submit(self._write_pieces, waiting)
+            self._sent = self._threads.submit(self._write, self._waiting)
+            self._waiting, self._waiting_bytes = [], 0
 
     def _settle(self) -> None:
         """Wait for what was sent. Raises WriteFailed: the disk refuses."""
@@ -194,130 +180,99 @@ class RocksSink(_Beside["WritingSink"]):
             sent, self._sent = self._sent, None
             sent.result()
 
-    def _write_runs(self, queues: SingleRuns) -> None:
-        """Write queues whole."""
-        written = _Written.of_runs(queues)
-        self._write(written, np.ones(len(written.units), np.bool_))
-
-    def _write_pieces(self, waiting: list[QueueFileBytes]) -> None:
+    def _write(self, waiting: list[QueueFileBytes]) -> None:
         """Write pieces.
 
         Their records are read in the order of the log: queue by queue, each would read all of it.
         """
-        written = _Written.of_pieces(waiting)
+        pieces = [_Piece.of(piece) for piece in waiting]
         waiting.clear()
-        offsets = written.offsets
+        units = np.concatenate([piece.units for piece in pieces])
+        offsets = units["physical_offset"].astype(np.int64)
         order = order_of(offsets)
-        written.times[order] = record_times(self._log, offsets[order])
-        self._write(written, written.times != UNKNOWN)
-
-    def _write(self, written: _Written, known: npt.NDArray[np.bool_]) -> None:
-        """Write units.
-
-        Args:
-            written: what.
-            known: which units are of records, and have their times: bool, shape (n,).
-        """
-        self._note(written, known)
-        for some in written.alike():
-            prefixes = written.prefixes_of(some)
+        times = np.empty_like(offsets)
+        times[order] = record_times(self._log, offsets[order])
+        ends = np.cumsum([len(piece.units) for piece in pieces])
+        self._note(pieces, ends.tolist(), offsets, units["size"], times)
+        for some in _alike(pieces):
+            prefixes = _Prefixes.of(pieces, some, ends)
             for rows in prefixes.windows():
-                values = _values(written.units[rows], written.times[rows])
+                values = _values(units[rows], times[rows])
                 self._writer.put_alike(DEFAULT, prefixes.keys(rows), values)
 
-    def _note(self, written: _Written, known: npt.NDArray[np.bool_]) -> None:
+    def _note(
+        self,
+        pieces: list[_Piece],
+        ends: list[int],
+        offsets: npt.NDArray[np.int64],
+        sizes: npt.NDArray[np.int32],
+        times: npt.NDArray[np.int64],
+    ) -> None:
         """Keep how far queues and log reach; a filler has the time of the unit before it."""
-        offsets, ends, times = written.offsets, written.ends, written.times
-        self._end = max(self._end, int((offsets + written.units["size"])[known].max(initial=0)))
-        begins = np.append(0, ends[:-1])
-        newest = np.maximum.reduceat(np.where(known, np.arange(len(times)), -1), begins)
-        numbers = np.array(written.firsts) + ends - begins - 1
+        known = times != UNKNOWN
+        if known.any():
+            self._end = max(self._end, int((offsets[known] + sizes[known]).max()))
+        begins = [0, *ends[:-1]]
+        places = np.where(known, np.arange(len(times)), -1)
+        newest = np.maximum.reduceat(places, begins).tolist()
         has_fillers = not known.all()
-        columns = (begins, ends, newest, offsets[newest], numbers, times[ends - 1])
-        rows = zip(*(column.tolist() for column in columns), strict=True)
-        for which, (begin, end, last, offset, number, time) in enumerate(rows):
-            name, newest_time = written.names[which], time
-            for at in np.flatnonzero(~known[begin:end]).tolist() if has_fillers else ():
-                before = self._last.get(name, (0, 0, written.mtimes_ms[which]))[2]
-                times[begin + at] = times[begin + at - 1] if at else before
-                newest_time = int(times[end - 1])
+        for piece, begin, end, last in zip(pieces, begins, ends, newest, strict=True):
+            fillers = np.flatnonzero(~known[begin:end]).tolist() if has_fillers else ()
+            for at in (begin + filler for filler in fillers):
+                before = self._last.get(piece.name, (0, 0, piece.mtime_ms))[2]
+                times[at] = times[at - 1] if at > begin else before
             if last >= begin:
-                self._last[name] = (offset, number, newest_time)
+                number = piece.first + end - begin - 1
+                self._last[piece.name] = (int(offsets[last]), number, int(times[end - 1]))
 
 
-class _Written(NamedTuple):
-    """Units of queues that are written together, those of one after those of the other."""
+class _Piece(NamedTuple):
+    """Units of one queue that follow each other."""
 
-    names: list[tuple[bytes, int]]  # topic and number of each queue
-    firsts: list[int]  # queue offset of its first unit
-    mtimes_ms: list[int]  # store time of its last one
-    ends: npt.NDArray[np.int64]  # after its last unit: int64, shape (queues,)
-    units: npt.NDArray[np.void]  # of the dtype of CQ_UNIT, shape (n,)
-    times: npt.NDArray[np.int64]  # store times of their records, ms: int64, shape (n,)
-
-    @classmethod
-    def of_pieces(cls, pieces: list[QueueFileBytes]) -> Self:
-        """Take the units out of queue files; their times are not known."""
-        units = [np.frombuffer(piece.data, CQ_UNIT.dtype) for piece in pieces]
-        joined = np.concatenate(units)
-        return cls(
-            [(_topic_bytes(piece.topic), piece.queue_id) for piece in pieces],
-            [(piece.file_start + piece.position) // CQ_UNIT_SIZE for piece in pieces],
-            [piece.mtime_ms for piece in pieces],
-            np.cumsum([*map(len, units)]),
-            joined,
-            np.full(len(joined), UNKNOWN, np.int64),
-        )
+    name: tuple[bytes, int]  # topic and number of the queue
+    prefix: bytes  # of their keys
+    first: int  # queue offset of the first one
+    units: npt.NDArray[np.void]  # of the dtype of CQ_UNIT
+    mtime_ms: int  # store time of the last one
 
     @classmethod
-    def of_runs(cls, queues: SingleRuns) -> Self:
-        """Take queues whole, with their times."""
-        runs = queues.runs
-        topics = [*map(_topic_bytes, queues.topics)]
-        numbers = runs.queues.topic[runs.queue], runs.queues.queue_id[runs.queue]
-        return cls(
-            [
-                (topics[topic], number)
-                for topic, number in zip(*(it.tolist() for it in numbers), strict=True)
-            ],
-            runs.queue_offset.tolist(),
-            runs.store_timestamp.tolist(),
-            np.cumsum(runs.count),
-            runs.units.reshape(-1).view(CQ_UNIT.dtype),
-            runs.times,
-        )
+    def of(cls, piece: QueueFileBytes) -> _Piece:
+        """Take the units out of a queue file."""
+        name = (piece.topic.encode("utf-8", "surrogatepass"), piece.queue_id)
+        first = (piece.file_start + piece.position) // CQ_UNIT_SIZE
+        units = np.frombuffer(piece.data, CQ_UNIT.dtype)
+        return cls(name, queue_prefix(*name), first, units, piece.mtime_ms)
 
-    @property
-    def offsets(self) -> npt.NDArray[np.int64]:
-        """Physical offsets: int64, shape (n,)."""
-        return self.units["physical_offset"].astype(np.int64)
 
-    def alike(self) -> Iterator[range]:
-        """Yield the numbers of queues that follow each other and whose keys have one length."""
-        lengths = np.array([len(topic) for topic, _ in self.names])
-        borders = np.flatnonzero(np.diff(lengths)) + 1
-        yield from map(range, [0, *borders.tolist()], [*borders.tolist(), len(lengths)])
-
-    def prefixes_of(self, some: range) -> _Prefixes:
-        """Give what the keys of queues begin with that follow each other.
-
-        Args:
-            some: the numbers of these.
-        """
-        chosen, ends = slice(some.start, some.stop), np.append(0, self.ends)
-        joined = np.frombuffer(b"".join(starmap(queue_prefix, self.names[chosen])), np.uint8)
-        begins = ends[:-1][chosen]
-        shifts = np.array(self.firsts[chosen], np.int64) - begins
-        return _Prefixes(joined.reshape(len(some), -1), self.ends[chosen], shifts, int(begins[0]))
+def _alike(pieces: list[_Piece]) -> Iterator[range]:
+    """Yield the numbers of pieces that follow each other and whose keys have one length."""
+    lengths = np.array([len(piece.prefix) for piece in pieces])
+    borders = np.flatnonzero(np.diff(lengths)) + 1
+    yield from map(range, [0, *borders.tolist()], [*borders.tolist(), len(pieces)])
 
 
 class _Prefixes(NamedTuple):
-    """What the keys of some queues begin with, all of one length."""
+    """What the keys of some pieces begin with, all of one length."""
 
-    prefixes: npt.NDArray[np.uint8]  # shape (queues, length)
-    ends: npt.NDArray[np.int64]  # numbers of the units after each queue, among all that are written
+    prefixes: npt.NDArray[np.uint8]  # shape (pieces, length)
+    ends: npt.NDArray[np.int64]  # numbers of the units after each piece, among all that are written
     shifts: npt.NDArray[np.int64]  # how far the queue offsets of its units are from their numbers
     first: int  # number of the first unit
+
+    @classmethod
+    def of(cls, pieces: list[_Piece], some: range, ends: npt.NDArray[np.int64]) -> _Prefixes:
+        """Take those of pieces that follow each other.
+
+        Args:
+            pieces: all that are written.
+            some: the numbers of these.
+            ends: of all pieces.
+        """
+        chosen, of_these = pieces[some.start : some.stop], ends[some.start : some.stop]
+        joined = np.frombuffer(b"".join(piece.prefix for piece in chosen), np.uint8)
+        begins = of_these - np.array([len(piece.units) for piece in chosen], np.int64)
+        shifts = np.array([piece.first for piece in chosen], np.int64) - begins
+        return cls(joined.reshape(len(chosen), -1), of_these, shifts, int(begins[0]))
 
     def windows(self) -> Iterator[slice]:
         """Yield some units at a time, fewer where keys are long."""
@@ -332,10 +287,6 @@ class _Prefixes(NamedTuple):
         owners = np.searchsorted(self.ends, numbers, side="right")
         tails = (numbers + self.shifts[owners]).astype(QUEUE_NUMBER).view(np.uint8)
         return np.hstack([self.prefixes[owners], tails.reshape(len(numbers), -1)])
-
-
-def _topic_bytes(topic: str) -> bytes:
-    return topic.encode("utf-8", "surrogatepass")
 
 
 def _values(units: npt.NDArray[np.void], times: npt.NDArray[np.int64]) -> npt.NDArray[np.uint8]:

@@ -22,8 +22,6 @@ INDEX: Final = "index"
 class CountingSink:
     """Takes everything and keeps nothing."""
 
-    has_times = False
-
     def put(self, pieces: list[QueueFileBytes]) -> None:
         """Take pieces of a queue file."""
 
@@ -44,8 +42,6 @@ class WritingSink:
         tree: gives the tree for leading parts of a path, the same one each time.
         skipped: how many parts below the family (topic, queue id) choose the tree, too.
     """
-
-    has_times = False
 
     def __init__(self, tree: Callable[..., OutputTree], skipped: int = 0) -> None:
         self._tree_of, self._skipped = tree, skipped

@@ -73,13 +73,7 @@ PART_BYTES: Final = 32 << 20
 
 
 class RebuildSink(QueueSink, IndexSink, Protocol):
-    """Takes what is rebuilt.
-
-    Attributes:
-        has_times: whether it wants the store time of each unit.
-    """
-
-    has_times: bool
+    """Takes what is rebuilt."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -278,7 +272,6 @@ def run(
             queues=target.has_queues,
             index=has_index_files,
             run_units=run_units(store),
-            times=sink.has_times,
         ),
         is_live=store.moment.is_live,
     )
