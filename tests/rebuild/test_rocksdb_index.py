@@ -13,7 +13,7 @@ from rmqtool.findings.catalogue import Severity
 from rmqtool.formats.rocksdb_store import LAST_OFFSET
 from rmqtool.rebuild.options import StoreType
 from rmqtool.repair import undo
-from tests import inflict
+from tests import inflict, plain_store
 from tests.broker.bare_store import YEARS_IN_HOURS, BareStore
 from tests.broker.jvm import Jvm
 from tests.check.validation import run
@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 INDEX: Final = "rocksdbstore"
+HOUR_MS: Final = 3_600_000
+STORE_TIME: Final = slice(56, 64)  # of a record with addresses of four bytes
 CONF: Final = str(broker_conf(STORE))
 MOST: Final = 64
 ASKED: Final = 6
@@ -114,6 +116,8 @@ def test_real_store(tmp_path: Path) -> None:
     lines = [line for line in sent(STORE) if line["kind"] == "normal"]
     files = {"indexFileReadEnable": False, "indexFileWriteEnable": False}
     settings = {**manifest(STORE)["settings"], **files, "fileReservedTime": YEARS_IN_HOURS}
+    stored = [int.from_bytes(record.raw[STORE_TIME]) for record in plain_store.records(root)]
+    around = min(stored) - HOUR_MS, max(stored) + HOUR_MS
     with Jvm("5.5.0", tmp_path / "home") as jvm:
         store = BareStore(jvm, root, settings)
         assert store.load()
@@ -123,14 +127,17 @@ def test_real_store(tmp_path: Path) -> None:
                 for key in (*line["keys"][-1:], line["unique_key"]):
                     keyed = (line for line in lines if key in (*line["keys"], line["unique_key"]))
                     expected = {line["physical_offset"] for line in keyed}
-                    assert expected == answer(jvm, store, line["topic"], key), key
+                    assert expected == answer(jvm, store, line["topic"], key, around), key
         finally:
             store.stop()
 
 
-def answer(jvm: Jvm, store: BareStore, topic: str, key: str) -> set[int]:
-    """Give the physical offsets that a store answers with."""
-    result = store.store.queryMessage(topic, key, MOST, 0, 2**62)
+def answer(jvm: Jvm, store: BareStore, topic: str, key: str, times: tuple[int, int]) -> set[int]:
+    """Give the physical offsets that a store answers with.
+
+    Asked for all times, RocksDB looks back for `maxRocksDBIndexQueryDays` from now on: a week.
+    """
+    result = store.store.queryMessage(topic, key, MOST, *times)
     decoder = jvm.rocketmq("common.message.MessageDecoder")
     offsets = {
         int(decoder.decode(one).getCommitLogOffset()) for one in result.getMessageBufferList()
