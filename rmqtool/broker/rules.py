@@ -367,3 +367,16 @@ class Rules:
     def is_proven(self) -> bool:
         """Whether tests compare this very release with a real message store."""
         return self.version in PROVEN
+
+
+def passes_pre_blank(log_start: int) -> bool:
+    """Tell whether a broker passes pre-blank units over, as expired.
+
+    They name byte 0 of the log. Where that is there, it hands them out, finds no record of their
+    size, and skips the first segment with all messages in it. Source: ConsumeQueue#correctMinOffset
+    and DefaultMessageStore#getMessage, 4.9.3 to 5.5.1; observed.
+
+    Args:
+        log_start: physical offset of the first file.
+    """
+    return log_start > 0

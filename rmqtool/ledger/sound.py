@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import numpy as np
 
 from rmqtool.broker.names import name_in_files, topic_text
+from rmqtool.broker.rules import passes_pre_blank
 from rmqtool.formats.consume_queue import CQ_UNIT, CQ_UNIT_SIZE
 from rmqtool.formats.rocksdb_queue import ROCKSDB_CQ_UNIT
 from rmqtool.queues.kinds import UnitKind, kinds_of
@@ -344,7 +345,7 @@ class SoundQueues:
     ) -> tuple[Int64s, Mask]:
         """Count expired units in front of what the log wants; tell where others are among them.
 
-        Pre-blanks may come before all of them where the log has expired.
+        Pre-blanks may come before all of them where brokers pass them over.
         """
         short, count = self._short, self._seen[0][rows] - self._short.first[rows]
         if not rows.size:
@@ -359,7 +360,7 @@ class SoundQueues:
         follows = np.append(False, number[1:] == number[:-1])
         before = np.append(0, places[:-1])
         was_real = np.append(False, is_real[:-1])
-        is_passed = is_blank & (log.start > 0) & ~(follows & was_real)
+        is_passed = is_blank & passes_pre_blank(log.start) & ~(follows & was_real)
         odd = ~(is_real | is_passed) | are_lost(units)
         odd |= pass_over(units, log.start, log.segment_length) | (places + units["size"] > log.end)
         odd |= is_real & ((places >= log.start) | (follows & was_real & (places <= before)))

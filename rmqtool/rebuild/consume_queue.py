@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 from rmqtool.derive.run_pool import RunPool
 from rmqtool.formats import java
 from rmqtool.formats.batch_queue import BATCH_CQ_UNIT, BATCH_CQ_UNIT_SIZE
-from rmqtool.formats.consume_queue import CQ_UNIT_SIZE, QueueKind, first_offset
+from rmqtool.formats.consume_queue import CQ_UNIT_SIZE, PRE_BLANK, QueueKind, first_offset
 from rmqtool.ledger.numbering import PlacedUnits
 from rmqtool.rebuild.ext import ExtQueue
 from rmqtool.rebuild.pieces import QueueFileBytes, QueueKey, QueueOptions, QueueResult
@@ -232,7 +232,11 @@ class _ConsumeQueue(_Queue):
             position = units.queue_offset * CQ_UNIT_SIZE
             if not self.files and position % length:
                 lead = self.placement.lead(bytes(units.packed[:CQ_UNIT_SIZE]))
-                before = lead * (position % length // CQ_UNIT_SIZE)
+                count = position % length // CQ_UNIT_SIZE
+                before = lead * count
+                if lead != PRE_BLANK:
+                    self.placement.tally.filler += count
+                    self.placement.tally.copies += count
                 self.files.add(position - position % length)
                 yield QueueFileBytes(
                     self.kind, self.topic, self.queue_id, position - position % length, length, 0,

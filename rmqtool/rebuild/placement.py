@@ -10,6 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
+from rmqtool.broker.rules import passes_pre_blank
 from rmqtool.formats.consume_queue import (
     CQ_UNIT,
     CQ_UNIT_SIZE,
@@ -112,12 +113,9 @@ class Placement:
     def lead(self, first: bytes) -> bytes:
         """Give the unit that fills the first file of a queue up to its first unit.
 
-        Pre-blank, which brokers pass over as expired. It names the log's byte 0: where that is
-        there, brokers hand it out, and skip the first segment with all messages in it; so the
-        first unit is repeated. Source: ConsumeQueue#correctMinOffset and
-        DefaultMessageStore#getMessage, 4.9.3 to 5.5.1; observed.
+        Pre-blank where brokers pass it over; else the first unit is repeated.
         """
-        return PRE_BLANK if self._log[0] else first
+        return PRE_BLANK if passes_pre_blank(self._log[0]) else first
 
     def _place_before(self, doubtful: QueueRun, run: QueueRun) -> int | None:
         """Give the place of a misnumbered run, which the next one tells; None if it is not one."""

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, Self
 
 import numpy as np
 
+from rmqtool.broker.rules import passes_pre_blank
 from rmqtool.formats.consume_queue import CQ_UNIT, CQ_UNIT_SIZE, PRE_BLANK
 from rmqtool.formats.message import SMALLEST_RECORD
 from rmqtool.many_files.files import ManyFiles
@@ -130,7 +131,7 @@ def _are_single(
     if not options.proven:
         places = runs.units[runs.first].reshape(-1).view(CQ_UNIT.dtype)["physical_offset"]
         is_single &= offset <= places.astype(np.int64) // SMALLEST_RECORD
-    if not (options.log_start or options.like_broker):  # see `Placement.lead`
+    if not (passes_pre_blank(options.log_start) or options.like_broker):  # see `Placement.lead`
         is_single &= offset % (options.file_length // CQ_UNIT_SIZE) == 0
     return is_single
 

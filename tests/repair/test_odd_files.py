@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from rmqtool import repair
+from rmqtool import rebuild, repair
 from rmqtool.findings.catalogue import Severity
 from rmqtool.findings.registry_conf import BC_LEN
 from rmqtool.findings.registry_index import IX_CRASH
@@ -16,6 +16,7 @@ from rmqtool.startup import predict
 from rmqtool.store.tree import open_store
 from tests import inflict, plain_store
 from tests.check.validation import run
+from tests.damage import DAMAGES
 from tests.stores import broker_conf, fixture_store
 
 NAME = "rocketmq-5.3.3-traffic"
@@ -194,3 +195,16 @@ def test_index_without_a_checkpoint(tmp_path: Path) -> None:
     assert stays
     assert stays <= left
     assert not again.edits
+
+
+def test_first_message_is_lost(tmp_path: Path) -> None:
+    """The plan says who receives a message again, and a rebuild what stands in for lost ones."""
+    name = "rocketmq-5.3.3-traffic"
+    store, conf = fixture_store(name, tmp_path), str(broker_conf(name))
+    DAMAGES["lose-first-of-queue"].inflict(store)
+    plan = repair.plan(store, broker_conf=conf)
+    assert "consumers of 1 queue receive 1 neighbouring message again" in plan.notes
+    (edit,) = (edit for edit in plan.edits if "queue offset 0" in (edit.lost or ""))
+    assert "CQ-GAP" == str(edit.code)
+    tallies = [queue.tally for queue in rebuild.consume_queues(store, tmp_path / "new").queues]
+    assert [1] == [tally.copies for tally in tallies if tally.copies]

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import numpy as np
 
 from rmqtool.broker.names import LMQ_PREFIX
+from rmqtool.broker.rules import passes_pre_blank
 from rmqtool.check.queues.queue_state import UNIT, QueueState, at_unit
 from rmqtool.findings.catalogue import Severity
 from rmqtool.findings.finding import At, finding
@@ -99,7 +100,7 @@ class UnitJudge:
     def is_led(self, state: QueueState) -> bool:
         """Tell whether all units before the first of a queue repeat it: see `Placement.lead`."""
         first = state.placement.first
-        if self._start > 0 or first <= state.files.start // UNIT:
+        if passes_pre_blank(self._start) or first <= state.files.start // UNIT:
             return False
         pair = ["physical_offset", "size"]
         own = state.units.read(first, 1)[pair]
@@ -128,7 +129,7 @@ class UnitJudge:
         if not blank.any():
             return
         allowed = np.zeros(len(blank), bool)
-        if is_first and self._start > 0:
+        if is_first and passes_pre_blank(self._start):
             before = int(np.argmax(real)) if real.any() else len(real)
             allowed[: max(min(before, state.units.blank_end - number), 0)] = True
         odd = np.flatnonzero(blank & ~allowed)

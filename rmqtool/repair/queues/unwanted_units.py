@@ -8,11 +8,13 @@ passed over, what no record stands after is cut.
 from __future__ import annotations
 
 from bisect import bisect_right
+from dataclasses import replace
 from itertools import groupby, pairwise
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
+from rmqtool.broker.rules import passes_pre_blank
 from rmqtool.check.queues.queue_state import UNIT
 from rmqtool.findings.registry_consume_queue import CQ_HOLE, CQ_ORDER, CQ_RANGE
 from rmqtool.formats.consume_queue import CQ_UNIT, PRE_BLANK
@@ -67,6 +69,7 @@ class UnwantedUnits:
         self._has_bridges = bool(facts.bridges)
         commitlog = inspection.store.commitlog
         self._place = (commitlog.start, commitlog.file_length, last_start)
+        self._units_each = max(inspection.store.geometry.consume_queue.value // UNIT, 1)
 
     def of_queue(self, queue: RepairedQueue) -> None:
         """Judge those of a queue of which the log has messages."""
@@ -79,6 +82,8 @@ class UnwantedUnits:
             known = [patch for patch in queue.patches if patch.number == placement.first]
             first = known[0].raw[:UNIT] if known else first
             self._in_front(queue, placement.first, first)
+            if known and (not queue.files or placement.first * UNIT < queue.files.start):
+                self._lead(queue, placement.first, known[0])
         self._after_the_last(queue, placement.next, placement.last_unit)
 
     def note_tail(self, units: QueueUnits) -> None:
@@ -201,9 +206,17 @@ class UnwantedUnits:
             is_right &= ~self._foreign(queue, number, units, bound)
             lost = self._judge.are_lost(units) & (offsets != bound)
             is_blank = kinds_of(units) == UnitKind.PRE_BLANK
-            is_passed = is_blank & (self._place[0] > 0)  # else brokers hand it out
+            is_passed = is_blank & passes_pre_blank(self._place[0])
             rows = np.flatnonzero((lost | ~is_right | is_blank) & ~is_passed).tolist()
             self._patch(queue, number, units, [_ReplacedUnit(row, unit, REPEATED) for row in rows])
+
+    def _lead(self, queue: RepairedQueue, end: int, first: Patch) -> None:
+        """Repeat the first unit before it in a file that is made, where pre-blank is no use."""
+        begin = end - end % self._units_each
+        if begin < end and not passes_pre_blank(self._place[0]):
+            raw = first.raw[:UNIT] * (end - begin)
+            patch = self._judge.filler(queue, begin, raw, as_units(bytes(len(raw))))
+            queue.patches.append(replace(patch, code=first.code))
 
     def _blank(self, queue: RepairedQueue, end: int) -> int:
         """Fill the zeros that the queue's first file begins with; give the number of what follows.
