@@ -96,6 +96,19 @@ def _blank_handed_out(queue: Path, found: list[Unit]) -> None:
     inflict.write_at(*inflict.unit_place(queue, 0), plain_store.UNIT.pack(*plain_store.PRE_BLANK))
 
 
+def _lose_a_queue(store: Path) -> None:
+    """Zero all records of a queue, and make two of its units none, of a log that never expired."""
+    if not plain_store.is_from_0(store):
+        raise inflict.NotApplicable(store)
+    found = plain_store.units(inflict.short_queue(store, 3))
+    records = {record.physical_offset: record for record in plain_store.records(store)}
+    for unit in found:
+        lost = records[unit.physical_offset]
+        inflict.write_at(lost.path, lost.position, bytes(unit.size))
+    for unit in (found[1], found[-1]):
+        inflict.set_integer(unit.path, unit.position + 8, 4, lambda old: ~old)
+
+
 def _drop_last(count: int) -> Callable[[Path, list[Unit]], None]:
     def drop(queue: Path, found: list[Unit]) -> None:
         for number in range(len(found) - count, len(found)):
@@ -200,6 +213,7 @@ QUEUES: Final[list[Damage]] = [
         ("CQ-PREBLANK", "CQ-GAP"),
         NEEDS,
     ),
+    Damage("lose-a-queue-and-a-unit", _lose_a_queue, ("CL-MAGIC", "CQ-HOLE"), NEEDS),
     Damage("lose-last-units", inflict.in_busiest_queue(_drop_last(5)), ("CQ-GAP",), NEEDS),
     Damage("lose-newest-unit", _drop_newest_unit, ("CQ-LAG",), NEEDS),
     Damage("remove-all-queues", inflict.remove("consumequeue/*"), ("CQ-GAP",), NEEDS),

@@ -366,7 +366,7 @@ def forget_light_queue(store: Path) -> None:
 def number_anew(store: Path) -> None:
     """Let a queue begin anew in the middle, as when it was deleted and made again."""
     log = plain_store.records(store)
-    queue = _short_queue(store, 6)
+    queue = short_queue(store, 6)
     topic, queue_id = queue.parent.name, int(queue.name)
     own = [r for r in log if (r.topic, r.integer("queue_id")) == (topic, queue_id)]
     later = own[len(own) // 2 :]
@@ -380,7 +380,7 @@ def number_anew(store: Path) -> None:
         write_at(file, number * plain_store.UNIT.size, plain_store.UNIT.pack(*unit))
 
 
-def _short_queue(store: Path, least: int) -> Path:
+def short_queue(store: Path, least: int) -> Path:
     """Give a client's queue that begins at 0 and fits one file.
 
     Raises:

@@ -20,7 +20,7 @@ from rmqtool.formats.message import MESSAGE_MAGIC_BYTES, MESSAGE_PREFIX, decode
 from rmqtool.formats.sys_flag import SysFlag
 from rmqtool.scan.join import run_joined
 from rmqtool.startup.load import integer
-from rmqtool.startup.walk import PART_BYTES, Walk, in_doubt, segment_of
+from rmqtool.startup.walk import PART_BYTES, Walk, are_torn, in_doubt, segment_of
 from rmqtool.store.parts import parts
 
 if TYPE_CHECKING:
@@ -28,7 +28,6 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from rmqtool.scan.batch import Batch
     from rmqtool.startup.files import ModelFile, ModelReader
     from rmqtool.startup.records import DispatchRequest, RecordCheck
     from rmqtool.store.segment import SegmentPart
@@ -100,13 +99,13 @@ def _plainly(file: ModelFile, check: RecordCheck) -> SegmentCensus:
                 numbers.setdefault(record.topic, len(numbers)),
                 record.queue_id,
                 record.queue_offset,
-                _messages(record),
+                messages_of(record),
             )
             for position, record in whole_records(file, reader, check)
             if record.sys_flag & SysFlag.TRANSACTION_ROLLBACK_TYPE in QUEUED_TYPES
-            and not _is_torn(reader, position, record.size)
+            and not is_torn(reader, position, record.size)
         ]
-    return _census(file, np.array(rows, np.int64).reshape(-1, _COLUMNS).T, list(numbers))
+    return census_of(file, np.array(rows, np.int64).reshape(-1, _COLUMNS).T, list(numbers))
 
 
 class _PartCensus(NamedTuple):
@@ -147,7 +146,7 @@ class _CountPart(NamedTuple):
                 for number in np.flatnonzero(chosen & in_doubt(check, columns)):
                     position = int(columns[row.POSITION, number])
                     chosen[number] = check.check(reader, position, file.length).record is not None
-                chosen &= ~_are_torn(batch)
+                chosen &= ~are_torn(batch)
                 inner = (columns[row.SYS_FLAG] & SysFlag.INNER_BATCH_FLAG) != 0
                 messages = np.where(inner, np.maximum(columns[row.INNER_NUM], 1), 1)
                 fields = (
@@ -186,28 +185,18 @@ def _of_parts(file: ModelFile, results: Iterable[_PartCensus]) -> SegmentCensus:
         topics = np.array(of_part, np.int64)[np.frombuffer(part.columns[_TOPICS], np.int64)]
         for which, column in enumerate(grown):
             column.extend(topics.tobytes() if which == _TOPICS else part.columns[which])
-    return _census(file, (np.frombuffer(column, np.int64) for column in grown), [*numbers])
+    return census_of(file, (np.frombuffer(column, np.int64) for column in grown), [*numbers])
 
 
-def _is_torn(reader: ModelReader, position: int, size: int) -> bool:
-    """Tell whether a record ends in a zero, as properties never do: see `_are_torn`."""
+def is_torn(reader: ModelReader, position: int, size: int) -> bool:
+    """Tell whether a record ends in a zero, as properties never do: see `are_torn`."""
     if reader.read_at(position + size - 1, 1) != _ZERO:
         return False
     return bool(decode(reader.read_at(position, size)).properties_bytes)
 
 
-def _are_torn(batch: Batch) -> NDArray[np.bool_]:
-    """Tell which records end in a zero, as properties never do: a sector was zeroed, or is new."""
-    from rmqtool.scan import columns as row
-
-    columns = batch.columns
-    is_read = (columns[row.PROPERTIES_LENGTH] > 0) & (columns[row.BODY_START] >= 0)
-    lasts = np.where(is_read, columns[row.RECORD_START] + columns[row.SIZE] - 1, 0)
-    torn: NDArray[np.bool_] = is_read & (batch.window[lasts] == 0)
-    return torn
-
-
-def _census(file: ModelFile, columns: Iterable[Int64s], names: list[str]) -> SegmentCensus:
+def census_of(file: ModelFile, columns: Iterable[Int64s], names: list[str]) -> SegmentCensus:
+    """Give the messages of a file by the seven arrays of a `SegmentCensus`."""
     positions, sizes, store_timestamps, topics, queue_ids, queue_offsets, messages = columns
     return SegmentCensus(
         file.path,
@@ -258,7 +247,7 @@ def _next_magic(reader: ModelReader, position: int, end: int) -> int | None:
     return None
 
 
-def _messages(record: DispatchRequest) -> int:
+def messages_of(record: DispatchRequest) -> int:
     """Give how many messages a record holds."""
     if not record.sys_flag & SysFlag.INNER_BATCH_FLAG:
         return 1

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from rmqtool.startup.files import ModelFile, ModelReader
     from rmqtool.startup.model import Model
     from rmqtool.startup.records import DispatchRequest
+    from rmqtool.startup.walked import WalkedLog
 
     MakesStartFile = Callable[[Model, RecordCheck], StartFile]
 
@@ -44,12 +45,15 @@ class Recovered:
     bytes_after_stop: int = 0  # what it would be after a clean stop: see `repair --fast-start`
 
 
-def recover(model: Model, start_file: MakesStartFile = StartFile) -> Recovered:
+def recover(
+    model: Model, start_file: MakesStartFile = StartFile, walked: WalkedLog | None = None
+) -> Recovered:
     """Recover as the broker does; the model is afterwards what the broker would hold.
 
     Args:
         model: the store.
         start_file: finds the file that recovery begins with.
+        walked: keeps what is walked over; None where nobody asks for it.
 
     Raises:
         StartFails: Java throws.
@@ -66,7 +70,7 @@ def recover(model: Model, start_file: MakesStartFile = StartFile) -> Recovered:
     after_stop = files[start.after_stop()].start
     dispatches = model.rules.normal_dispatches or not model.stopped_cleanly
     walk = Walk(check, counts_keys=dispatches)
-    scan = _Scan(model, walk, dispatch_from)
+    scan = _Scan(model, walk, dispatch_from, walked)
     last, position, stop = scan.run(first)
     end = last.start + position
     if model.rules.cuts_by_new_maximum:
@@ -89,6 +93,7 @@ class _Scan:
     model: Model  # takes what is dispatched
     walk: Walk  # follows the records
     dispatch_from: int  # after a clean stop, records up to this offset are not dispatched
+    walked: WalkedLog | None = None  # keeps what it walks over
     records: int = 0  # how many it has walked over
     last_store_timestamp: int = 0  # store time of the last of them
 
@@ -121,7 +126,10 @@ class _Scan:
         self, file: ModelFile, reader: ModelReader, position: int
     ) -> tuple[int, RecordFailure | None]:
         """Walk over one file; give the end, and why it is the end: None is a blank."""
-        for step in self.walk.steps(file, reader, position):
+        steps = self.walk.steps(file, reader, position)
+        if self.walked is not None:
+            steps = self.walked.keeping(steps, file, reader, position)
+        for step in steps:
             if isinstance(step, Block):
                 if (foreign := self._block(step, file)) is not None:
                     return foreign, RecordFailure.FOREIGN_OFFSET

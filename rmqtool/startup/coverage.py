@@ -8,6 +8,7 @@ to it from another topic or queue hands it to the wrong consumers.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
     Mask = NDArray[np.bool_]
 
 _SORTED_AT_A_TIME: Final = 2 * UNITS_AT_A_TIME
+_UNITS_OF_A_PIECE: Final = 256  # at least, on average
 _POSITION_BITS: Final = 32
 
 
@@ -69,18 +71,22 @@ class Places:
             self._sort_in()
 
     def _sort_in(self) -> None:
-        """Hand what has been added to the files; not queue by queue, which makes tiny arrays."""
+        """Hand what has been added to the files, in pieces of one each."""
         if not self._count:
             return
         offsets, sizes, queues = (
             np.concatenate(parts) for parts in zip(*self._waiting, strict=True)
         )
         self._waiting, self._count = [], 0
-        order = order_of(offsets)
-        offsets, sizes, queues = offsets[order], sizes[order], queues[order]
         numbers = offsets // self.file_length
-        borders = np.flatnonzero(np.diff(numbers)) + 1
-        for begin, end in zip([0, *borders], [*borders, len(offsets)], strict=True):
+        borders = _borders(numbers)
+        if len(borders) > len(offsets) // _UNITS_OF_A_PIECE:  # short queues make tiny pieces
+            order = order_of(numbers)
+            offsets, sizes, queues, numbers = (
+                column[order] for column in (offsets, sizes, queues, numbers)
+            )
+            borders = _borders(numbers)
+        for begin, end in pairwise([0, *borders.tolist(), len(offsets)]):
             number = int(numbers[begin])
             positions = (offsets[begin:end] - number * self.file_length).astype(np.uint32)
             units = StoredUnits(
@@ -126,11 +132,12 @@ class Places:
         outside = [np.empty(0, np.int64)]
         for number, parts in self.files.items():
             for units in parts:
-                first, last = (
-                    number * self.file_length + int(units.positions[at]) for at in (0, -1)
+                low, high = (
+                    number * self.file_length + int(position)
+                    for position in (units.positions.min(), units.positions.max())
                 )
-                if any(begin <= first and last < end for begin, end in held):
-                    continue  # they are in order
+                if any(begin <= low and high < end for begin, end in held):
+                    continue
                 offsets = units.positions.astype(np.int64) + number * self.file_length
                 outside.append(offsets[~are_within(offsets, starts, ends)])
         return distinct(np.concatenate(outside))
@@ -247,6 +254,11 @@ class UnitCoverage:
     def _keys(places: Places, start: int) -> Int64s:
         units = places.of(start)
         return np.sort(keys_of(units.positions, units.queues))
+
+
+def _borders(numbers: Int64s) -> Int64s:
+    """Give the rows at which another number begins."""
+    return np.flatnonzero(numbers[1:] != numbers[:-1]) + 1
 
 
 def keys_of(positions: Int64s, queues: Int64s | NDArray[np.uint32]) -> Int64s:

@@ -10,6 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from enum import Enum, auto
 from functools import partial
+from itertools import groupby
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
@@ -26,6 +27,7 @@ from rmqtool.startup.census import censuses
 from rmqtool.startup.coverage import keys_of
 from rmqtool.startup.prediction import Loss, TopicLoss
 from rmqtool.startup.records import RecordCheck
+from rmqtool.startup.walked import WalkedLog
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -118,6 +120,21 @@ class LogReading(Enum):
     # that a validation had nothing at all to say of.
     IF_ANY_CHANGES = auto()
 
+    @property
+    def is_of_all(self) -> bool:
+        """Whether the messages of a log are counted that the start changes nothing about."""
+        return self in {LogReading.ALL, LogReading.WHERE_IN_DOUBT}
+
+
+def to_keep(model: Model, reads: LogReading) -> WalkedLog | None:
+    """Give what keeps the messages that recovery walks over; None where they are not counted.
+
+    Beside a running broker they are not kept: the log goes on while it is read.
+    """
+    if model.is_live or not reads.is_of_all:
+        return None
+    return WalkedLog(keeps_all=sum(file.length for file in model.commitlog.files) <= READ_WHOLE)
+
 
 @dataclass(slots=True)
 class Losses:
@@ -146,6 +163,7 @@ class LossCount:
     reads: LogReading = LogReading.WHERE_IN_DOUBT
     changes: bool = True  # whether the start takes anything from consumers, or gives it to them
     jobs: int | None = None  # threads; None is one for each processor
+    walked: WalkedLog | None = None  # what recovery has walked over
 
     @property
     def coverage(self) -> UnitCoverage:
@@ -172,7 +190,7 @@ class LossCount:
         count = partial(censuses, check=check, by_kernels=by_kernels, jobs=self.jobs)
         holes = [self._absent(files)]
         in_doubt = [*files]
-        if self.reads in {LogReading.WHAT_CHANGES, LogReading.IF_ANY_CHANGES}:
+        if not self.reads.is_of_all:
             in_doubt = [file for file in files if not self._stays(file, ends.get(file.path))]
         elif size > READ_WHOLE and self.reads is LogReading.WHERE_IN_DOUBT:
             in_doubt = [file for file in files if self._is_in_doubt(file, ends, strays)]
@@ -208,10 +226,21 @@ class LossCount:
         foreign: frozenset[int],
     ) -> Iterator[SegmentCensus]:
         """Count the messages of files; those of another broker are none of this one."""
-        for segment in count(files):
+        for segment in self._counted(count, files):
             if len(segment.positions) >= _MANY:
                 give_back_rest()  # what threads have left, which read parts of it
             yield segment.without_messages() if segment.start in foreign else segment
+
+    def _counted(
+        self,
+        count: Callable[[Sequence[ModelFile]], Iterator[SegmentCensus]],
+        files: list[ModelFile],
+    ) -> Iterator[SegmentCensus]:
+        """Count the messages of files, or take them from recovery."""
+        walked = WalkedLog(keeps_all=False) if self.walked is None else self.walked
+        for has, group in groupby(files, walked.has):
+            some = [*group]
+            yield from map(walked.of, some) if has else count(some)
 
     def _missing(
         self,

@@ -46,7 +46,7 @@ from rmqtool.startup.load import (
     queue_directories,
     read_checkpoint,
 )
-from rmqtool.startup.losses import LogReading, LossCount
+from rmqtool.startup.losses import LogReading, LossCount, to_keep
 from rmqtool.startup.model import Model
 from rmqtool.startup.outcomes import Before, index_outcome, queue_outcomes
 from rmqtool.startup.plain_queues import PlainQueues, plain_queues
@@ -76,6 +76,7 @@ if TYPE_CHECKING:
     from rmqtool.startup.dispatch import Dispatched
     from rmqtool.startup.rocksdb.model import RocksSettings
     from rmqtool.startup.rocksdb.stages import RocksStages
+    from rmqtool.startup.walked import WalkedLog
     from rmqtool.store.access import Held, User
     from rmqtool.store.tree import Store
 
@@ -183,6 +184,7 @@ class _Run:
     how: _How
     recovered: Recovered | None = None
     dispatched: Dispatched | None = None
+    walked: WalkedLog | None = None
 
     def start(self, store: Store) -> None:
         """Recover, then dispatch; what Java throws on the way ends the start."""
@@ -208,9 +210,10 @@ class _Run:
         Raises:
             StartFails: Java throws.
         """
+        self.walked = to_keep(self.model, self.how.reads)
         if self.stages is None:
-            return recover(self.model)
-        recovered = recover(self.model, self.stages.start_file)
+            return recover(self.model, walked=self.walked)
+        recovered = recover(self.model, self.stages.start_file, self.walked)
         self.stages.differ()
         return recovered
 
@@ -349,8 +352,8 @@ def _prediction(
         outcomes = QueueOutcomes(
             compaction_losses.outcome(outcome, model.compacted) for outcome in outcomes
         )
-    counter = LossCount(model, before, run.recovered, known, run.how.reads, changes)
-    losses = counter.count()
+    reads, walked = run.how.reads, run.walked
+    losses = LossCount(model, before, run.recovered, known, reads, changes, walked=walked).count()
     timer = timers(store if model.rules.has_timer else whole, model, run.how.now_ms)
     stays = run.recovered is None or model.is_live or bool(model.loader.refusals)
     steps = [*run.stages.later_steps(run.recovered, outcomes)] if run.stages else []

@@ -7,15 +7,15 @@ check does all, as compiling and warming up would take longer.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 
 from rmqtool.formats.java import text
 from rmqtool.formats.message import MESSAGE_MAGIC_CODE
 from rmqtool.startup.records import Checked
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Sequence
 
     import numpy as np
     from numpy.typing import NDArray
@@ -30,18 +30,8 @@ if TYPE_CHECKING:
 KERNELS_FROM: Final = 8 << 20  # bytes of a file; below that the check alone is quicker
 PART_BYTES: Final = 16 << 20  # that one thread reads
 _LARGEST_SHORT: Final = 2**15 - 1
-_GATHERED: Final = 1 << 16  # records of a block
-_ARRAYS: Final = (
-    "positions",
-    "sizes",
-    "physical_offsets",
-    "queue_ids",
-    "queue_offsets",
-    "sys_flags",
-    "store_timestamps",
-    "key_counts",
-    "topics",
-)
+_GATHERED: Final = 1 << 14  # records of a block, at least, where there are as many
+_TOPICS: Final = 8  # which array of a block holds numbers of topics
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,10 +52,14 @@ class Block:
     names: list[str]  # topics by number; it grows with the walk
     again: Callable[[int], DispatchRequest]  # reads the record at a position
 
-    def copied(self) -> Block:
-        """Give a block that lasts."""
-        arrays: dict[str, Any] = {name: getattr(self, name).copy() for name in _ARRAYS}
-        return replace(self, **arrays)
+    @property
+    def arrays(self) -> tuple[Int64s, ...]:
+        """What is known of each record, array by array."""
+        return (
+            *(self.positions, self.sizes, self.physical_offsets, self.queue_ids),
+            *(self.queue_offsets, self.sys_flags, self.store_timestamps, self.key_counts),
+            self.topics,
+        )
 
     def records(self, chosen: NDArray[np.bool_]) -> Iterator[DispatchRequest]:
         """Yield the chosen records, each read anew with its properties."""
@@ -124,7 +118,8 @@ class _PartBlocks(NamedTuple):
 
     first: int | None  # position of what lies first; None when nothing begins in the part
     end: int  # position after the last record
-    blocks: list[Block]  # one, or none
+    columns: Int64s | None  # shape (9, n), the arrays of a block; None without a record
+    names: list[str]  # topics by number
     is_whole: bool  # whether they stopped at nothing
 
 
@@ -176,46 +171,50 @@ class _Blocks:
         numbers: dict[str, int] = {}  # of topics, in all parts
         names: list[str] = []
         for _, result in join(results(), read):
-            for block in result.blocks:
-                of_part = [numbers.setdefault(name, len(numbers)) for name in block.names]
+            columns, begin = result.columns, result.first
+            if columns is not None and begin is not None:
+                of_part = [numbers.setdefault(name, len(numbers)) for name in result.names]
                 names += [*numbers][len(names) :]
-                yield replace(block, topics=np.array(of_part)[block.topics], names=names)
+                columns[_TOPICS] = np.array(of_part)[columns[_TOPICS]]
+                yield _block(begin, result.end, columns, names, self._again)
             if not result.is_whole:
                 return
 
     def _read(self, part: SegmentPart, start: int | None) -> _PartBlocks:
+        import numpy as np
+
+        from rmqtool.scan import columns as row
+        from rmqtool.scan.batch import Extent, ScanOptions
+        from rmqtool.scan.message import scan
+
+        options = ScanOptions(
+            body_crc=self.checks_body,
+            keys=self.walk.counts_keys,
+            tag_keys=self.walk.check.rules.indexes_tags,
+        )
+        rows = [
+            *(row.POSITION, row.SIZE, row.PHYSICAL_OFFSET_FIELD, row.QUEUE_ID, row.QUEUE_OFFSET),
+            *(row.SYS_FLAG, row.STORE_TIMESTAMP, row.KEY_COUNT, row.TOPIC_NUMBER),
+        ]
         first: int | None = None
         end, is_whole = part.begin if start is None else start, True
-
-        def blocks() -> Iterator[Block]:
-            from rmqtool.scan import columns as row
-            from rmqtool.scan.batch import Extent, ScanOptions
-            from rmqtool.scan.message import scan
-
-            nonlocal first, end, is_whole
-            options = ScanOptions(
-                body_crc=self.checks_body,
-                keys=self.walk.counts_keys,
-                tag_keys=self.walk.check.rules.indexes_tags,
-            )
-            names: list[str] = []
-            for batch in scan(part, options, start=start):
-                if first is None:
-                    first = end = batch.position
-                is_whole = batch.kind is Extent.RECORD and batch.position == end
-                count = self._sound(batch) if is_whole else 0
-                if count:
-                    columns = batch.columns[:, :count]
-                    position = end
-                    end = int(columns[row.POSITION, -1] + columns[row.SIZE, -1])
-                    names += (text(batch.topics[n]) for n in range(len(names), len(batch.topics)))
-                    yield _block(columns, position, end, names, self._again).copied()
-                is_whole = is_whole and count == batch.count
-                if not is_whole:
-                    return
-
-        read = [*blocks()]
-        return _PartBlocks(first, end, [_joined(read)] if read else [], is_whole)
+        names: list[str] = []
+        read: list[Int64s] = []  # copies: those of a scan last until its next batch
+        for batch in scan(part, options, start=start):
+            if first is None:
+                first = end = batch.position
+            is_whole = batch.kind is Extent.RECORD and batch.position == end
+            count = self._sound(batch) if is_whole else 0
+            if count:
+                columns = batch.columns[:, :count]
+                end = int(columns[row.POSITION, -1] + columns[row.SIZE, -1])
+                names += (text(batch.topics[n]) for n in range(len(names), len(batch.topics)))
+                read.append(columns[rows])
+            is_whole = is_whole and count == batch.count
+            if not is_whole:
+                break
+        joined = read[0] if len(read) == 1 else np.concatenate(read, axis=1) if read else None
+        return _PartBlocks(first, end, joined, names, is_whole)
 
     def _again(self, begin: int) -> DispatchRequest:
         limit = self.file.wrote_position
@@ -230,6 +229,7 @@ class _Blocks:
         columns, limit = batch.columns, self.file.wrote_position
         odd = in_doubt(self.walk.check, columns, checks_body=self.checks_body)
         odd |= columns[row.POSITION] + columns[row.SIZE] > limit
+        odd |= are_torn(batch)
         return int(odd.argmax()) if odd.any() else batch.count
 
 
@@ -261,6 +261,19 @@ def in_doubt(
     return odd
 
 
+def are_torn(batch: Batch) -> NDArray[np.bool_]:
+    """Tell which records end in a zero, as properties never do: a sector was zeroed, or is new."""
+    import numpy as np
+
+    from rmqtool.scan import columns as row
+
+    columns = batch.columns
+    is_read = (columns[row.PROPERTIES_LENGTH] > 0) & (columns[row.BODY_START] >= 0)
+    lasts = np.where(is_read, columns[row.RECORD_START] + columns[row.SIZE] - 1, 0)
+    torn: NDArray[np.bool_] = is_read & (batch.window[lasts] == 0)
+    return torn
+
+
 def segment_of(file: ModelFile) -> Segment:
     """Give a file as what a scan takes parts of."""
     from rmqtool.store.segment import Segment
@@ -270,7 +283,7 @@ def segment_of(file: ModelFile) -> Segment:
 
 
 def _gathered(blocks: Iterator[Block]) -> Iterator[Block]:
-    """Join blocks: what is done with each costs the same for few records and for many."""
+    """Join small blocks: what is done with each costs the same for few records and for many."""
     waiting: list[Block] = []
     count = 0
     for block in blocks:
@@ -286,34 +299,33 @@ def _gathered(blocks: Iterator[Block]) -> Iterator[Block]:
 def _joined(blocks: list[Block]) -> Block:
     import numpy as np
 
-    arrays: dict[str, Any] = {
-        name: np.concatenate([getattr(block, name) for block in blocks]) for name in _ARRAYS
-    }
-    return replace(blocks[0], end=blocks[-1].end, **arrays)
+    first, last = blocks[0], blocks[-1]
+    if first is last:
+        return first
+    columns = [*map(np.concatenate, zip(*(block.arrays for block in blocks), strict=True))]
+    return _block(first.position, last.end, columns, last.names, last.again)
 
 
 def _block(
-    columns: Int64s,
     position: int,
     end: int,
+    columns: Sequence[Int64s] | Int64s,
     names: list[str],
     again: Callable[[int], DispatchRequest],
 ) -> Block:
-    """Copy nothing yet: the columns last until the next batch."""
-    from rmqtool.scan import columns as row
-
+    """Give a block of the arrays of `Block.arrays`."""
     return Block(
         position=position,
         end=end,
-        positions=columns[row.POSITION],
-        sizes=columns[row.SIZE],
-        physical_offsets=columns[row.PHYSICAL_OFFSET_FIELD],
-        queue_ids=columns[row.QUEUE_ID],
-        queue_offsets=columns[row.QUEUE_OFFSET],
-        sys_flags=columns[row.SYS_FLAG],
-        store_timestamps=columns[row.STORE_TIMESTAMP],
-        key_counts=columns[row.KEY_COUNT],
-        topics=columns[row.TOPIC_NUMBER],
+        positions=columns[0],
+        sizes=columns[1],
+        physical_offsets=columns[2],
+        queue_ids=columns[3],
+        queue_offsets=columns[4],
+        sys_flags=columns[5],
+        store_timestamps=columns[6],
+        key_counts=columns[7],
+        topics=columns[_TOPICS],
         names=names,
         again=again,
     )

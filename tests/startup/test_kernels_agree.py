@@ -45,7 +45,7 @@ def test_same_prediction(
         assert plain == predict(store, version)
 
 
-def _hurt(log: Path, seed: int) -> None:
+def hurt(log: Path, seed: int) -> None:
     """Flip bits, zero stretches, and copy records to where others are, a few times."""
     chance = np.random.default_rng(seed)
     raw = bytearray(log.read_bytes())
@@ -72,7 +72,7 @@ def test_parts(
     """However a log is cut into parts, and whatever is wrong in it, threads see what one sees."""
     root = tmp_path / "store"
     Builder(root, SPEC).build()
-    _hurt(sorted((root / "commitlog").iterdir())[seed % 3], seed)
+    hurt(sorted((root / "commitlog").iterdir())[seed % 3], seed)
     if has_crashed:
         (root / "abort").touch()
     store = open_store(root)

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from rmqtool.check.inspection import Inspection
     from rmqtool.check.log.facts import LogFacts
     from rmqtool.queues.units import QueueUnits
+    from rmqtool.repair.log.stretches import Damaged
     from rmqtool.repair.queues.unit_judge import LostUnits
     from rmqtool.store.record_heads import LogReader
 
@@ -100,26 +101,32 @@ class UnwantedUnits:
             queue: whose units they are.
             is_odd: whether a file has not the length that brokers load; one without a unit goes.
         """
-        last, end = b"", self._end_of_known(queue)
+        last, end, damaged = b"", self._end_of_known(queue), None
+        had_expired = self._place[0] > 0  # else a message of its own would be in the log
         order = ExpiredOrder(self._place[0], is_over=True)
         if is_odd and not end:
             queue.patches.append(Patch.cut(0, bytes(UNIT), CQ_RANGE))
+        if not had_expired:
+            end, damaged = self._lost_units(queue)
         for number, units in queue.units.used(0):
             foreign = self._foreign(queue, number, units)
-            had_expired = self._place[0] > 0  # else a message of its own would be in the log
-            wild = order.wild(
-                units[: max(end - number, 0)],
-                self._judge.log_end - 1,
-                foreign & had_expired,
-            )
+            known = max(end - number, 0)
+            wild = {}
+            if had_expired:
+                wild = order.wild(units[:known], self._judge.log_end - 1, foreign)
             self._restore(queue, number, wild)
             replaced: list[_ReplacedUnit] = []
             for row in range(len(units)):
                 unit = units[row]
                 offset, size = int(unit["physical_offset"]), int(unit["size"])
-                if row in wild or not any(unit.tobytes()):
+                stands_for = damaged if row < known else None  # None: its number is free
+                if row in wild or (stands_for is None and not any(unit.tobytes())):
                     continue
-                if size <= 0 or offset < 0 or foreign[row]:
+                is_unit = size > 0 and offset >= 0 and not foreign[row]
+                if stands_for is not None and not (is_unit and offset < self._judge.log_end):
+                    replaced.append(self._instead(queue, row, last, stands_for))
+                    continue
+                if not is_unit:
                     replaced.append(_ReplacedUnit(row))
                     continue
                 is_blank = kind_of(offset, size, int(unit["tags_code"])) == UnitKind.PRE_BLANK
@@ -128,6 +135,16 @@ class UnwantedUnits:
                     continue
                 replaced += self._without_record(queue, number + row, last, (row, offset, size))
             self._patch(queue, number, units, replaced)
+
+    def _lost_units(self, queue: RepairedQueue) -> tuple[int, Damaged | None]:
+        """Give the number after the last unit of a lost message, and what it was lost with."""
+        end, last = 0, None
+        for number, units in queue.units.used(0):
+            pairs = zip(units["physical_offset"].tolist(), units["size"].tolist(), strict=True)
+            for row, (offset, size) in enumerate(pairs, number):
+                if (damaged := self._judge.lost(offset, size)) is not None:
+                    end, last = row + 1, damaged
+        return end, last
 
     def _end_of_known(self, queue: RepairedQueue) -> int:
         """Give the number after the last unit that stands for a message, whatever it was made.
@@ -319,16 +336,21 @@ class UnwantedUnits:
         row, offset, size = unit
         damaged = self._judge.lost(offset, size)
         if damaged is not None:
-            filler = last or alone(self._judge.bridged(damaged), *self._place)
-            if filler is None:
-                self.dropped.add((queue.topic, queue.queue_id))
-                yield _ReplacedUnit(row)
-            else:
-                yield _ReplacedUnit(row, filler, REPEATED if last else ALONE)
+            yield self._instead(queue, row, last, damaged)
             return
         is_past_log = offset >= self._judge.log_end
         if is_past_log and not self._judge.is_own(queue, number, offset, size, self._log):
             yield _ReplacedUnit(row)
+
+    def _instead(
+        self, queue: RepairedQueue, row: int, last: bytes, damaged: Damaged
+    ) -> _ReplacedUnit:
+        """Give what stands for a lost message of a queue that the log has none of."""
+        filler = last or alone(self._judge.bridged(damaged), *self._place)
+        if filler is None:
+            self.dropped.add((queue.topic, queue.queue_id))
+            return _ReplacedUnit(row)
+        return _ReplacedUnit(row, filler, REPEATED if last else ALONE)
 
     def _patch(
         self,
