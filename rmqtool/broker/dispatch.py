@@ -32,6 +32,11 @@ QUEUED_TYPES: Final = frozenset({SysFlag.TRANSACTION_NOT_TYPE, SysFlag.TRANSACTI
 _UNIT_MS: Final = {"s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
 
 
+def is_queued(sys_flag: int) -> bool:
+    """Tell whether a record is one that queues have: no half message, and no rollback of one."""
+    return sys_flag & TRANSACTION in QUEUED_TYPES
+
+
 class Record(Protocol):
     """What of a record matters: `formats.message.Message` has it, and so have others."""
 
@@ -124,7 +129,7 @@ class DispatchRules(NamedTuple):
         Raises:
             DispatchThrows: Java throws; what was yielded before has been written.
         """
-        if record.sys_flag & TRANSACTION not in QUEUED_TYPES:
+        if not is_queued(record.sys_flag):
             return
         if (
             self.multi_dispatch

@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     import numpy.typing as npt  # takes a millisecond to load
 
 _LARGEST_BITS: Final = 63  # of an int64 that is not below 0
+_LONG_RUN: Final = 1 << 10  # numbers
+_SMALL_TABLE: Final = 1 << 16  # rows
 
 UInt8s: TypeAlias = "npt.NDArray[Any]"
 UInt32s: TypeAlias = "npt.NDArray[Any]"
@@ -43,25 +45,63 @@ def distinct(numbers: Int64s) -> Int64s:
 def order_of(numbers: Int64s) -> Int64s:
     """Give the places of numbers in ascending order, equal ones as they stand.
 
-    A stable np.argsort of many takes six times as long as a sort of numbers that end in their
-    places, which is done wherever both fit.
-
     Args:
         numbers: int64, shape (n,).
 
     Returns:
         int64, shape (n,).
     """
+    return in_order(numbers)[1]
+
+
+def in_order(numbers: Int64s) -> tuple[Int64s, Int64s]:
+    """Give numbers in ascending order, and where each stood, equal ones as they stood.
+
+    A stable np.argsort of many takes six times as long as a sort of numbers that end in their
+    places, which is done wherever both fit. A stable sort of these merges the runs that they come
+    in; of few long ones that takes half the time.
+
+    Args:
+        numbers: int64, shape (n,).
+
+    Returns:
+        Twice int64, shape (n,).
+    """
     if not numbers.size:
-        return np.zeros(0, np.int64)
+        return numbers, np.zeros(0, np.int64)
     lowest, bits = int(numbers.min()), int(numbers.size - 1).bit_length()
     if (int(numbers.max()) - lowest).bit_length() + bits > _LARGEST_BITS:
-        return np.argsort(numbers, kind="stable")
+        places = np.argsort(numbers, kind="stable")
+        return numbers[places], places
     places = (numbers - lowest) << bits
     places |= np.arange(numbers.size)
-    places.sort()
+    runs = np.count_nonzero(numbers[1:] < numbers[:-1])
+    places.sort(kind="stable" if runs * _LONG_RUN < numbers.size else "quicksort")
+    ordered = places >> bits
+    ordered += lowest
     places &= (1 << bits) - 1
-    return places
+    return ordered, places
+
+
+def numbered(numbers: Int64s) -> tuple[Int64s, Int64s]:
+    """Give the distinct ones among numbers, in order, and which of these each is.
+
+    Args:
+        numbers: int64, shape (n,), n at least 1.
+
+    Returns:
+        int64, shape (at most n,), and int64, shape (n,).
+    """
+    lowest = int(numbers.min())
+    span = int(numbers.max()) - lowest + 1
+    if span > numbers.size + _SMALL_TABLE:
+        ordered = distinct(numbers)
+        return ordered, np.searchsorted(ordered, numbers)
+    places = np.zeros(span, np.int64)
+    places[numbers - lowest] = 1
+    ordered = np.flatnonzero(places)
+    places[ordered] = np.arange(ordered.size)
+    return ordered + lowest, places[numbers - lowest]
 
 
 def is_in(wanted: Int64s, there: Int64s) -> npt.NDArray[np.bool_]:

@@ -13,14 +13,14 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
-from rmqtool.broker.dispatch import QUEUED_TYPES
+from rmqtool.broker.dispatch import is_queued
 from rmqtool.formats import properties
 from rmqtool.formats.java import text
 from rmqtool.formats.message import MESSAGE_MAGIC_BYTES, MESSAGE_PREFIX, decode
 from rmqtool.formats.sys_flag import SysFlag
 from rmqtool.scan.join import run_joined
 from rmqtool.startup.load import integer
-from rmqtool.startup.walk import PART_BYTES, Walk, are_torn, in_doubt, segment_of
+from rmqtool.startup.walk import PART_BYTES, Walk, are_queued, are_torn, in_doubt, segment_of
 from rmqtool.store.parts import parts
 
 if TYPE_CHECKING:
@@ -102,8 +102,7 @@ def _plainly(file: ModelFile, check: RecordCheck) -> SegmentCensus:
                 messages_of(record),
             )
             for position, record in whole_records(file, reader, check)
-            if record.sys_flag & SysFlag.TRANSACTION_ROLLBACK_TYPE in QUEUED_TYPES
-            and not is_torn(reader, position, record.size)
+            if is_queued(record.sys_flag) and not is_torn(reader, position, record.size)
         ]
     return census_of(file, np.array(rows, np.int64).reshape(-1, _COLUMNS).T, list(numbers))
 
@@ -141,8 +140,7 @@ class _CountPart(NamedTuple):
                 if batch.kind is not Extent.RECORD:
                     continue
                 columns = batch.columns
-                kinds = columns[row.SYS_FLAG] & SysFlag.TRANSACTION_ROLLBACK_TYPE
-                chosen = np.isin(kinds, list(QUEUED_TYPES))
+                chosen = are_queued(columns[row.SYS_FLAG])
                 for number in np.flatnonzero(chosen & in_doubt(check, columns)):
                     position = int(columns[row.POSITION, number])
                     chosen[number] = check.check(reader, position, file.length).record is not None

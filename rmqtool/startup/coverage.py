@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 
-from rmqtool.machine.arrays import are_within, distinct, is_in, order_of
+from rmqtool.machine.arrays import are_within, distinct, in_order, is_in, order_of
 from rmqtool.queues.kinds import are_real
 from rmqtool.startup.plain_queues import UNITS_AT_A_TIME
 from rmqtool.startup.queue_numbers import NumbersOfQueues
@@ -113,11 +113,11 @@ class Places:
         if not units_near:
             return Pointed(np.empty(0, np.int64), np.empty(0, np.int32), np.empty(0, np.uint32))
         columns = [np.concatenate(parts) for parts in zip(*units_near, strict=True)]
-        positions = columns[0]
-        order = order_of(positions)
+        positions, order = in_order(columns[0])
         if rest:
-            order = order[(positions[order] >= 0) & (positions[order] < self.file_length)]
-        return Pointed(*(column[order] for column in columns))
+            is_within = (positions >= 0) & (positions < self.file_length)
+            positions, order = positions[is_within], order[is_within]
+        return Pointed(positions, *(column[order] for column in columns[1:]))
 
     def outside(self, extents: Iterable[tuple[int, int]]) -> Int64s:
         """Give the physical offsets that units point to and that lie in none of these extents.

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from rmqtool.broker.dispatch import QUEUED_TYPES, TRANSACTION, DispatchThrows
+from rmqtool.broker.dispatch import DispatchThrows
 from rmqtool.startup.batch_queues import BatchQueue
 from rmqtool.startup.files import FileQueue
 from rmqtool.startup.plain_queues import PlainQueues
@@ -167,8 +167,7 @@ class Model:
             return
         self.dispatched += int(chosen.sum())
         self.index.put_many(block, chosen)
-        kinds = block.sys_flags & TRANSACTION
-        numbers = np.flatnonzero(chosen & np.isin(kinds, list(QUEUED_TYPES)))
+        numbers = np.flatnonzero(chosen & block.are_queued)
         order = numbers[np.lexsort((numbers, block.queue_ids[numbers], block.topics[numbers]))]
         topics, queue_ids = block.topics[order], block.queue_ids[order]
         borders = np.flatnonzero((np.diff(topics) != 0) | (np.diff(queue_ids) != 0)) + 1

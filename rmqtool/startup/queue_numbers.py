@@ -5,11 +5,11 @@ Queues that are plain have theirs in the order of their rows, and no object; oth
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from rmqtool.machine.arrays import distinct
+from rmqtool.machine.arrays import numbered
 from rmqtool.startup.plain_queues import UNITS_AT_A_TIME
 
 if TYPE_CHECKING:
@@ -22,8 +22,6 @@ if TYPE_CHECKING:
 
     Int64s = NDArray[np.int64]
     Numbers = NDArray[np.uint32]
-
-_ID_BITS: Final = 32
 
 
 class _Plain(NamedTuple):
@@ -99,12 +97,12 @@ class NumbersOfQueues:
             numbers[left[is_here]] = plain.numbers[rows[is_here]]
             left = left[~is_here]
         if left.size:
-            pairs = (topics[left] << _ID_BITS) | (queue_ids[left] & ((1 << _ID_BITS) - 1))
-            asked = distinct(pairs)
-            signed = (asked << _ID_BITS) >> _ID_BITS
-            keys = zip((asked >> _ID_BITS).tolist(), signed.tolist(), strict=True)
-            new = np.array([self.of((names[topic], queue_id)) for topic, queue_id in keys])
-            numbers[left] = new[np.searchsorted(asked, pairs)]
+            lowest = int(queue_ids[left].min())
+            width = int(queue_ids[left].max()) - lowest + 1
+            asked, which = numbered(topics[left] * width + (queue_ids[left] - lowest))
+            pairs = (divmod(pair, width) for pair in asked.tolist())
+            new = [self.of((names[topic], lowest + number)) for topic, number in pairs]
+            numbers[left] = np.array(new, np.uint32)[which]
         return numbers
 
     def key(self, number: int) -> QueueKey:

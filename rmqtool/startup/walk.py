@@ -10,6 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 
+from rmqtool.broker.dispatch import QUEUED_TYPES, TRANSACTION
 from rmqtool.formats.java import text
 from rmqtool.formats.message import MESSAGE_MAGIC_CODE
 from rmqtool.startup.records import Checked
@@ -60,6 +61,11 @@ class Block:
             *(self.queue_offsets, self.sys_flags, self.store_timestamps, self.key_counts),
             self.topics,
         )
+
+    @property
+    def are_queued(self) -> NDArray[np.bool_]:
+        """Which records queues have: bool, shape (n,)."""
+        return are_queued(self.sys_flags)
 
     def records(self, chosen: NDArray[np.bool_]) -> Iterator[DispatchRequest]:
         """Yield the chosen records, each read anew with its properties."""
@@ -259,6 +265,16 @@ def in_doubt(
         is_usual = (columns[number] >= 0) & (columns[number] <= _LARGEST_SHORT)
         odd |= (columns[number] != row.ABSENT) & ~is_usual
     return odd
+
+
+def are_queued(sys_flags: Int64s) -> NDArray[np.bool_]:
+    """Tell which records queues have: see `broker.dispatch.is_queued`."""
+    import numpy as np
+
+    are_of_type = np.zeros(TRANSACTION + 1, np.bool_)
+    are_of_type[[*QUEUED_TYPES]] = True
+    queued: NDArray[np.bool_] = are_of_type[sys_flags & TRANSACTION]
+    return queued
 
 
 def are_torn(batch: Batch) -> NDArray[np.bool_]:

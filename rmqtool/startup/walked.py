@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from rmqtool.broker.dispatch import QUEUED_TYPES
+from rmqtool.broker.dispatch import is_queued
 from rmqtool.formats.message import BLANK
 from rmqtool.formats.sys_flag import SysFlag
 from rmqtool.startup.census import census_of, is_torn, messages_of
@@ -45,8 +45,7 @@ class _WalkedFile:
 
     def add(self, reader: ModelReader, position: int, record: DispatchRequest) -> None:
         """Take one record."""
-        is_queued = record.sys_flag & SysFlag.TRANSACTION_ROLLBACK_TYPE in QUEUED_TYPES
-        if not is_queued or is_torn(reader, position, record.size):
+        if not is_queued(record.sys_flag) or is_torn(reader, position, record.size):
             return
         topic = self._numbers.setdefault(record.topic, len(self._numbers))
         place = (position, record.size, record.store_timestamp, topic)
@@ -56,16 +55,15 @@ class _WalkedFile:
 
     def add_block(self, block: Block) -> bool:
         """Take a block, unless one is an inner batch: a block does not say of how many."""
-        kinds = block.sys_flags
-        if (kinds & SysFlag.INNER_BATCH_FLAG).any():
+        if (block.sys_flags & SysFlag.INNER_BATCH_FLAG).any():
             return False
         self._settle()
-        chosen = np.isin(kinds & SysFlag.TRANSACTION_ROLLBACK_TYPE, list(QUEUED_TYPES))
-        columns = (
+        chosen = block.are_queued
+        columns: Iterable[Int64s] = (
             *(block.positions, block.sizes, block.store_timestamps, self._topics(block)),
             *(block.queue_ids, block.queue_offsets, np.ones(len(chosen), np.int64)),
         )
-        self._keep(column[chosen] for column in columns)
+        self._keep(columns if chosen.all() else (column[chosen] for column in columns))
         return True
 
     def census(self) -> SegmentCensus:

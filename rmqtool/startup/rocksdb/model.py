@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from rmqtool.broker import conf
-from rmqtool.broker.dispatch import QUEUED_TYPES, TRANSACTION, DispatchThrows
+from rmqtool.broker.dispatch import DispatchThrows, is_queued
 from rmqtool.broker.names import LMQ_PREFIX
 from rmqtool.derive.placement import ALL_IN_BOTH, QueuePlacement
 from rmqtool.formats.rocksdb_databases import QUEUES
@@ -116,7 +116,7 @@ class RocksModel(Model):
         """
         if self.rocksdb_settings.has_files:
             Model.queue(self, record)
-        if not self.rocksdb_settings.path or record.sys_flag & TRANSACTION not in QUEUED_TYPES:
+        if not self.rocksdb_settings.path or not is_queued(record.sys_flag):
             return
         if not self.placement.in_rocksdb(record.topic):  # its light queues go with it
             return
@@ -141,8 +141,7 @@ class RocksModel(Model):
 
     def dispatch_block(self, block: Block, chosen: NDArray[np.bool_]) -> None:
         """Hand the chosen records of a block on; CHECKPOINT moves, back as well as on."""
-        kinds = block.sys_flags & TRANSACTION
-        queued = np.flatnonzero(chosen & np.isin(kinds, list(QUEUED_TYPES)))
+        queued = np.flatnonzero(chosen & block.are_queued)
         before = self.dispatched_end
         if queued.size and self.rocksdb_settings.path:
             self.dispatched_end = 0
