@@ -73,6 +73,7 @@ ADVICE_FOLLOWED: Final = 4  # times, until nothing is asked any more
 STORES_OF_A_PROCESS: Final = 50
 DYING_SECONDS: Final = 2  # from the error of a call until its process has ended
 TURNS: Final = 3  # for a case whose process died, not from patience
+PORT_TAKEN: Final = "java.net.BindException"  # by another process: nothing of the store
 SAID_EACH: Final = 50  # cases; then the counts so far go to stderr
 
 
@@ -119,7 +120,8 @@ class Judge:
             yield from self._repair(one)
         except Exception:  # noqa: BLE001  (a campaign goes on, and says what it met)
             time.sleep(DYING_SECONDS)
-            self.has_died = not is_over.is_set() and not jvm.is_running
+            is_lost = not jvm.is_running or PORT_TAKEN in traceback.format_exc()
+            self.has_died = not is_over.is_set() and is_lost
             kind = "HANGS" if is_over.is_set() else "DIED" if self.has_died else "CRASH"
             self.counts[kind.lower()] += 1
             yield f"{kind} {one}\n{traceback.format_exc()[-1500:]}"
