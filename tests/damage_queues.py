@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 import struct
 from typing import TYPE_CHECKING, Final
@@ -25,6 +26,19 @@ def _empty_next_file(queue: Path, found: list[Unit]) -> None:
     """Add a file without a byte where the next one will be, as a full disk leaves it."""
     last = found[-1].path
     (queue / f"{int(last.name) + last.stat().st_size:020}").touch()
+
+
+def _zeros_of_a_queue(store: Path) -> None:
+    """Begin a queue that has no message, as a power cut leaves one that was being made."""
+    topics = json.loads((store / "config" / "topics.json").read_text())["topicConfigTable"]
+    for queue in plain_store.queue_directories(store):
+        for number in range(topics.get(queue.parent.name, {}).get("writeQueueNums", 0)):
+            if not (queue.parent / str(number)).exists():
+                new = queue.parent / str(number) / f"{0:020}"
+                new.parent.mkdir()
+                new.write_bytes(bytes(plain_store.numbered(queue)[0].stat().st_size))
+                return
+    raise inflict.NotApplicable(store)
 
 
 def _rotated(found: list[Unit], first: int) -> list[tuple[int, int, int]]:
@@ -213,6 +227,7 @@ QUEUES: Final[list[Damage]] = [
         ("CQ-PREBLANK", "CQ-GAP"),
         NEEDS,
     ),
+    Damage("zeros-of-a-queue", _zeros_of_a_queue, ("CQ-EMPTY",), NEEDS),
     Damage("lose-a-queue-and-a-unit", _lose_a_queue, ("CL-MAGIC", "CQ-HOLE"), NEEDS),
     Damage("lose-last-units", inflict.in_busiest_queue(_drop_last(5)), ("CQ-GAP",), NEEDS),
     Damage("lose-newest-unit", _drop_newest_unit, ("CQ-LAG",), NEEDS),

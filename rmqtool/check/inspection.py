@@ -65,7 +65,7 @@ class CheckScope:
     compares_index: bool = False  # whether the index is compared with the log
     has_rocksdb_queues: bool = False  # whether queues lie in RocksDB
     compares_rocksdb: bool = False  # whether they are compared with the log
-    # whether they cannot be read, so that the log alone tells of their queue offsets
+    # whether they cannot be read, or hold nothing: the log alone tells of their queue offsets
     numbers_unread: bool = False
     placement: QueuePlacement = ALL_IN_BOTH  # which queues are in files, and which in RocksDB
     has_metadata_2: bool = False  # whether topics, groups and offsets lie in RocksDB, of version 2

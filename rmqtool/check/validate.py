@@ -451,7 +451,8 @@ def _scope(
         numbers_unread=in_rocksdb
         and reads
         and options.wants("consumequeue")
-        and not (can_read or compares_queues),
+        and not compares_queues
+        and not (can_read and any(True for _ in _names_in_rocksdb(inspection))),
         placement=_placement(inspection, Rules(version), topics) if in_rocksdb else ALL_IN_BOTH,
         has_metadata_2=rocksdb is not None and rocksdb.has_metadata_2,
         taken_over=taken_over,

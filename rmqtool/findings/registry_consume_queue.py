@@ -95,6 +95,18 @@ CQ_HOLE: Final = Code(
     remedy="rebuild the queue",
     command=REPAIR,
 )
+CQ_EMPTY: Final = Code(
+    "CQ-EMPTY",
+    DAMAGE,
+    Owner.QUEUES,
+    meaning="the newest file of a queue holds no unit, only zeros",
+    consequence="brokers count a unit in it: who pulls that gets an error, and the next message "
+    "gets the wrong queue offset",
+    remedy="remove the file",
+    command=REPAIR,
+    also=(NOTE,),
+    when="a note where it does not go on where the units end: recovery deletes it",
+)
 CQ_PREBLANK: Final = Code(
     "CQ-PREBLANK",
     DAMAGE,

@@ -17,7 +17,7 @@ from rmqtool.formats.properties import INNER_MULTI_DISPATCH
 from rmqtool.queues.kinds import are_real, as_units
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Container, Sequence
+    from collections.abc import Callable, Sequence
 
     import numpy.typing as npt
 
@@ -90,7 +90,11 @@ def places_in(queue: QueueUnits, stretches: Sequence[Stretch], *, inside: bool =
 
 
 def is_record_of(
-    log: LogReader, topic: str, queue_id: int, known: Container[str], physical_offset: int
+    log: LogReader,
+    topic: str,
+    queue_id: int,
+    queue_of: Callable[[str, int], QueueUnits | None],
+    physical_offset: int,
 ) -> bool:
     """Tell whether a record that belongs into a queue is at a physical offset.
 
@@ -100,8 +104,12 @@ def is_record_of(
         log: the commitlog.
         topic: of the queue, or name of a light queue.
         queue_id: of the queue.
-        known: topics that have queues; a name among them is not a damaged one.
+        queue_of: gives a queue by topic and number. A name in a record is not a damaged one where
+            its queue leads to other records, too.
         physical_offset: where the record is.
+
+    Raises:
+        UnreadablePath: a file may not be read.
     """
     segment = log.segment_at(physical_offset)
     size = SIZE.of(log.read_at(physical_offset, SIZE.size).ljust(SIZE.size, b"\0"))
@@ -114,9 +122,22 @@ def is_record_of(
     if (message.topic, message.queue_id) == (topic, queue_id):
         return True
     names = message.properties.get(INNER_MULTI_DISPATCH, "").split(NAMES_SEPARATOR)
-    if topic in names or all(name in known for name in names):
-        return topic in names
+    if topic in names:
+        return True
+    queues = (
+        queue_of(name, 0 if name.startswith(LMQ_PREFIX) else message.queue_id) for name in names
+    )
+    if all(queue is not None and _leads_beside(queue, physical_offset) for queue in queues):
+        return False
     return topic.startswith(LMQ_PREFIX) and may_name(message.properties_bytes, topic.encode())
+
+
+def _leads_beside(queue: QueueUnits, physical_offset: int) -> bool:
+    """Tell whether a queue leads to any record but one."""
+    return any(
+        (units["physical_offset"][are_real(units)] != physical_offset).any()
+        for _, units in queue.used()
+    )
 
 
 def may_name(properties: bytes, topic: bytes) -> bool:

@@ -246,14 +246,13 @@ class WatchingSink(WritingSink):
         """
         store = self._store
         with self._queues as queues, LogReader(store.old_commitlog, store.commitlog) as log:
-            topics = {queue.topic for queue in queues.files.queues()}
             for queue in queues.files.queues():  # none is kept: there may be 100,000
                 name = (queue.topic, queue.queue_id)
                 is_written = name in self._changed or name in self._same
                 if topic is not None and (topic != queue.topic or not is_written):
                     continue
                 changed = self._changed.get(name) or self._as_before(name)
-                fewer = self._out_of_reach(queue, changed, topics, log)
+                fewer = self._out_of_reach(queue, changed, queues, log)
                 if fewer > 0:
                     harm = f"{counted(fewer, 'message')} of topic {name[0]} queue {name[1]} "
                     raise NotSound(
@@ -261,7 +260,7 @@ class WatchingSink(WritingSink):
                     )
 
     def _out_of_reach(
-        self, queue: QueueUnits, changed: _Changed, topics: set[str], log: LogReader
+        self, queue: QueueUnits, changed: _Changed, queues: Queues, log: LogReader
     ) -> int:
         """Count messages that go: units that are written over, and all beside what is written."""
         try:
@@ -270,7 +269,7 @@ class WatchingSink(WritingSink):
                 [*changed.before, rest],
                 changed.after,
                 partial(places_in, queue, changed.same),
-                partial(is_record_of, log, queue.topic, queue.queue_id, topics),
+                partial(is_record_of, log, queue.topic, queue.queue_id, queues.files.queue),
             )
         except UnreadablePath:
             return 0

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from rmqtool.findings.catalogue import Code
     from rmqtool.queues.kinds import Units
     from rmqtool.repair.queues.queue_place import BridgedPlacement
+    from rmqtool.store.segment import Segment
 
 CUT_REASON: Final = "the log has no such message any more"
 
@@ -80,25 +81,24 @@ class RepairedQueue(WalkedQueue):
                 return patch.raw[(number - patch.number) * UNIT :][:UNIT]
         return self.units.packed(number, 1)
 
-    def starts_without_units(self, *, is_counted: bool) -> list[int]:
+    def starts_without_units(self) -> list[int]:
         """Give the starts of the newest files, as far as they have no unit and get none.
 
         One without a byte is never loaded as it should be. In one of zeros a broker counts a unit
         after a crash, and after a clean stop where a queue reaches the log's end; who pulls it gets
-        an error. Source: ConsumeQueue#truncateDirtyLogicFiles, 4.9.3 to 5.5.0;
+        an error. One that does not go on where the units end recovery deletes.
+        Source: ConsumeQueue#recover, #truncateDirtyLogicFiles, 4.9.3 to 5.5.0;
         DefaultPullMessageResultHandler#readGetMessageResult, 5.1.0 to 5.5.0.
-
-        Args:
-            is_counted: whether to take those of zeros; of a store that is sound and was stopped
-                cleanly they stay.
         """
         end = max((patch.end * UNIT for patch in self.patches if any(patch.raw)), default=0)
-        starts: list[int] = []
+        newest: list[Segment] = []
         for segment in reversed(self.files.segments):
             first = -(-segment.start // UNIT)
-            is_zeros = is_counted and not any(self.units.packed(first, 1))
-            is_kept = bool(segment.size) and not is_zeros
+            is_kept = bool(segment.size) and any(self.units.packed(first, 1))
             if segment.start < end or is_kept:
                 break
-            starts.append(segment.start)
-        return starts
+            newest.append(segment)
+        first = newest[-1].start if newest else self.files.start
+        if first != self.files.start and not any(self.will_be(first // UNIT - 1)):
+            newest = [segment for segment in newest if not segment.size]
+        return [segment.start for segment in newest]

@@ -33,6 +33,9 @@ KEYS: Final = {
     "compaction_queue": conf.COMPACTION_QUEUE_LENGTH,
 }
 
+# Bytes that configured lengths are multiples of: pages, and units of queues.
+_UNITS: Final = (1 << 10, consume_queue.CQ_UNIT_SIZE, batch_queue.BATCH_CQ_UNIT_SIZE)
+
 
 class LengthSource(enum.StrEnum):
     """Who says how long a file is."""
@@ -137,7 +140,8 @@ def refutes(lengths: list[int], configured: int, distance: int = 0) -> bool:
     Their names are apart by another length, which some of them have. Or most of several files agree
     on one, and no file has the configured one; or a lone file is twice as long, or longer: damage
     adds no such lengths. Then the configuration is wrong, not the files. A file without a byte
-    tells nothing of a lone file that is a little longer: it was named after it.
+    tells nothing of a lone file that is a little longer, or of a length that nobody configures: it
+    was named after it.
 
     Args:
         lengths: bytes of each file, or items.
@@ -147,7 +151,9 @@ def refutes(lengths: list[int], configured: int, distance: int = 0) -> bool:
     usual = usual_length(lengths)
     if distance and distance != configured:
         is_lone = sum(map(bool, lengths)) == 1
-        return distance in lengths and not (is_lone and configured < usual < 2 * configured)
+        is_longer, is_round = usual > configured, any(usual % unit == 0 for unit in _UNITS)
+        is_cut_or_grown = usual < 2 * configured if is_longer else not is_round
+        return distance in lengths and not (is_lone and is_cut_or_grown)
     if not usual or configured in lengths:
         return False
     count = lengths.count(usual)

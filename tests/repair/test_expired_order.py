@@ -18,7 +18,9 @@ from rmqtool.queues.kinds import as_units
 from rmqtool.repair.queues.unwanted_units import ExpiredOrder
 from rmqtool.startup import predict
 from rmqtool.store.tree import open_store
-from tests.repair.repaired import broken
+from tests import plain_store
+from tests.repair.repaired import Broken, broken
+from tests.stores import broker_conf, fixture_store
 
 SIZE: Final = 200
 BOUND: Final = 1000 * SIZE
@@ -165,3 +167,17 @@ def test_nothing_has_expired(tmp_path: Path) -> None:
     repair.apply(store.plan(), in_place=True)
     assert ([], []) == (store.findings(), store.plan().edits)
     assert not file.exists()
+
+
+def test_cut_file(tmp_path: Path) -> None:
+    """What is cut off a file of expired messages is put back in their order at once."""
+    name = "rocketmq-5.5.0-ext"
+    root = fixture_store(name, tmp_path)
+    plain_store.segments(root)[0].unlink()
+    first, *_ = plain_store.numbered(root / "consumequeue" / "ext-orders" / "0")
+    first.write_bytes(first.read_bytes()[:557])
+    store = Broken(root, str(broker_conf(name)))
+    repair.apply(store.plan(), in_place=True)
+    assert [] == store.plan().edits
+    offsets = [unit.physical_offset for unit in plain_store.units(first.parent)]
+    assert sorted(offsets) == offsets

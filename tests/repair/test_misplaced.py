@@ -97,3 +97,48 @@ def test_further_queues(tmp_path: Path) -> None:
 def _is_in_plain_queue(record: Record) -> bool:
     names = record.properties.get(INNER_MULTI_DISPATCH, "").split(",")
     return any(name and not name.startswith(LMQ_PREFIX) for name in names)
+
+
+def test_exchanged_queue_files_and_a_number(tmp_path: Path) -> None:
+    """A record that goes back alone is put back, too, where its queue is wrong and made anew."""
+    name = "rocketmq-4.9.3-ipv6"
+    root = fixture_store(name, tmp_path)
+    queues = [root / "consumequeue" / "ipv6-orders" / str(number) for number in (0, 1)]
+    path, other = (plain_store.numbered(queue)[0] for queue in queues)
+    number = len(plain_store.units(queues[0])) // 2
+    flip = inflict.set_field(
+        "queue_offset",
+        lambda old: old - 3,
+        where=0,
+        wanted=lambda record: (
+            (record.topic, record.integer("queue_id"), record.integer("queue_offset"))
+            == ("ipv6-orders", 0, number)
+        ),
+    )
+    before = [file.read_bytes() for file in plain_store.segments(root)]
+    flip(root)
+    raw = path.read_bytes()
+    path.write_bytes(other.read_bytes())
+    other.write_bytes(raw)
+    store = Broken(root, str(broker_conf(name)))
+    repair.apply(store.plan(), in_place=True)
+    assert before == [file.read_bytes() for file in plain_store.segments(root)]
+    assert [] == store.findings()
+
+
+@pytest.mark.parametrize("has_crashed", [False, True])
+def test_name_of_no_queue(tmp_path: Path, *, has_crashed: bool) -> None:
+    """The queue that a damaged name makes is no reason to take the message out of its own."""
+    name = "rocketmq-5.5.0-lmq"
+    root = fixture_store(name, tmp_path)
+    queue = root / "consumequeue" / "%LMQ%home-1" / "0"
+    last = plain_store.units(queue)[-1]
+    record = inflict.record_at(root, 0, lambda one: one.physical_offset == last.physical_offset)
+    raw = record.path.read_bytes()
+    inflict.flip_bits(record.path, raw.index(b"%LMQ%home-1", record.position) + 5, 1 << 6)
+    if has_crashed:
+        (root / "abort").touch()
+    store = Broken(root, str(broker_conf(name)))
+    repair.apply(store.plan(), in_place=True)
+    assert last == plain_store.units(queue)[-1]
+    assert [] == store.plan().edits

@@ -9,6 +9,7 @@ import pytest
 from rmqtool import rebuild, repair
 from rmqtool.findings.catalogue import Severity
 from rmqtool.findings.registry_conf import BC_LEN
+from rmqtool.findings.registry_consume_queue import CQ_EMPTY
 from rmqtool.findings.registry_index import IX_CRASH
 from rmqtool.findings.registry_layout import FS_NAME
 from rmqtool.findings.registry_state import TL_REF
@@ -208,3 +209,35 @@ def test_first_message_is_lost(tmp_path: Path) -> None:
     assert "CQ-GAP" == str(edit.code)
     tallies = [queue.tally for queue in rebuild.consume_queues(store, tmp_path / "new").queues]
     assert [1] == [tally.copies for tally in tallies if tally.copies]
+
+
+def test_only_file_cut(tmp_path: Path) -> None:
+    """Nor does such a file speak for a length that no broker is told."""
+    name = "rocketmq-5.5.0-rocksdb"
+    store, conf = fixture_store(name, tmp_path), broker_conf(name)
+    (path,) = plain_store.segments(store)
+    path.write_bytes(path.read_bytes()[:419])
+    empty = path.with_name(f"{419:020}")
+    empty.touch()
+    plan = repair.plan(store, broker_conf=str(conf))
+    assert not plan.edits
+    assert BC_LEN not in {left.code for left in plan.left}
+    empty.unlink()  # as the plan says
+    repair.apply(repair.plan(store, broker_conf=str(conf)), in_place=True)
+    assert not repair.plan(store, broker_conf=str(conf)).edits
+    assert predict(open_store(store, conf), "5.5.0").starts
+
+
+def test_zeros_after_a_file_that_is_not_full(tmp_path: Path) -> None:
+    """Recovery deletes a file without a unit that does not go on where the units end: a note."""
+    store, conf = fixture_store(NAME, tmp_path), broker_conf(NAME)
+    last = plain_store.units(plain_store.busiest_queue(store))[-1].path
+    length = last.stat().st_size
+    zeros = last.with_name(f"{int(last.name) + length:020}")
+    zeros.write_bytes(bytes(length))
+    findings, _, _ = run(store, "full", conf)
+    (empty,) = [finding for finding in findings if finding.code == CQ_EMPTY]
+    assert (Severity.NOTE, length) == (empty.severity, empty.length)
+    start = predict(open_store(store, conf), "5.3.3")
+    (deleted,) = [queue.deleted_files for queue in start.queues if queue.deleted_files]
+    assert (str(zeros.relative_to(store)),) == deleted

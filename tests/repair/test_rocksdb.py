@@ -348,3 +348,19 @@ def test_queue_below_0(tmp_path: Path) -> None:
     assert "FS-ORPHAN" in {code for code, _ in after}
     assert after <= {(str(it.code), it.path) for it in plan.left}
     assert () == tuple(repair.plan(store, broker_conf=str(conf)).edits)
+
+
+def test_wrong_field_of_an_empty_database(tmp_path: Path) -> None:
+    """Where a cut MANIFEST leaves no queue, the order of the records tells of a wrong number."""
+    name = "rocketmq-5.5.0-rocksdb"
+    store = fixture_store(name, tmp_path)
+    before = [path.read_bytes() for path in plain_store.segments(store)]
+    inflict.flip_field("queue_offset", byte=7, bit=0, where=0.3)(store)
+    (manifest,) = (store / "consumequeue").glob("MANIFEST-*")
+    manifest.write_bytes(manifest.read_bytes()[:367])
+    plan = repair.plan(store, broker_conf=str(broker_conf(name)))
+    assert any("as the records beside it have it" in edit.reason for edit in plan.edits)
+    repair.apply(plan, in_place=True)
+    assert before == [path.read_bytes() for path in plain_store.segments(store)]
+    _assert_sound(store, name)
+    assert [] == repair.plan(store, broker_conf=str(broker_conf(name))).edits

@@ -218,6 +218,7 @@ class QueueComparer(StretchJudge[QueueState]):
             state = self._opened(name)
             try:
                 yield from judge.uncovered(state, 0, None, is_first=True)
+                yield from judge.empty_files(state, 0)
             except UnreadablePath as error:
                 yield from self._unread(state, error)
         yield from inspection.pending()
@@ -245,6 +246,7 @@ class QueueComparer(StretchJudge[QueueState]):
         for gap in placement.breaks:
             yield from self._of_break(state, gap, judge)
         yield from judge.uncovered(state, placement.next, None)
+        yield from judge.empty_files(state, placement.next)
         for start, end, physical_offset in state.wrong:
             if end == placement.next and not any(True for _ in state.units.used(start)):
                 tails.add(state, start, physical_offset)
@@ -292,7 +294,7 @@ class QueueComparer(StretchJudge[QueueState]):
 
 
 class UnreadQueues(QueueComparer):
-    """Says which queue offsets do not follow, of queues in a database that cannot be read.
+    """Says which queue offsets do not follow, of queues in a database that tells of none.
 
     They are rebuilt from the log, which alone tells what they should hold.
     """

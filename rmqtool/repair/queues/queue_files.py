@@ -10,7 +10,7 @@ from rmqtool.broker.names import LMQ_PREFIX, is_deleted, is_deleted_when_idle, t
 from rmqtool.check.queues.orphans import is_past, of_made, queue_counts
 from rmqtool.check.queues.queue_state import UNIT
 from rmqtool.check.queues.queue_tails import is_reached_by_name
-from rmqtool.findings.registry_consume_queue import BQ_UNIT, CQ_GAP, CQ_RANGE
+from rmqtool.findings.registry_consume_queue import BQ_UNIT, CQ_EMPTY, CQ_GAP, CQ_RANGE
 from rmqtool.findings.registry_layout import FS_LEN, FS_ORPHAN
 from rmqtool.formats.batch_queue import BATCH_CQ_UNIT_SIZE as BATCH_UNIT
 from rmqtool.formats.config_names import TOPICS_JSON
@@ -51,7 +51,7 @@ def edit_queues(
             writer.leave(CQ_GAP, queue.path, "the queue has no directory", problem)
             continue
         _drop_torn_unit(queue, repair.file_length)
-        gone = _without_units(writer, queue, repair.file_length, is_counted=repair.takes_all)
+        gone = _without_units(writer, queue, repair.file_length)
         _lengths(writer, queue.files, repair.file_length, gone)
         files: dict[int, list[tuple[int, Patch]]] = defaultdict(list)
         for start, position, patch in by_file(queue.patches, repair.file_length):
@@ -127,27 +127,25 @@ def _drop_torn_unit(queue: RepairedQueue, length: int) -> None:
             queue.patches.append(Patch(number, bytes(UNIT), FS_LEN, TORN_REASON))
 
 
-def _without_units(
-    writer: EditWriter, queue: RepairedQueue, length: int, *, is_counted: bool
-) -> set[int]:
+def _without_units(writer: EditWriter, queue: RepairedQueue, length: int) -> set[int]:
     """Take out files that a cut leaves without a unit; give their starts.
 
     A broker takes a file of zeros for one with a unit: the next message gets the wrong offset, and
     the start after that cuts it off. Source: observed, 4.9.3, 5.3.3 and 5.5.0.
     """
+    code = CQ_RANGE if queue.patches else CQ_EMPTY
     cuts = [patch.number * UNIT for patch in queue.patches if patch.is_cut]
-    cuts += queue.starts_without_units(is_counted=is_counted)
+    cuts += queue.starts_without_units()
     if not cuts:
         return set()
     later = [segment for segment in queue.files.segments if segment.start >= min(cuts)]
     gone = {segment.start for segment in later}
     is_empty = all(start in gone for start, *_ in by_file(queue.patches, length))
     if len(later) == len(queue.files.segments) and queue.files.places and is_empty:
-        writer.remove(queue.files.places[0].location, CQ_RANGE, f"{NO_UNIT}: the whole queue")
+        writer.remove(queue.files.places[0].location, code, f"{NO_UNIT}: the whole queue")
     else:
         for segment in later:
-            code = CQ_RANGE if segment.size else FS_LEN
-            writer.remove(segment.place.location, code, NO_UNIT)
+            writer.remove(segment.place.location, code if segment.size else FS_LEN, NO_UNIT)
     return gone
 
 

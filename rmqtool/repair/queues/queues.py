@@ -60,7 +60,6 @@ class QueueRepair:
         batches: likewise for batch queues.
         judge: tells what stands after a unit.
         last_start: start of the last segment in use.
-        takes_all: whether queues are looked at that the log wants nothing of.
         bad_ext: extensions that no broker can follow; no unit names a place in them any more.
         dropped: queues that begin anew, as nothing can stand for their lost messages.
         unread: paths of files and directories that cannot be read; their queues stay as they are.
@@ -90,7 +89,6 @@ class QueueRepair:
         self.light_numbers = LightNumbers(inspection)
         self.torn = TornProperties(inspection)
         self.last_start = 0
-        self.takes_all = False
         self.dropped: set[tuple[str, int]] = set()
         self.bad_ext: list[MappedFiles] = []
         self._ext: dict[tuple[str, int], ExtUnits | None] = {}
@@ -106,7 +104,6 @@ class QueueRepair:
         Args:
             all_queues: queues that the log wants nothing of, too.
         """
-        self.takes_all = all_queues
         self._finish_walk()
         store = self._inspection.store
         with LogReader(store.old_commitlog, store.commitlog) as log:
@@ -164,7 +161,7 @@ class QueueRepair:
     def _out_of_reach(self, queue: RepairedQueue, log: LogReader) -> int:
         """Count the sound messages that the edits of a queue put out of reach."""
         name, patches = (queue.topic, queue.queue_id), queue.patches
-        known = self._inspection.queue_topics("queues")
+        there = self._inspection.units("queues")
         stretches = [(patch.number, patch.end) for patch in patches]
         return messages_out_of_reach(
             [places_of(queue.units.packed(first, end - first)) for first, end in stretches],
@@ -172,7 +169,7 @@ class QueueRepair:
             partial(places_in, queue.units, stretches, inside=False),
             lambda place: (
                 not self.judge.damaged_at(place, SMALLEST_RECORD)
-                and is_record_of(log, *name, known, place)
+                and is_record_of(log, *name, lambda *other: there.get(other), place)
             ),
         )
 
@@ -200,7 +197,7 @@ class QueueRepair:
                 unwanted.of_other_queue(queue, is_odd=bool(odd))
             except UnreadablePath:
                 continue
-            is_empty = queue.starts_without_units(is_counted=self.takes_all)
+            is_empty = queue.starts_without_units()
             if queue.patches or odd or is_empty:
                 self.queues[topic_raw(topic), queue_id] = queue
 

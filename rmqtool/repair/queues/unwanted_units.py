@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from dataclasses import replace
-from itertools import groupby, pairwise
+from itertools import chain, groupby, pairwise
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
@@ -108,7 +108,7 @@ class UnwantedUnits:
             queue.patches.append(Patch.cut(0, bytes(UNIT), CQ_RANGE))
         if not had_expired:
             end, damaged = self._lost_units(queue)
-        for number, units in queue.units.used(0):
+        for number, units in chain(self._all(queue, 0, end), queue.units.used(end)):
             foreign = self._foreign(queue, number, units)
             known = max(end - number, 0)
             wild = {}

@@ -67,6 +67,7 @@ class WrongQueue:
     raw: bytes  # the field's bytes as they were
     # topics of other queues whose queue id is that of the record
     multi_dispatch: frozenset[bytes] = frozenset()
+    has_unit: bool = True  # whether its queue has it; else the order of the records says so
 
     @property
     def field(self) -> str:
@@ -138,7 +139,7 @@ def _at(
     units = _queue(inspection, database, (topic, queue_id))
     own = (topic_raw(topic), queue_id, number)
     unit, is_there = units.packed(number, 1), True
-    if not any(unit):
+    if not any(unit) or _is_of_another(unit, defect):
         unit, is_there = _missing_unit(repair, own), False
     if not any(unit) and inspection.scope.numbers_unread:
         unit = _lone_unit(defect, breaks, log)
@@ -151,6 +152,7 @@ def _at(
         record = replace(record, multi_dispatch=_multi_dispatch(pointed.message, has_lmq=rules.lmq))
     if record is None:
         return
+    record = replace(record, has_unit=is_there)
 
     def beside(at: Place) -> bytes:
         repaired = bytes(UNIT) if is_there else _missing_unit(repair, at)
@@ -196,8 +198,14 @@ def _queue(inspection: Inspection, database: DatabaseSource, name: tuple[str, in
     return queue or inspection.queue("queues", name)
 
 
+def _is_of_another(unit: bytes, defect: Finding) -> bool:
+    """Tell whether a unit says nothing of the record that a finding is about: its file is wrong."""
+    offset, _, _ = CQ_UNIT.packer.unpack(unit)
+    return defect.code in OF_RECORDS and offset != defect.physical_offset
+
+
 def _missing_unit(repair: QueueRepair, own: Place) -> bytes:
-    """Give the unit that a repair would put where none is; zeros for none."""
+    """Give the unit that a repair would put in a place; zeros for none."""
     queue = repair.queues.get(own[:2])
     for patch in queue.patches if queue else ():
         if patch.number <= own[2] < patch.end and not patch.lost:
@@ -339,8 +347,9 @@ def edit(
         if segment is not None:
             name = record.field.replace("_", " ")
             topic = topic_text(record.own[0])
+            witness = "its queue has" if record.has_unit else "the records beside it have"
             reason = (
-                f"the record's {name}, as its queue has it: {topic} queue {record.own[1]}, "
+                f"the record's {name}, as {witness} it: {topic} queue {record.own[1]}, "
                 f"queue offset {record.own[2]}"
             )
             position = record.physical_offset - segment.start + record.position
