@@ -146,14 +146,14 @@ def is_deleted_when_idle(light_queue: str, configuration: Document | None) -> bo
 
     Args:
         light_queue: its name.
-        configuration: what `topics.json` holds; None or empty when nothing tells.
+        configuration: what `topics.json` holds; None or empty, which tells nothing, is a no.
     """
     parent = lite_parent(light_queue)
-    if not parent:
+    if not parent or not configuration:
         return False
     from rmqtool.formats.config_shapes import topics
 
-    configured = [topic for topic in topics(configuration or {}) if topic.topic == parent]
+    configured = [topic for topic in topics(configuration) if topic.topic == parent]
     if not configured:
         return True
     expiration = configured[0].attributes.get(_LITE_EXPIRATION, "")

@@ -47,3 +47,22 @@ def test_deleted(
     repair.apply(repair.plan(store, broker_conf=str(conf) if conf else None), in_place=True)
     assert before == {path: path.read_bytes() for path in before}
     assert not predict(open_store(store, conf), version).loses
+
+
+def test_lite_topic_without_configuration(copy_of: Callable[[str], Path]) -> None:
+    """Where no file says how long its queues may be idle, one that is gone is missing."""
+    name = "rocketmq-5.5.0-lmq"
+    store, conf = copy_of(name), broker_conf(name)
+    (queue,) = store.glob("consumequeue/%LMQ%$lmq-parent$room-1")
+    shutil.rmtree(queue)
+
+    def severities() -> set[Severity]:
+        findings = run(store, conf=conf)[0]
+        return {finding.severity for finding in findings if finding.topic == queue.name}
+
+    assert {Severity.NOTE} == severities()
+    for path in store.glob("config/topics.json*"):
+        path.write_bytes(b"<nil>")
+    assert {Severity.DAMAGE} == severities()
+    repair.apply(repair.plan(store, broker_conf=str(conf)), in_place=True)
+    assert queue.exists()

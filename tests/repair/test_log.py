@@ -103,6 +103,28 @@ def test_tail_of_a_crash(tmp_path: Path) -> None:
         assert not any(file.read(last.size))
 
 
+def test_tail_that_begins_a_queue(tmp_path: Path) -> None:
+    """Its queue goes at once, though all but the properties of its first record is there."""
+    store = whole(tmp_path)
+    log = {record.physical_offset: record for record in plain_store.records(store.root)}
+    queues = {
+        path: log[plain_store.units(path)[0].physical_offset]
+        for path in plain_store.queue_directories(store.root)
+    }
+    queue = max(queues, key=lambda path: queues[path].physical_offset)
+    first = queues[queue]
+    position, size = first.places()["properties"]
+    assert size
+    for path in plain_store.segments(store.root):
+        begin = first.position + position if path == first.path else 0
+        if path >= first.path:
+            write_at(path, begin, bytes(path.stat().st_size - begin))
+    (store.root / "abort").touch()
+    repair.apply(store.plan(), in_place=True)
+    assert not queue.exists()
+    assert [] == store.plan().edits
+
+
 def test_tail_of_a_clean_stop(tmp_path: Path) -> None:
     """After a clean stop it is bridged: its queue offset must not be given to a new message."""
     store = whole(tmp_path)

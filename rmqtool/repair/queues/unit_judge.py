@@ -63,6 +63,11 @@ class LostUnits:
         """Physical offset after the last record."""
         return self._facts.end
 
+    def is_after_the_log(self, offset: int) -> bool:
+        """Tell whether no record stays at an offset, or after it: zeros go over the tail."""
+        is_in_tail = self.tail is not None and self.tail.start <= offset < self.tail.end
+        return is_in_tail or offset >= self.log_end
+
     def lost(self, offset: int, size: int) -> Damaged | None:
         """Give the stretch that a unit points into; a tail counts if the broker had stopped."""
         tail = self.tail
@@ -107,6 +112,8 @@ class LostUnits:
     ) -> bool:
         """Tell whether a unit is that of a sound record of this queue."""
         if size <= 0 or self.damaged_at(physical_offset, size) is not None:
+            return False
+        if self.is_after_the_log(physical_offset):
             return False
         length = self._segment_length
         if length and (physical_offset + 1 - self._log_start) % length == 0:

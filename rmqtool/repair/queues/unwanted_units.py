@@ -133,7 +133,7 @@ class UnwantedUnits:
                 if is_blank or offset < self._place[0]:
                     last = unit.tobytes()
                     continue
-                replaced += self._without_record(queue, number + row, last, (row, offset, size))
+                replaced += self._without_record(queue, last, (row, offset, size))
             self._patch(queue, number, units, replaced)
 
     def _lost_units(self, queue: RepairedQueue) -> tuple[int, Damaged | None]:
@@ -330,7 +330,7 @@ class UnwantedUnits:
             self._patch(queue, number, units, replaced)
 
     def _without_record(
-        self, queue: RepairedQueue, number: int, last: bytes, unit: tuple[int, int, int]
+        self, queue: RepairedQueue, last: bytes, unit: tuple[int, int, int]
     ) -> Iterator[_ReplacedUnit]:
         """Judge a unit (row, offset, size) in a queue that the log wants nothing of."""
         row, offset, size = unit
@@ -338,8 +338,7 @@ class UnwantedUnits:
         if damaged is not None:
             yield self._instead(queue, row, last, damaged)
             return
-        is_past_log = offset >= self._judge.log_end
-        if is_past_log and not self._judge.is_own(queue, number, offset, size, self._log):
+        if self._judge.is_after_the_log(offset):
             yield _ReplacedUnit(row)
 
     def _instead(
