@@ -146,7 +146,7 @@ def is_deleted_when_idle(light_queue: str, configuration: Document | None) -> bo
 
     Args:
         light_queue: its name.
-        configuration: what `topics.json` holds; None or empty, which tells nothing, is a no.
+        configuration: what `topics.json` holds; None or empty where nothing tells that they have.
     """
     parent = lite_parent(light_queue)
     if not parent or not configuration:

@@ -51,35 +51,28 @@ def kept(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return paths
 
 
-@pytest.mark.parametrize("kernels_from", [0, 1 << 62], ids=["kernels", "plain"])
+@pytest.fixture(params=[True, False], ids=["kernels", "plain"])
+def by_kernels(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> bool:
+    """Let kernels read all files, or none."""
+    is_by_kernels = bool(request.param)
+    monkeypatch.setattr(walk, "KERNELS_FROM", 0 if is_by_kernels else 1 << 62)
+    return is_by_kernels
+
+
 @pytest.mark.parametrize("name", [name for name in fixture_names() if "dledger" not in name])
-def test_real_stores(
-    name: str,
-    kernels_from: int,
-    tmp_path: Path,
-    kept: list[str],
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_real_stores(name: str, tmp_path: Path, kept: list[str], *, by_kernels: bool) -> None:
     """The file that recovery ends in is kept; kernels do not tell the sizes of inner batches."""
-    monkeypatch.setattr(walk, "KERNELS_FROM", kernels_from)
     prediction = predict(open_store(fixture_store(name, tmp_path), broker_conf(name)))
     recovered = prediction.recovered
     assert recovered is not None
-    is_told = "batch-queue" not in name or kernels_from
+    is_told = "batch-queue" not in name or not by_kernels
     assert (recovered.end_path in kept) is bool(recovered.first_path and is_told)
 
 
-@pytest.mark.parametrize("kernels_from", [0, 1 << 62], ids=["kernels", "plain"])
+@pytest.mark.usefixtures("by_kernels")
 @pytest.mark.parametrize("seed", range(20))
-def test_damaged(
-    seed: int,
-    kernels_from: int,
-    tmp_path: Path,
-    kept: list[str],
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_damaged(seed: int, tmp_path: Path, kept: list[str]) -> None:
     """A file with damage inside is read again, and those before it are not."""
-    monkeypatch.setattr(walk, "KERNELS_FROM", kernels_from)
     root = tmp_path / "store"
     Builder(root, SPEC).build()
     (root / "abort").touch()
