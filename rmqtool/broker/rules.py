@@ -380,3 +380,17 @@ def passes_pre_blank(log_start: int) -> bool:
         log_start: physical offset of the first file.
     """
     return log_start > 0
+
+
+def counts_zeros(unit_before: bytes | None) -> bool:
+    """Tell whether a broker counts a unit in the newest file of a queue, of zeros alone.
+
+    It does after a crash, and after a clean stop where a queue reaches the log's end; who pulls
+    that unit gets an error. A file that does not go on where the units end recovery deletes.
+    Source: ConsumeQueue#recover, #truncateDirtyLogicFiles, 4.9.3 to 5.5.0;
+    DefaultPullMessageResultHandler#readGetMessageResult, 5.1.0 to 5.5.0.
+
+    Args:
+        unit_before: the unit in front of the file; None where it is the queue's first.
+    """
+    return unit_before is None or any(unit_before)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final, Self
 
+from rmqtool.broker.rules import counts_zeros
 from rmqtool.check.queues.queue_state import UNIT
 from rmqtool.ledger.differences import difference_of
 from rmqtool.ledger.walk import WalkedQueue
@@ -84,11 +85,7 @@ class RepairedQueue(WalkedQueue):
     def starts_without_units(self) -> list[int]:
         """Give the starts of the newest files, as far as they have no unit and get none.
 
-        One without a byte is never loaded as it should be. In one of zeros a broker counts a unit
-        after a crash, and after a clean stop where a queue reaches the log's end; who pulls it gets
-        an error. One that does not go on where the units end recovery deletes.
-        Source: ConsumeQueue#recover, #truncateDirtyLogicFiles, 4.9.3 to 5.5.0;
-        DefaultPullMessageResultHandler#readGetMessageResult, 5.1.0 to 5.5.0.
+        One without a byte is never loaded as it should be; of zeros see `counts_zeros`.
         """
         end = max((patch.end * UNIT for patch in self.patches if any(patch.raw)), default=0)
         newest: list[Segment] = []
@@ -99,6 +96,7 @@ class RepairedQueue(WalkedQueue):
                 break
             newest.append(segment)
         first = newest[-1].start if newest else self.files.start
-        if first != self.files.start and not any(self.will_be(first // UNIT - 1)):
+        is_first = first == self.files.start
+        if not counts_zeros(None if is_first else self.will_be(first // UNIT - 1)):
             newest = [segment for segment in newest if not segment.size]
         return [segment.start for segment in newest]

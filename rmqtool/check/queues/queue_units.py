@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import numpy as np
 
 from rmqtool.broker.names import LMQ_PREFIX
-from rmqtool.broker.rules import passes_pre_blank
+from rmqtool.broker.rules import counts_zeros, passes_pre_blank
 from rmqtool.check.queues.queue_state import EVERYTHING, UNIT, QueueState, at_unit
 from rmqtool.findings.catalogue import Severity
 from rmqtool.findings.finding import At, finding
@@ -97,9 +97,7 @@ class UnitJudge:
     def empty_files(self, state: QueueState, end: int) -> Iterator[Finding]:
         """Find the newest files of a queue without a unit, which begin at a number or later.
 
-        A running broker makes a file before it writes the first unit. What zeros mean to others:
-        see `RepairedQueue.starts_without_units`; recovery deletes a file that does not go on where
-        the units end.
+        A running broker makes a file before it writes the first unit. See `counts_zeros`.
         """
         first, count = EVERYTHING, 0
         for segment in reversed(state.files.segments):
@@ -110,7 +108,7 @@ class UnitJudge:
         if not count or self._inspection.store.moment.is_live:
             return
         is_first = first == state.files.start // UNIT
-        is_counted = is_first or any(state.units.packed(first - 1, 1))
+        is_counted = counts_zeros(None if is_first else state.units.packed(first - 1, 1))
         yield finding(
             CQ_EMPTY,
             self._at(state, first, count, None),
