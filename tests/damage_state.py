@@ -223,6 +223,12 @@ def _remove_config(*names: str) -> inflict.Inflict:
     return harm
 
 
+def _no_timers(store: Path) -> None:
+    """Take away what tells how far timers are, and the queue that they come from."""
+    _remove_config("timercheck")(store)
+    shutil.rmtree(store / "consumequeue" / "rmq_sys_wheel_timer")
+
+
 STATE: Final[list[Damage]] = [
     # ---- layout
     Damage("foreign-name", inflict.put_file("commitlog/notes.txt", b"?"), ("FS-NAME",)),
@@ -287,6 +293,15 @@ STATE: Final[list[Damage]] = [
         ("TC-GONE",),
         "config/timercheck",
         fixture="timer",
+        stays=("TC-GONE",),
+    ),
+    Damage(
+        "no-timercheck-nor-its-queue",
+        _no_timers,
+        ("TC-GONE",),
+        "config/timercheck",
+        fixture="timer",
+        also=("CQ-LAG",),
         stays=("TC-GONE",),
     ),
     Damage("loop", _loop, ("FS-READ",), "consumequeue"),

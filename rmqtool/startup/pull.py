@@ -213,8 +213,9 @@ def pull_misnamed(queue: ConsumeQueue, log: LogExtent, *, by_place: bool) -> int
             raw = reader.read_at(position, count * CQ_UNIT_SIZE)
         before = pull.delivered
         looked_at = pull.once(as_units(raw, CQ_UNIT))
-        if torn and looked_at == whole and not by_place:
-            return before  # 4.9 reads on into the torn unit, and throws each time that it is asked
+        is_on = torn and looked_at == whole  # into the torn unit
+        if is_on and (not by_place or first + looked_at < queue.maximum):
+            return before  # it throws, each time that it is asked
         if pull.fails or first + looked_at <= number:
             break
         number = first + looked_at

@@ -75,3 +75,24 @@ def test_between_others(version: str, readable: int, tmp_path: Path) -> None:
         if (outcome.topic, outcome.queue_id) == ("expired-orders", 1)
     )
     assert readable == outcome.readable
+
+
+@pytest.mark.parametrize(("version", "maximum", "readable"), [
+    ("4.9.3", 81, 64), ("5.3.3", 81, 64), ("5.5.0", 80, 80),
+])  # fmt: skip
+def test_torn_before_the_last(version: str, maximum: int, readable: int, tmp_path: Path) -> None:
+    """Recovery ends the file before such a copy within a unit; so real stores handed out.
+
+    A pull throws that comes to it and is not at the queue's end.
+    """
+    name = f"rocketmq-{version}-ext"
+    root = fixture_store(name, tmp_path)
+    queues = root / "consumequeue" / "ext-orders"
+    shutil.copyfile(queues / "0" / f"{2000:020}", queues / "1" / f"{7:020}")
+    settings = {**manifest(name)["settings"], **ALWAYS}
+    (outcome,) = (
+        outcome
+        for outcome in predicted(root, version, settings).queues
+        if (outcome.topic, outcome.queue_id) == ("ext-orders", 1)
+    )
+    assert (maximum, readable) == (outcome.maximum, outcome.readable)

@@ -63,6 +63,11 @@ class QueueRanges:
                 if not any(name in earlier for earlier in known[:number]):
                     yield name
 
+    def has(self, name: QueueName) -> bool:
+        """Tell whether a queue is there, or the log has records for it."""
+        is_there = any(name in self._inspection.units(family) for family in UNIT_FAMILIES)
+        return is_there or name in self._queues.wanted
+
     def messages(self) -> Counter[str]:
         """Count the messages of each topic, by where its queues begin and end.
 

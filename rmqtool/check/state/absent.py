@@ -146,8 +146,7 @@ def _needed(inspection: Inspection, ranges: QueueRanges) -> Needed | None:
     except UnreadablePath:  # said elsewhere
         return None
     is_there = all(map(presence.has, (TOPICS_JSON, GROUPS_JSON, OFFSETS_JSON, DELAYS_JSON)))
-    has_timers = any((TIMER_TOPIC, 0) in inspection.units(family) for family in UNIT_FAMILIES)
-    if is_there and not (has_timers and presence.lacks_timer_check):
+    if is_there and not (presence.lacks_timer_check and ranges.has((TIMER_TOPIC, 0))):
         return None
     counts = ranges.messages()
     queue_topics = {topic for family in UNIT_FAMILIES for topic in inspection.queue_topics(family)}
