@@ -12,6 +12,7 @@ from rmqtool.broker.conf import (
     STORE_TYPE,
 )
 from rmqtool.check.options import CheckLevel, ValidateOptions
+from rmqtool.check.queues.orphans import refused_plain
 from rmqtool.check.validate import validate
 from rmqtool.errors import NotAStore, UnreadablePath
 from rmqtool.findings.catalogue import Area, Severity
@@ -505,15 +506,14 @@ def _take_out_foreign(writer: EditWriter, inspection: Inspection, findings: list
     """
     store = inspection.store
     kept = odd_names(store.commitlog, store.root) | odd_names(store.old_commitlog, store.root)
+    refused = refused_plain(inspection)
     for finding in findings:
         name = finding.path.rpartition("/")[2]
         is_foreign = finding.code == FS_NAME and (
             start_of(name) is None or finding.topic is not None
         )
         is_plain = finding.path.startswith(f"{QueueKind.CONSUME_QUEUE}/")
-        is_wrong_kind = (
-            finding.code == FS_ORPHAN and is_plain and finding.topic in (store.batch_topics or ())
-        )
+        is_wrong_kind = finding.code == FS_ORPHAN and is_plain and finding.topic in refused
         if not (is_foreign or is_wrong_kind or finding.code == FS_DIR) or finding.path in kept:
             continue
         place = place_of(inspection.store.root, finding.path)

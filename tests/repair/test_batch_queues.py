@@ -115,3 +115,17 @@ def test_topic_and_queue_file(tmp_path: Path) -> None:
     left = {(finding.code, finding.path) for finding in plan.left}
     assert {(finding.code, finding.path) for finding in store.findings()} <= left
     assert [] == store.plan().edits
+
+
+def test_release_without_batch_queues(tmp_path: Path) -> None:
+    """What a repair for 4.9.3 makes, which has consume queues alone, the next one keeps."""
+    store = broken(NAME, None, tmp_path)
+    assert store is not None
+    record = next(r for r in plain_store.records(store.root) if r.topic == "batch-queue")
+    position, _ = record.places()["queue_id"]
+    flip_bits(record.path, record.position + position, 1 << 7)
+    plan = repair.plan(store.root, broker_version="4.9.3", bridge_missing=True)
+    made = {edit.path for edit in plan.edits if edit.path.startswith("consumequeue/batch-queue/")}
+    assert made
+    repair.apply(plan, in_place=True)
+    assert not repair.plan(store.root, broker_version="4.9.3", bridge_missing=True).edits

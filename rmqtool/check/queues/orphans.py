@@ -143,6 +143,12 @@ def _are_refused(inspection: Inspection, counts: dict[str, int], topic: str) -> 
     return not is_known and Rules(inspection.scope.version).has_batch_queues
 
 
+def refused_plain(inspection: Inspection) -> frozenset[str]:
+    """Give the topics whose consume queues brokers refuse, as they want batch queues."""
+    wants_batches = Rules(inspection.scope.version).has_batch_queues
+    return (wants_batches and inspection.store.batch_topics) or frozenset()
+
+
 def _of_batches(inspection: Inspection, counts: dict[str, int]) -> Iterator[Finding]:
     """Name topics whose batch queues brokers take for consume queues, and refuse.
 
@@ -156,12 +162,10 @@ def _of_batches(inspection: Inspection, counts: dict[str, int]) -> Iterator[Find
     for topic, queues in orphans.items():
         what = f"{UNCONFIGURED}; {REFUSE}"
         yield _finding(topic, queues, what, Severity.DAMAGE)
-    batch_topics = inspection.store.batch_topics or frozenset()
-    if not (batch_topics and Rules(inspection.scope.version).has_batch_queues):
-        return
+    without_plain = refused_plain(inspection)
     plain: dict[str, list[QueueUnits]] = {}
-    for topic, queue_id in queues_of:
-        if topic in batch_topics:
+    for topic, queue_id in queues_of if without_plain else ():
+        if topic in without_plain:
             plain.setdefault(topic, []).append(queues_of[topic, queue_id])
     for topic, queues in plain.items():
         yield _finding(topic, queues, REFUSE_PLAIN, Severity.DAMAGE)
