@@ -16,7 +16,7 @@ from rmqtool.queues.span import real_units
 from rmqtool.queues.units import LookedUp, QueueSource
 from rmqtool.store.artefact import ArtefactKind
 from rmqtool.store.entry import printable
-from rmqtool.store.record_heads import OPEN_FILES, OpenFiles
+from rmqtool.store.record_heads import MOST_OPEN, OpenFiles
 from rmqtool.store.used import used_bytes
 
 if TYPE_CHECKING:
@@ -336,7 +336,7 @@ class Queues:
         limit: how many files stay open.
     """
 
-    def __init__(self, store: Store, limit: int = OPEN_FILES) -> None:
+    def __init__(self, store: Store, limit: int = MOST_OPEN) -> None:
         self._opened = OpenFiles(limit)
         self.files = FileSource(store, ArtefactKind.CONSUME_QUEUE, self._opened)
         self.batches = FileSource(store, ArtefactKind.BATCH_QUEUE, self._opened)

@@ -92,7 +92,7 @@ class MappedUnits(QueueUnits):
 
     def span(self, log_start: int = 0) -> QueueSpan:
         """See `QueueUnits`."""
-        return span_of(self, log_start)
+        return span_of(self, self.file, log_start)
 
     def packed(self, first: int, count: int) -> bytes:
         """See `QueueUnits`."""

@@ -59,6 +59,7 @@ UNIT_BYTES: Final = 1 << 20  # of units that are read before they are handed ove
 MOST_BYTES: Final = 128 << 20  # of units of all; the queues after these are read one by one
 TOPICS: Final = 4  # whose queues one thread reads at a time
 FEW: Final = 256  # queues that are read one by one sooner than kernels are loaded
+SAMPLE: Final = 8  # queues of these; where none has little data the other topics' are left out
 
 
 class LoneQueues(NamedTuple):
@@ -116,11 +117,10 @@ def lone_queues(
     Yields:
         The queues of each directory.
     """
-    left, done = _Left(), 0
-    for queues in _few(places, length, left):
-        yield queues
-        done += 1
-    places = places[done:]
+    left, numbers = _Left(), _few(places)
+    if numbers is not None:
+        yield from _one_by_one(places, numbers, length, left)
+        return
     functions = calls.calls() if places else None
     if functions is None or pace() is not None or not all(type(place) is Place for place in places):
         for place in places:
@@ -173,16 +173,28 @@ def _read(functions: Calls, place: Place, length: int, room: _Room, left: _Left)
     return _Read(_joined(parts), asked, size, errors)
 
 
-def _few(places: Sequence[Place], length: int, left: _Left) -> Iterator[LoneQueues]:
-    """Read directories in which there are FEW queues altogether."""
-    count = 0
+def _few(places: Sequence[Place]) -> list[list[int]] | None:
+    """List the queues of directories; None where there are more than FEW altogether."""
+    listings, left = list[list[int]](), FEW
     for place in places:
         with _open(place) as opened:
-            numbers = [] if opened is None else _numbers(place, opened)
-        count += len(numbers)
-        if count > FEW:
-            return
-        yield _joined([*_each(place, length, left, numbers)])
+            listings.append([] if opened is None else _numbers(place, opened))
+        left -= len(listings[-1])
+        if left < 0:
+            return None
+    return listings
+
+
+def _one_by_one(
+    places: Sequence[Place], listings: Sequence[Sequence[int]], length: int, left: _Left
+) -> Iterator[LoneQueues]:
+    """Read the queues of directories, unless none of the first ones has little data."""
+    looked_at, short = 0, 0
+    for place, numbers in zip(places, listings, strict=True):
+        is_in_vain = looked_at >= SAMPLE and not short
+        queues = _joined([] if is_in_vain else [*_each(place, length, left, numbers)])
+        looked_at, short = looked_at + len(numbers), short + len(queues.facts)
+        yield queues
 
 
 @contextmanager

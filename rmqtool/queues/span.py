@@ -20,7 +20,7 @@ from rmqtool.store.artefact import ArtefactKind
 from rmqtool.store.used import BLOCK, last_used
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     import numpy as np
     from numpy.typing import NDArray
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from rmqtool.queues.short import ShortQueues
     from rmqtool.queues.units import QueueUnits
     from rmqtool.store.place import OpenFile
+    from rmqtool.store.segment import Segment
 
     Int64s = NDArray[np.int64]
 
@@ -36,11 +37,14 @@ SIZE: Final = CQ_UNIT["size"]
 NO_PLACE: Final = -1  # in the log
 
 
-def span_of(queue: QueueUnits, log_start: int) -> QueueSpan:
+def span_of(
+    queue: QueueUnits, open_file: Callable[[Segment], OpenFile], log_start: int
+) -> QueueSpan:
     """Find out how far a queue reaches.
 
     Args:
         queue: in files.
+        open_file: gives one of them, which stays open.
         log_start: first byte of the commitlog that is there; units before it are expired.
 
     Raises:
@@ -51,11 +55,11 @@ def span_of(queue: QueueUnits, log_start: int) -> QueueSpan:
     tail: _Tail | None = None
     for segment in reversed(files.segments):
         number = segment.start // layout.size
-        with segment.open() as file:
-            tail = _tail_of(layout, file, number)
-            if tail and segment is files.segments[0]:
-                is_all = tail.first.number == number
-                first = tail.first if is_all else _first_of(layout, file, number)
+        file = open_file(segment)
+        tail = _tail_of(layout, file, number)
+        if tail and segment is files.segments[0]:
+            is_all = tail.first.number == number
+            first = tail.first if is_all else _first_of(layout, file, number)
         if tail:
             break
     last = tail.last if tail else None

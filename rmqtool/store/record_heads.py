@@ -43,7 +43,7 @@ HEAD_BYTES = MESSAGE_PREFIX.size + max(middle.size for middle in MESSAGE_MIDDLES
 MESSAGE_MAGIC_CODES = (MESSAGE_MAGIC_CODE, MESSAGE_MAGIC_CODE_V2)
 MAGIC_POSITION = MESSAGE_PREFIX.positions["magic_code"]
 MAGIC = re.compile(b"|".join(map(re.escape, MESSAGE_MAGIC_BYTES)))
-OPEN_FILES = 32
+OPEN_SEGMENTS = 32  # of the log
 FIRST_WINDOW = 64 << 10
 # The largest record is 4 MiB unless configured otherwise, and so is the largest blank.
 LARGEST_WINDOW = 8 << 20
@@ -110,7 +110,7 @@ class LogReader:
 
     def __init__(self, *logs: MappedFiles) -> None:
         self.logs: Sequence[MappedFiles] = [log for log in logs if log]
-        self._files = OpenFiles(OPEN_FILES)
+        self._files = OpenFiles(OPEN_SEGMENTS)
 
     def __enter__(self) -> Self:
         return self

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from time import process_time
 
@@ -14,6 +14,7 @@ from rmqtool import rebuild
 from rmqtool.cli.main import main
 from rmqtool.formats.config import MOST_VALUES
 from rmqtool.formats.index import INDEX_HEADER
+from rmqtool.queues import lone_queues
 from rmqtool.reads.export_options import ExportFormat
 from rmqtool.rebuild import work
 from rmqtool.rebuild.options import LostRange
@@ -21,6 +22,7 @@ from rmqtool.rebuild.work import refuse_unread
 from rmqtool.repair import plan
 from rmqtool.repair.writer import MOST_REPLACED
 from rmqtool.store.config_files import LARGEST_CONFIG
+from rmqtool.store.place import Place
 from rmqtool.store.segment import LARGEST_LONG
 from tests.carve.images import record
 from tests.hostile.many import MANY
@@ -88,11 +90,16 @@ def test_rebuild_in_place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
     assert looked_at == len(result.lost) == FEW
 
 
-def test_memory_of_a_queue(tmp_path: Path) -> None:
+def test_memory_of_a_queue(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A repair keeps little of each queue: 200,000 of them need less than 1 GiB."""
-    # More than are read without kernels, and so many that what threads work with, 2.5 MB each, some
-    # of them at a time, is little of it.
-    few, many = 2 * FEW, 32 * FEW
+    few, many = 2 * FEW, 32 * FEW  # more than are read without kernels
+
+    def on_one(
+        work: Callable[[Sequence[Place]], object], parts: Sequence[Sequence[Place]], _: int | None
+    ) -> Iterator[object]:  # a thread works with 2.5 MB, and how many do at a time is chance
+        return map(work, parts)
+
+    monkeypatch.setattr(lone_queues, "on_threads", on_one)
     for count in (few, many):
         MANY["queues"](tmp_path / str(count), count)
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
+from typing import Any
 
 import pytest
 from rocksdict import Options, Rdict
@@ -55,6 +57,26 @@ def test_pairs(tmp_path: Path) -> None:
         assert 3 * [ArtefactKind.CONSUME_QUEUE] == kinds
         missing = queues.missing(ArtefactKind.BATCH_QUEUE, ("V", 4))
         assert ("batchconsumequeue/V/4", False) == (missing.path, missing.is_there)
+
+
+def test_files_stay_open(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A file of each of many queues is opened once, whatever is asked of it and how often."""
+    build_store(tmp_path, 200, queues=100)
+    opened: list[object] = []
+    plain = os.open
+
+    def counting(path: str, *rest: Any, **more: Any) -> int:  # noqa: ANN401
+        opened.append(path)
+        return plain(path, *rest, **more)
+
+    with Queues(open_store(tmp_path)) as queues:
+        mapped = [queue for queue in queues.files.queues() if queue.files]
+        monkeypatch.setattr(os, "open", counting)
+        for _ in range(2):
+            assert all(queue.packed(0, 1) for queue in mapped)
+            assert {2} == {queue.span().max_offset for queue in mapped}
+            assert all(any(queue.used()) for queue in mapped)
+    assert 100 == len(mapped) == len(opened)
 
 
 def test_ends_in_rocksdb(tmp_path: Path) -> None:
