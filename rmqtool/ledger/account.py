@@ -6,8 +6,7 @@ has lost nothing, and is not read again for it.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from rmqtool.findings.catalogue import Severity
 from rmqtool.findings.registry_commitlog import CL_QOFF_GAP, CL_TAIL, CL_TRANTYPE
@@ -25,8 +24,7 @@ if TYPE_CHECKING:
 _NOTES: Final = frozenset({CL_TAIL, CL_QOFF_GAP, CL_TRANTYPE, CQ_NOREC, CQ_RANGE, RQ_RANGE})
 
 
-@dataclass(frozen=True, slots=True)
-class LossAccount:
+class LossAccount(NamedTuple):
     """What is lost already, whatever a start does."""
 
     messages: int = 0

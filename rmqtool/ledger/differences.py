@@ -6,8 +6,7 @@ One table names the kinds of differences, for queues in files, batch queues and 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
@@ -39,8 +38,7 @@ if TYPE_CHECKING:
     Mask = npt.NDArray[np.bool_]
 
 
-@dataclass(frozen=True, slots=True)
-class UnitDifference:
+class UnitDifference(NamedTuple):
     """A way in which units differ from what the log wants."""
 
     code: Code  # of queues in files

@@ -240,7 +240,7 @@ class LossCount:
         walked = WalkedLog(keeps_all=False) if self.walked is None else self.walked
         for has, group in groupby(files, walked.has):
             some = [*group]
-            yield from map(walked.of, some) if has else count(some)
+            yield from map(walked.take, some) if has else count(some)
 
     def _missing(
         self,

@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from rmqtool.startup.walk import Step
 
     Int64s = NDArray[np.int64]
-    Columns = tuple[NDArray[np.generic], ...]
 
 _DTYPES: Final = ("u4", "i4", "i8", "i4", "i4", "i8", "i8")  # what the fields of a record fit in
 _ROWS_WAITING: Final = 1 << 14  # records that lie as tuples
@@ -37,7 +36,8 @@ class _WalkedFile:
     """The messages of one file, in the order in which recovery meets them."""
 
     file: ModelFile
-    _pieces: list[Columns] = field(default_factory=list)  # each of the dtypes of `_DTYPES`
+    # of each column what was met: arrays of the dtypes of `_DTYPES`
+    _columns: list[list[NDArray[np.generic]]] = field(default_factory=lambda: [[] for _ in _DTYPES])
     _waiting: list[tuple[int, ...]] = field(default_factory=list)
     _numbers: dict[str, int] = field(default_factory=dict)  # of topics
     _names: list[str] = field(default_factory=list)  # of the newest block
@@ -67,11 +67,9 @@ class _WalkedFile:
         return True
 
     def census(self) -> SegmentCensus:
-        """Give all of them."""
+        """Give all of them away: both at a time, narrow and wide, would take twice the memory."""
         self._settle()
-        pieces = self._pieces or [tuple(np.empty(0, dtype) for dtype in _DTYPES)]
-        columns = (np.concatenate(column, dtype=np.int64) for column in zip(*pieces, strict=True))
-        return census_of(self.file, columns, [*self._numbers])
+        return census_of(self.file, map(_joined, self._columns), [*self._numbers])
 
     def _topics(self, block: Block) -> Int64s:
         """Give the topics of a block by their numbers in this file."""
@@ -90,9 +88,8 @@ class _WalkedFile:
             self._keep(np.array(waiting, np.int64).T)
 
     def _keep(self, columns: Iterable[Int64s]) -> None:
-        self._pieces.append(
-            tuple(column.astype(dtype) for column, dtype in zip(columns, _DTYPES, strict=True))
-        )
+        for kept, column, dtype in zip(self._columns, columns, _DTYPES, strict=True):
+            kept.append(column.astype(dtype))
 
 
 @dataclass(slots=True)
@@ -138,9 +135,16 @@ class WalkedLog:
         """Tell whether a file was kept."""
         return file.path in self._files
 
-    def of(self, file: ModelFile) -> SegmentCensus:
-        """Give the messages of a file that was kept."""
-        return self._files[file.path].census()
+    def take(self, file: ModelFile) -> SegmentCensus:
+        """Give the messages of a file that was kept; who asks again has to read it."""
+        return self._files.pop(file.path).census()
+
+
+def _joined(pieces: list[NDArray[np.generic]]) -> Int64s:
+    """Join the pieces of a column, which is emptied."""
+    column: Int64s = np.concatenate([np.empty(0, np.int8), *pieces], dtype=np.int64)
+    pieces.clear()
+    return column
 
 
 def _is_end(

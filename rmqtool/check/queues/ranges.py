@@ -68,18 +68,20 @@ class QueueRanges:
         is_there = any(name in self._inspection.units(family) for family in UNIT_FAMILIES)
         return is_there or name in self._queues.wanted
 
-    def messages(self) -> Counter[str]:
-        """Count the messages of each topic, by where its queues begin and end.
+    def messages(self, only: str | None = None) -> Counter[str]:
+        """Count the messages of each topic, or of one, by where its queues begin and end.
 
         What cannot be read counts for none; the queue's own check says so.
         """
         counts: Counter[str] = Counter()
-        others = {*self._queues.wanted}
+        others = {name for name in self._queues.wanted if only in {None, name[0]}}
         for queues in self._queues.whole:
             for topic, count in queues.messages():
                 counts[topic] += count
         for family in UNIT_FAMILIES:
             for topic, numbers in by_topic(self._inspection.units(family)):
+                if only not in {None, topic}:
+                    continue
                 whole = (queues.numbers_of(topic) for queues in self._queues.whole)
                 others.update((topic, number) for number in {*numbers}.difference(*whole))
         for name in others:

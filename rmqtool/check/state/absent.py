@@ -8,8 +8,9 @@ Source: ConfigManager#load, #persist, BrokerController#shutdown, 4.9.3 to 5.5.0;
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
 from rmqtool.broker.names import (
     RETRY_PREFIX,
@@ -42,15 +43,38 @@ if TYPE_CHECKING:
 NO_COPY: Final = "and no copy of it"
 
 
-class Needed(NamedTuple):
-    """What the log and its queues tell of configuration that brokers had."""
+@dataclass
+class Needed:
+    """What the log and its queues tell of configuration that brokers had.
+
+    To count messages each queue is asked how far it reaches: where that matters, it is done.
+    """
 
     presence: ConfigPresence
-    topics: dict[str, int]  # messages of each topic that clients have to find a route to
-    delayed: int  # messages in the schedule topic
-    timers: int  # messages in the timer's topic
+    ranges: QueueRanges
     groups: frozenset[str]  # of consumers
     has_crashed: bool  # so that what is written at a stop only may never have been there
+
+    @cached_property
+    def topics(self) -> dict[str, int]:
+        """Messages of each topic that clients have to find a route to."""
+        counts = self.ranges.messages().items()
+        return {topic: count for topic, count in counts if count and not is_made_by_brokers(topic)}
+
+    @cached_property
+    def delayed(self) -> int:
+        """Messages in the schedule topic."""
+        return self.ranges.messages(SCHEDULE_TOPIC)[SCHEDULE_TOPIC]
+
+    @cached_property
+    def timers(self) -> int:
+        """Messages in the timer's topic."""
+        return self.ranges.messages(TIMER_TOPIC)[TIMER_TOPIC]
+
+    @property
+    def has_messages(self) -> bool:
+        """Whether there are any that need a configuration."""
+        return bool(self.delayed or self.topics)
 
 
 class MissingConfig:
@@ -71,17 +95,18 @@ class MissingConfig:
     def check(self) -> Iterator[Finding]:
         """Find missing topics and settings of groups; one finding where all of it is missing."""
         needed = self._needed
-        if needed is None or not (needed.topics or needed.delayed):
+        if needed is None:
             return
         if not needed.presence.has_any:
-            costs = "; ".join(_costs(needed))
-            yield finding(CF_GONE, At(CONFIG), f"there is no configuration: {costs}")
+            if needed.has_messages:
+                costs = "; ".join(_costs(needed))
+                yield finding(CF_GONE, At(CONFIG), f"there is no configuration: {costs}")
             return
-        if needed.topics and not needed.presence.has(TOPICS_JSON):
+        if not needed.presence.has(TOPICS_JSON) and needed.topics:
             message = _missing(needed, TOPICS_JSON, _no_route(needed))
             yield finding(CF_TOPICS, At(_path(needed, TOPICS_JSON)), message)
         retried = {name for name in _names(needed.presence) if name.startswith(RETRY_PREFIX)}
-        if retried and not needed.presence.has(GROUPS_JSON):
+        if retried and not needed.presence.has(GROUPS_JSON) and needed.has_messages:
             cost = f"{counted(len(retried), 'group')} of consumers get default settings"
             at, message = At(_path(needed, GROUPS_JSON)), _missing(needed, GROUPS_JSON, cost)
             yield finding(CF_GONE, at, message, severity=Severity.WARNING)
@@ -91,22 +116,22 @@ class MissingConfig:
         needed = self._needed
         if needed is None or self._is_reported(needed):
             return
-        if needed.topics and not needed.presence.has(OFFSETS_JSON):
+        if not needed.presence.has(OFFSETS_JSON) and needed.topics:
             # A broker without consumers that is killed within ten seconds has not written it yet.
             is_early = needed.has_crashed and not needed.groups
             at = At(_path(needed, OFFSETS_JSON))
             message = _missing(needed, OFFSETS_JSON, _start_over(needed))
             yield finding(CO_GONE, at, message, severity=Severity.NOTE if is_early else None)
-        if needed.delayed and not needed.presence.has(DELAYS_JSON):
+        if not needed.presence.has(DELAYS_JSON) and needed.delayed:
             message = _missing(needed, DELAYS_JSON, _again(needed))
             yield finding(DO_GONE, At(_path(needed, DELAYS_JSON)), message)
 
     def check_timer(self) -> Iterator[Finding]:
         """Find a missing `timercheck`, unless all of the configuration is missing."""
         needed = self._needed
-        if needed is None or self._is_reported(needed) or not needed.timers:
+        if needed is None or self._is_reported(needed):
             return
-        if needed.presence.lacks_timer_check:
+        if needed.presence.lacks_timer_check and needed.timers:
             message = f"there is no {TIMER_CHECK}: {_timers_again(needed)}"
             yield finding(TC_GONE, At(f"{CONFIG}/{TIMER_CHECK}"), message)
 
@@ -148,20 +173,9 @@ def _needed(inspection: Inspection, ranges: QueueRanges) -> Needed | None:
     is_there = all(map(presence.has, (TOPICS_JSON, GROUPS_JSON, OFFSETS_JSON, DELAYS_JSON)))
     if is_there and not (presence.lacks_timer_check and ranges.has((TIMER_TOPIC, 0))):
         return None
-    counts = ranges.messages()
     queue_topics = {topic for family in UNIT_FAMILIES for topic in inspection.queue_topics(family)}
-    return Needed(
-        presence,
-        {
-            group: count
-            for group, count in counts.items()
-            if count and not is_made_by_brokers(group)
-        },
-        counts[SCHEDULE_TOPIC],
-        counts[TIMER_TOPIC],
-        groups_of(presence, queue_topics),
-        inspection.scope.has_crashed,
-    )
+    groups = groups_of(presence, queue_topics)
+    return Needed(presence, ranges, groups, inspection.scope.has_crashed)
 
 
 def _path(needed: Needed, name: str) -> str:
