@@ -211,21 +211,21 @@ def _growing(begin: int, end: int) -> Iterator[tuple[int, int]]:
 # Files that stay open: a store has more of them than a process may open.
 
 
-MOST_OPEN: Final = 512  # half of what a process may usually have open
+MOST_OPEN: Final = 256  # a quarter of what a process may usually have open
 
 
 class OpenFiles:
     """Files that stay open; a context manager. The one not used for longest is closed first.
 
     Args:
-        limit: how many stay open, or half of what this process may have open if that is less.
+        limit: how many stay open, or a quarter of what this process may have open if that is less.
     """
 
     def __init__(self, limit: int = MOST_OPEN) -> None:
         import resource  # in here: most commands keep no files open
 
         soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
-        self._limit = limit if soft == resource.RLIM_INFINITY else max(min(limit, soft // 2), 1)
+        self._limit = limit if soft == resource.RLIM_INFINITY else max(min(limit, soft // 4), 1)
         self._open: OrderedDict[str, OpenFile] = OrderedDict()
 
     def __enter__(self) -> Self:
