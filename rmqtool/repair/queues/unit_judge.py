@@ -64,7 +64,12 @@ class LostUnits:
         return self._facts.end
 
     def is_after_the_log(self, offset: int) -> bool:
-        """Tell whether no record stays at an offset, or after it: zeros go over the tail."""
+        """Tell whether no record stays at an offset, or after it: zeros go over the tail.
+
+        What a running broker appends meanwhile stays.
+        """
+        if self._inspection.store.moment.is_live:
+            return False
         is_in_tail = self.tail is not None and self.tail.start <= offset < self.tail.end
         return is_in_tail or offset >= self.log_end
 
