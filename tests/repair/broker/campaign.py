@@ -232,8 +232,10 @@ class Judge:
             opened.close_later()
             return
         self.counts["starts after repair"] += 1
-        delivered = dict(survivors.delivered(opened, one.truth))
-        missing = {key: len({*wanted} - {*delivered[key]}) for key, wanted in expected.items()}
+        delivered, missing = _delivered(opened, one, expected)
+        for _ in range(RACES if one.in_rocksdb and any(missing.values()) else 0):
+            time.sleep(RACES)  # a broker writes units to RocksDB later than it says that it has
+            delivered, missing = _delivered(opened, one, expected)
         self.counts["delivered after repair"] += _total(expected) - sum(missing.values())
         self.counts["all undamaged messages delivered"] += not any(missing.values())
         if any(missing.values()) and foretold is not None and _is_as(foretold, delivered):
@@ -309,6 +311,14 @@ class Judge:
         self.counts["new message appended and read back"] += not astray
         if astray:
             yield f"NEW {one}\n    {astray}: not delivered last, or not as it was sent"
+
+
+def _delivered(
+    opened: OpenStore, one: Case, expected: Queues
+) -> tuple[Queues, dict[QueueKey, int]]:
+    """Give what each queue delivers, and how many messages that it should are missing."""
+    delivered = dict(survivors.delivered(opened, one.truth))
+    return delivered, {key: len({*wanted} - {*delivered[key]}) for key, wanted in expected.items()}
 
 
 def _is_as(foretold: Prediction, delivered: Queues) -> bool:
