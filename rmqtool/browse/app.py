@@ -357,8 +357,10 @@ class Browser(App[Ending]):
         self.exit(Ending(0))
 
     def _tick(self) -> None:
-        if isinstance(self.screen, SheetScreen):
-            self.screen.tick()
+        """Let what is seen look again; a busy machine shows nothing yet, or nothing any more."""
+        seen = self.screen_stack[-1:]
+        if seen and isinstance(seen[0], SheetScreen):
+            seen[0].tick()
 
     @property
     def here(self) -> SheetScreen:

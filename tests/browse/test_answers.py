@@ -11,7 +11,7 @@ from typing import Final
 import pytest
 from textual.events import MouseScrollDown
 
-from rmqtool.browse.app import SheetScreen
+from rmqtool.browse.app import Browser, SheetScreen
 from rmqtool.browse.pages import Sheet, extract_lines
 from rmqtool.browse.sources import TurnedRows
 from rmqtool.browse.table import RowTable
@@ -54,6 +54,11 @@ def test_early_tick() -> None:
         assert "seen" in driver.text
 
     drive(TOUR, script)
+
+
+def test_tick_without_a_screen() -> None:
+    """The clock may tick before the first screen is there, and after the last one is gone."""
+    Browser(("rmqtool",), str(TOUR))._tick()  # noqa: SLF001 - what the clock calls
 
 
 def test_around_a_time() -> None:
