@@ -213,9 +213,9 @@ def pull_misnamed(queue: ConsumeQueue, log: LogExtent, *, by_place: bool) -> int
             raw = reader.read_at(position, count * CQ_UNIT_SIZE)
         before = pull.delivered
         looked_at = pull.once(as_units(raw, CQ_UNIT))
-        is_on = torn and looked_at == whole  # into the torn unit
-        if is_on and (not by_place or first + looked_at < queue.maximum):
-            return before  # it throws, each time that it is asked
+        comes_to_torn = torn and looked_at == whole
+        if comes_to_torn and (not by_place or first + looked_at < queue.maximum):
+            return before  # the pull throws, each time that a consumer asks
         if pull.fails or first + looked_at <= number:
             break
         number = first + looked_at

@@ -47,7 +47,8 @@ NO_COPY: Final = "and no copy of it"
 class Needed:
     """What the log and its queues tell of configuration that brokers had.
 
-    To count messages each queue is asked how far it reaches: where that matters, it is done.
+    To count messages each queue is asked how far it reaches: that is done only where a file is
+    missing.
     """
 
     presence: ConfigPresence
