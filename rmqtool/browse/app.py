@@ -356,11 +356,9 @@ class Browser(App[Ending]):
         self.bug = self.bug or error
         self.exit(Ending(0))
 
-    def _tick(self) -> None:
-        """Let what is seen look again; a busy machine shows nothing yet, or nothing any more."""
-        seen = self.screen_stack[-1:]
-        if seen and isinstance(seen[0], SheetScreen):
-            seen[0].tick()
+    def _tick(self) -> None:  # on a busy machine there is no screen yet, or none any more
+        if isinstance(screen := next(reversed(self.screen_stack), None), SheetScreen):
+            screen.tick()
 
     @property
     def here(self) -> SheetScreen:
