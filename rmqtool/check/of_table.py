@@ -158,14 +158,17 @@ def _validated(asked: Asked, store: Store, reads: Reads) -> Iterator[Finding]:
 def _level(store: Store, reads: Reads, word: str, *, is_whole: bool) -> CheckLevel:
     """Say how deep files are judged.
 
-    Timers in RocksDB are rows of a database: which of them are missing, only the log tells.
+    Timers in RocksDB are rows of a database: which of them are missing, only the log tells. So it
+    is where a timer ran and its `timercheck` is gone: its queue may be gone, too.
     """
     is_compared = reads.is_compared
     if word == PENDING_TIMERS:
         there = any(
             database.path == MESSAGE_STORE and not database.is_empty for database in store.rocksdb()
         )
-        is_compared = there or TIMER_IN_ROCKSDB.of(store.broker_conf)
+        ran = any(store.branches_of(ArtefactKind.TIMER_WHEEL, ArtefactKind.TIMER_LOG))
+        is_lost = ran and not any(store.branches_of(ArtefactKind.TIMER_CHECK))
+        is_compared = there or is_lost or TIMER_IN_ROCKSDB.of(store.broker_conf)
     return CheckLevel.FULL if is_whole and is_compared else CheckLevel.QUICK
 
 

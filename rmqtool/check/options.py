@@ -101,6 +101,16 @@ class ValidateOptions:
         asked = {CODES[word].area if word in CODES else word for word in self.only}
         return not asked.isdisjoint(areas)
 
+    @property
+    def reads_records(self) -> bool:
+        """Whether what records say is judged, not only where they lie and whether they are whole.
+
+        The area alone, at full level, does without: it is read as fast as its checksums.
+        """
+        if not self.only or self.level.is_deep:
+            return self.wants(Area.COMMITLOG)
+        return any(word in CODES and CODES[word].area == Area.COMMITLOG for word in self.only)
+
     def keeps(self, finding: Finding) -> bool:
         """Tell whether a finding is to be reported."""
         return self.keeps_code(finding.code)

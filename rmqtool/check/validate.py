@@ -17,7 +17,7 @@ from rmqtool.check.index.index_header import index_files
 from rmqtool.check.index.index_set import IndexComparer
 from rmqtool.check.inspection import CheckScope, Inspection
 from rmqtool.check.log import dledger, filters
-from rmqtool.check.log.commitlog import LogPass, log_files, quick_facts
+from rmqtool.check.log.commitlog import WITH_QUEUES, WITH_UNITS, LogPass, log_files, quick_facts
 from rmqtool.check.log.facts import LogFacts
 from rmqtool.check.observer import Observers
 from rmqtool.check.options import UNREAD
@@ -27,7 +27,7 @@ from rmqtool.check.queues.consume_queue import QueueComparer, UnreadQueues
 from rmqtool.check.queues.ranges import QueueFacts, QueueRanges
 from rmqtool.check.report import Account, Summary
 from rmqtool.check.state import checkpoint, compaction, config, offsets, timer
-from rmqtool.check.state.absent import MissingConfig
+from rmqtool.check.state.absent import MissingConfig, may_lack
 from rmqtool.derive.placement import ALL_IN_BOTH, QueuePlacement, placement_of
 from rmqtool.errors import EngineMissing, UnreadablePath
 from rmqtool.findings.catalogue import Severity
@@ -393,7 +393,7 @@ class Checks:
             yield from rocksdb.finish_queues(inspection, facts, rocks)
         if index is not None:
             yield from index.finish()
-        if inspection.options.wants("commitlog"):
+        if inspection.options.wants("commitlog") and log.reads_records:
             yield from log.transactions.check(inspection, facts)
         yield from inspection.pending()
 
@@ -425,9 +425,17 @@ def _scope(
     """Settle what kind of store this is, and what is compared."""
     options, store = inspection.options, inspection.store
     reads = options.level.reads_log
-    wants_queues = options.wants("consumequeue", "batchconsumequeue", "consumequeue_ext")
+    wants_queues = options.reads_records or options.wants(*WITH_QUEUES)
     has_queues = bool(store.branches_of(ArtefactKind.CONSUME_QUEUE, ArtefactKind.BATCH_QUEUE))
     is_root = store.asked.kind is ArtefactKind.STORE
+    version, is_release_known = options.version, True
+    if version is None:
+        wrote = written_by(store)
+        version, is_release_known = wrote.version, wrote.is_settled
+    wants_units = options.reads_records or options.wants(*WITH_UNITS)
+    if reads and is_root and not wants_units:
+        wants_units = may_lack(inspection, version)
+        wants_queues |= wants_units
     compares_queues = reads and wants_queues and (has_queues or is_root)
     in_rocksdb, topics = _has_rocksdb_queues(store), list[str]()
     if in_rocksdb:
@@ -436,10 +444,6 @@ def _scope(
         compares_queues &= bool(topics) or DOUBLE_WRITE.of(store.broker_conf)
     can_read = rocksdb is not None and rocksdb.can_read_queues
     has_index = bool(store.branches_of(ArtefactKind.INDEX))
-    version, is_release_known = options.version, True
-    if version is None:
-        wrote = written_by(store)
-        version, is_release_known = wrote.version, wrote.is_settled
     return CheckScope(
         version=version,
         is_release_known=is_release_known,
@@ -447,10 +451,10 @@ def _scope(
         compares_queues=compares_queues,
         compares_index=reads and has_index and options.wants("index"),
         has_rocksdb_queues=in_rocksdb,
-        compares_rocksdb=in_rocksdb and can_read and reads and options.wants("consumequeue"),
+        compares_rocksdb=in_rocksdb and can_read and reads and wants_units,
         numbers_unread=in_rocksdb
         and reads
-        and options.wants("consumequeue")
+        and wants_units
         and not compares_queues
         and not (can_read and any(True for _ in _names_in_rocksdb(inspection))),
         placement=_placement(inspection, Rules(version), topics) if in_rocksdb else ALL_IN_BOTH,

@@ -50,8 +50,11 @@ if TYPE_CHECKING:
     from rmqtool.store.segment import MappedFiles, Segment, SegmentPart
 
 
-WITH_QUEUES: Final = ("consumequeue", "batchconsumequeue", "consumequeue_ext", "offsets")
-WITH_RECORDS: Final = (*WITH_QUEUES, "index", "timer", "checkpoint")
+# Areas that are judged by what queues hold, and by what the log wants of them.
+WITH_UNITS: Final = ("consumequeue", "offsets", "checkpoint", "compaction", "rocksdb")
+WITH_QUEUES: Final = (*WITH_UNITS, "batchconsumequeue", "consumequeue_ext")
+WITH_RECORDS: Final = (*WITH_QUEUES, "index", "timer")
+NOT_READ: Final = "with --only commitlog they are read at --level deep"
 
 
 class LogPass:
@@ -121,6 +124,14 @@ class LogPass:
         facts.is_scanned = True
         facts.timer_messages = self.transactions.timer_messages()
 
+    @property
+    def reads_records(self) -> bool:
+        """Whether topics and properties are read."""
+        asked, scope = self._inspection.options, self._inspection.scope
+        compares = scope.compares_queues or scope.compares_rocksdb or scope.numbers_unread
+        is_asked = asked.reads_records or asked.wants(*WITH_RECORDS)
+        return asked.level.is_deep or compares or scope.compares_index or is_asked
+
     def _options(self, last_used: int, log: MappedFiles) -> PartOptions:
         inspection = self._inspection
         asked, store = inspection.options, inspection.store
@@ -128,7 +139,7 @@ class LogPass:
         scope = inspection.scope
         queues = scope.compares_queues or scope.compares_rocksdb or scope.numbers_unread
         index = scope.compares_index
-        texts = deep or queues or index or asked.wants(*WITH_RECORDS)
+        texts = self.reads_records
         scan = ScanOptions(texts=texts, property_crc=texts, well_formed=deep)
         derive = None
         rules = self._rules() if texts else None
@@ -142,11 +153,9 @@ class LogPass:
                 scan=scan,
             )
             scan = derive.scan_options
-        if not texts:
-            inspection.leave_out(
-                "topics, properties and queue offsets of records",
-                "with --only commitlog they are read at --level deep",
-            )
+        if asked.wants("commitlog") and not asked.reads_records:
+            others = "" if texts else "topics, properties, transactions and "
+            inspection.leave_out(f"{others}queue offsets of records", NOT_READ)
         conf = store.broker_conf
         records = RecordOptions(
             content=deep,

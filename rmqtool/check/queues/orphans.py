@@ -1,4 +1,4 @@
-"""Find queues that no configured topic has, or that no consumer may read: FS-ORPHAN, CF-QUEUES.
+"""Find queues that no configured topic has: FS-ORPHAN.
 
 Brokers that delete a topic delete its queues at once, so a queue without a topic tells of a lost
 `topics.json`: nobody is told where the topic is, and its messages wait. A queue past the configured
@@ -19,12 +19,10 @@ from rmqtool.errors import UnreadablePath
 from rmqtool.findings.catalogue import Severity
 from rmqtool.findings.finding import At, finding
 from rmqtool.findings.registry_layout import FS_ORPHAN
-from rmqtool.findings.registry_state import CF_QUEUES
 from rmqtool.formats import config_shapes
 from rmqtool.formats.config_names import TOPICS_JSON
 from rmqtool.queues.discovery import UNIT_FAMILIES, by_topic
 from rmqtool.store.artefact import ArtefactKind
-from rmqtool.store.config_sources import CONFIG
 from rmqtool.store.entry import EntryKind
 from rmqtool.store.record_heads import LogReader
 
@@ -94,7 +92,6 @@ def check(inspection: Inspection) -> Iterator[Finding]:
         yield from _of_batches(inspection, {})
         return
     counts = queue_counts(document)
-    yield from _unread(document)
     yield from _of_extensions(inspection, counts)
     yield from _of_batches(inspection, counts)
     orphans: dict[str, list[QueueUnits]] = {}
@@ -116,25 +113,6 @@ def check(inspection: Inspection) -> Iterator[Finding]:
             holding = HOLDING if has_messages else HOLDING_NONE
             severity = Severity.DAMAGE if has_messages else Severity.NOTE
             yield _finding(topic, queues, f"{UNCONFIGURED}; {holding}", severity)
-
-
-def _unread(document: config_shapes.Document) -> Iterator[Finding]:
-    """Name topics of which producers use more queues than consumers may read.
-
-    Source: PullMessageProcessor#processRequest, SendMessageProcessor, 4.9.3 to 5.5.1.
-    """
-    for topic in config_shapes.topics(document):
-        read, write = topic.read_queue_nums, topic.write_queue_nums
-        if read is None or write is None or read >= write or is_made_by_brokers(topic.topic):
-            continue
-        queues = f"queue {read}" if write - read == 1 else f"queues {read} to {write - 1}"
-        yield finding(
-            CF_QUEUES,
-            At(f"{CONFIG}/topics.json", topic=topic.topic),
-            f"producers write to {queues} of topic {topic.topic}, and no consumer may read there",
-            expected=f"readQueueNums {write} or more",
-            actual=f"readQueueNums {read}, writeQueueNums {write}",
-        )
 
 
 def _are_refused(inspection: Inspection, counts: dict[str, int], topic: str) -> bool:

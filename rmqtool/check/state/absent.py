@@ -36,6 +36,7 @@ from rmqtool.store.config_sources import (
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
+    from rmqtool.broker.release import Version
     from rmqtool.check.inspection import Inspection
     from rmqtool.check.queues.ranges import QueueRanges
     from rmqtool.findings.finding import Finding
@@ -171,12 +172,33 @@ def _needed(inspection: Inspection, ranges: QueueRanges) -> Needed | None:
         presence = ConfigPresence(store, inspection.scope.version)
     except UnreadablePath:  # said elsewhere
         return None
-    is_there = all(map(presence.has, (TOPICS_JSON, GROUPS_JSON, OFFSETS_JSON, DELAYS_JSON)))
-    if is_there and not (presence.lacks_timer_check and ranges.has((TIMER_TOPIC, 0))):
+    if _has_all(presence) and not (presence.lacks_timer_check and ranges.has((TIMER_TOPIC, 0))):
         return None
     queue_topics = {topic for family in UNIT_FAMILIES for topic in inspection.queue_topics(family)}
     groups = groups_of(presence, queue_topics)
     return Needed(presence, ranges, groups, inspection.scope.has_crashed)
+
+
+def _has_all(presence: ConfigPresence) -> bool:
+    return all(map(presence.has, (TOPICS_JSON, GROUPS_JSON, OFFSETS_JSON, DELAYS_JSON)))
+
+
+def may_lack(inspection: Inspection, version: Version) -> bool:
+    """Tell whether a file is missing that may be needed: which messages there were, the log tells.
+
+    Their queues may be gone, too; so they are compared with the log, whatever was asked for.
+
+    Args:
+        inspection: of a store; it need not be settled.
+        version: of the release that is to run on it.
+    """
+    if not inspection.options.wants("config", "offsets", "timer"):
+        return False
+    try:
+        presence = ConfigPresence(inspection.store, version)
+    except UnreadablePath:  # said elsewhere
+        return False
+    return presence.lacks_timer_check or not _has_all(presence)
 
 
 def _path(needed: Needed, name: str) -> str:

@@ -1,4 +1,4 @@
-"""Judge the broker's JSON files: CF-*.
+"""Judge the broker's JSON files, and the queues that topics are configured to have: CF-*.
 
 Source: ConfigManager#load, #persist, 4.9.3 to 5.5.0.
 """
@@ -9,11 +9,13 @@ import time
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+from rmqtool.broker.names import is_made_by_brokers
 from rmqtool.errors import DecodeError, UnreadablePath
 from rmqtool.findings.catalogue import Severity
 from rmqtool.findings.finding import At, finding, in_passing
-from rmqtool.findings.registry_state import CF_JSON, CF_VERSION
+from rmqtool.findings.registry_state import CF_JSON, CF_QUEUES, CF_VERSION
 from rmqtool.formats import config_shapes
+from rmqtool.formats.config_names import TOPICS_JSON
 from rmqtool.formats.config_shapes import parse_file
 from rmqtool.store.artefact import TIMER_CHECK, ArtefactKind, FamilyDepth
 from rmqtool.store.config_files import (
@@ -25,6 +27,7 @@ from rmqtool.store.config_files import (
     plain_name,
     read_paid,
 )
+from rmqtool.store.config_sources import CONFIG
 from rmqtool.store.entry import EntryKind, printable
 from rmqtool.store.unread import no_file
 
@@ -64,6 +67,27 @@ def check(inspection: Inspection) -> Iterator[Finding]:
         backup = documents.get(file.name + BACKUP)
         if backup is not None and file.name in documents:
             yield from _compare(file, documents[file.name], backup)
+    if (topics := inspection.document(TOPICS_JSON)) is not None:
+        yield from _unread(topics)
+
+
+def _unread(document: config_shapes.Document) -> Iterator[Finding]:
+    """Name topics of which producers use more queues than consumers may read.
+
+    Source: PullMessageProcessor#processRequest, SendMessageProcessor, 4.9.3 to 5.5.1.
+    """
+    for topic in config_shapes.topics(document):
+        read, write = topic.read_queue_nums, topic.write_queue_nums
+        if read is None or write is None or read >= write or is_made_by_brokers(topic.topic):
+            continue
+        queues = f"queue {read}" if write - read == 1 else f"queues {read} to {write - 1}"
+        yield finding(
+            CF_QUEUES,
+            At(f"{CONFIG}/topics.json", topic=topic.topic),
+            f"producers write to {queues} of topic {topic.topic}, and no consumer may read there",
+            expected=f"readQueueNums {write} or more",
+            actual=f"readQueueNums {read}, writeQueueNums {write}",
+        )
 
 
 def _read(inspection: Inspection, files: list[ConfigFile]) -> Iterator[Finding]:
