@@ -301,7 +301,7 @@ STATE: Final[list[Damage]] = [
         ("TC-GONE",),
         "config/timercheck",
         fixture="timer",
-        also=("CQ-LAG",),
+        also=("CQ-GAP",),
         stays=("TC-GONE",),
     ),
     Damage("loop", _loop, ("FS-READ",), "consumequeue"),

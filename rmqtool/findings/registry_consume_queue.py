@@ -144,8 +144,7 @@ CQ_LAG: Final = Code(
     when="a note when abort tells of a crash; a warning after a clean stop, which waits for "
     "the dispatch",
     meaning="the newest records have no unit yet: dispatch had not come to them",
-    consequence="brokers before 5.0 dispatch them at the next start; 5.0 and later only if "
-    "recovery comes over them",
+    consequence="the next start writes their units; where it would not, they are missing (CQ-GAP)",
     remedy="see what the next start will do, or append the units",
     command=STARTUP,
 )

@@ -23,10 +23,11 @@ from rmqtool.store.record_heads import LogReader
 from rmqtool.store.tree import open_store
 from tests import inflict, plain_store
 from tests.check.validation import run
-from tests.stores import broker_conf, fixture_store, held_by_another
+from tests.stores import broker_conf, fixture_names, fixture_store, held_by_another
 
 UNIT = plain_store.UNIT.size
 TRAFFIC: Final = "rocketmq-5.3.3-traffic"
+NAMES: Final = [name for name in fixture_names() if name.endswith(("-traffic", "-batch-queue"))]
 
 
 @pytest.mark.parametrize("version", ["4.9.3", "5.3.3", "5.5.0"])
@@ -74,6 +75,43 @@ def test_first_file_lost(is_killed: bool, tmp_path: Path) -> None:
         (root / "abort").unlink()
     assert predict(open_store(root, str(broker_conf(name))), "5.5.0").unreachable == 100
     assert _said(root, name) == {("CQ-GAP", Severity.DAMAGE)}
+
+
+@pytest.mark.parametrize("is_gone", [True, False])
+@pytest.mark.parametrize("has_crashed", [True, False])
+@pytest.mark.parametrize("name", NAMES)
+def test_next_start(name: str, tmp_path: Path, *, has_crashed: bool, is_gone: bool) -> None:
+    """What the next start is said to write, it writes: no message is out of reach then."""
+    version = name.split("-")[1]
+    sound, store = fixture_store(name, tmp_path / "sound"), tmp_path / "store"
+    conf = str(broker_conf(name))
+    (sound / "abort").unlink(missing_ok=True)
+    if has_crashed:
+        (sound / "abort").touch()
+    judged = 0
+    for queue in sorted((sound / "consumequeue").glob("*/*")):
+        shutil.copytree(sound, store)
+        if is_gone:
+            shutil.rmtree(store / queue.relative_to(sound))
+        else:
+            _zero_last(store / queue.relative_to(sound))
+        options = ValidateOptions(store, broker_conf=conf, broker_version=version)
+        codes = {str(finding.code) for finding in validate(options)}
+        fate = predict(open_store(store, conf), version)
+        is_lost = fate.unreachable > 0 or any(queue.units_shifted for queue in fate.queues)
+        if {"CQ-LAG", "CQ-GAP"} & codes:
+            judged += 1
+            assert is_lost is ("CQ-GAP" in codes), queue
+        shutil.rmtree(store)
+    assert judged
+
+
+def _zero_last(queue: Path) -> None:
+    """Zero the last unit of a queue."""
+    position = (len(plain_store.units(queue)) - 1) * UNIT
+    for path in plain_store.numbered(queue):
+        if int(path.name) <= position < int(path.name) + path.stat().st_size:
+            inflict.write_at(path, position - int(path.name), bytes(UNIT))
 
 
 def test_empty_checkpoint(tmp_path: Path) -> None:

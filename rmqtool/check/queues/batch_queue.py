@@ -14,6 +14,7 @@ import numpy as np
 from rmqtool.broker.names import topic_text
 from rmqtool.check.queues.grouping import grouped
 from rmqtool.check.queues.queue_state import StretchJudge
+from rmqtool.check.queues.queue_tails import NextStart
 from rmqtool.errors import UnreadablePath
 from rmqtool.findings.finding import At, finding
 from rmqtool.findings.registry_commitlog import CL_QOFF_DUP, CL_QOFF_GAP
@@ -167,16 +168,20 @@ class BatchComparer(StretchJudge[BatchState]):
         if report.runs is not None:
             yield from self.take(self.walk.take_now(report.runs.batch_queues))
 
-    def finish(self, log: LogReader) -> Iterator[Finding]:  # noqa: ARG002 - as others take it
+    def _note_compared(self) -> None:
+        super()._note_compared()
+        self._queue_facts.newest_batch = self.walk.newest
+
+    def finish(self, log: LogReader) -> Iterator[Finding]:
         """Judge what is missing, and what lies after the last unit of each queue."""
+        start = NextStart(self._inspection, self._queue_facts, log)
         for state in self.walk.queues.values():
             if state.missing:
                 message = f"{state.missing:,} records of the queue have no unit"
                 queue = (state.units.topic, state.units.queue_id)
                 at = At(state.units.path, None, None, state.first_missing, *queue)
-                newest = self._queue_facts.newest_unit
-                is_past_log = self._inspection.scope.has_crashed and newest is not None
-                yield finding(CQ_LAG if is_past_log else BQ_UNIT, at, message)
+                lags = start.writes_units_from(state.first_missing)
+                yield finding(CQ_LAG if lags else BQ_UNIT, at, message)
             try:
                 yield from self._after_the_log(state)
             except UnreadablePath as error:

@@ -6,6 +6,7 @@ from contextlib import suppress
 from functools import cached_property
 from typing import TYPE_CHECKING, Final
 
+from rmqtool.broker.conf import RECHECKS_QUEUES
 from rmqtool.broker.names import LMQ_PREFIX, is_deleted, is_deleted_when_idle
 from rmqtool.broker.rules import AbnormalStart, Rules
 from rmqtool.check.queues.queue_state import UNIT, at_unit
@@ -15,7 +16,6 @@ from rmqtool.findings.finding import finding, of_deleted
 from rmqtool.findings.registry_consume_queue import CQ_GAP, CQ_LAG, CQ_LMQ
 from rmqtool.formats.config_names import TOPICS_JSON
 from rmqtool.plural import counted
-from rmqtool.store.record_heads import LogReader
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from rmqtool.check.queues.queue_state import QueueState
     from rmqtool.check.queues.ranges import QueueFacts
     from rmqtool.findings.finding import Finding
+    from rmqtool.store.record_heads import LogReader
 
 GONE: Final = "the topic is not configured any more"
 MARGIN_MS: Final = 3000  # that brokers leave for what was not flushed yet
@@ -54,11 +55,85 @@ def _has_later_file(state: QueueState, start: int) -> bool:
     return files.at(start * UNIT) is None and any(file.start > start * UNIT for file in files)
 
 
+class NextStart:
+    """From which record on the next start writes units that are missing.
+
+    Args:
+        inspection: of the store.
+        queue_facts: what was learned of all its queues.
+        log: open.
+    """
+
+    def __init__(self, inspection: Inspection, queue_facts: QueueFacts, log: LogReader) -> None:
+        self._inspection, self._queue_facts, self._log = inspection, queue_facts, log
+        self._rules = Rules(inspection.scope.version)
+
+    def writes_units_from(self, first: int) -> bool:
+        """Tell whether it hands out a record, and all after it: dispatch was late, no unit is lost.
+
+        Where it hands out newer ones only, their units take the places of those that are missing.
+
+        Args:
+            first: physical offset of the first record without a unit in its queue.
+        """
+        newest, inspection = self._queue_facts.newest_unit, self._inspection
+        if newest is None:
+            return False
+        rechecks = RECHECKS_QUEUES.of(inspection.store.broker_conf, inspection.scope.version)
+        if (self._rules.dispatches_from_queues or rechecks) and first > newest:
+            return True
+        if inspection.scope.has_crashed:
+            return first >= self._recovered_from
+        return self._rules.normal_dispatches and first > self._handed_out(newest)
+
+    def _handed_out(self, newest: int) -> int:
+        """Give the physical offset up to which no record is new to recovery after a clean stop.
+
+        It is the end of the newest record that has a unit, and so the next one stays without; of
+        batch queues its start. Source: CommitLog#recoverNormally, ConsumeQueue#recover,
+        BatchConsumeQueue#recover, 5.3.2 to 5.5.0.
+        """
+        head = self._log.head_at(newest)
+        is_batch = newest == self._queue_facts.newest_batch
+        return newest if head is None or is_batch else head.end
+
+    @cached_property
+    def _recovered_from(self) -> int:
+        """Physical offset from which on a start after a crash dispatches again.
+
+        Units of older records that are missing stay so, and newer ones take their places.
+        Source: CommitLog#isMappedFileMatchedRecover, StoreCheckpoint#getMinTimestamp, 4.9.3 to
+        5.5.0; ConsumeQueueStore#getDispatchFromPhyOffset, 5.5.0.
+        """
+        store, checkpoint = self._inspection.store, None
+        with suppress(Truncated):  # brokers extend it with zeros
+            checkpoint = store.checkpoint()
+        if not checkpoint:
+            return 0
+        offset, written = (
+            checkpoint[f"logics_{name}"] for name in ("physical_offset", "msg_timestamp")
+        )
+        limit = min(written, checkpoint["physic_msg_timestamp"]) - MARGIN_MS
+        if self._rules.abnormal_start is AbnormalStart.QUEUED_OFFSET:
+            if offset > 0:
+                starts = [
+                    segment.start for segment in store.commitlog.segments if segment.start <= offset
+                ]
+                return max(starts, default=0)
+            limit = written
+        for segment in reversed(store.commitlog.segments):
+            head = self._log.head_at(segment.start)
+            if head is not None and 0 < head.store_timestamp <= limit:
+                return segment.start
+        return 0
+
+
 class Tails:
     """Queues that end before the log does: dispatch was after, or units are lost."""
 
     def __init__(self, inspection: Inspection, queue_facts: QueueFacts, log: LogReader) -> None:
-        self._inspection, self._queue_facts, self._log = inspection, queue_facts, log
+        self._inspection, self._log = inspection, log
+        self._start = NextStart(inspection, queue_facts, log)
         self._short: list[tuple[QueueState, int]] = []
         self._lost: list[tuple[QueueState, int]] = []
         self._deleted: list[tuple[QueueState, int]] = []
@@ -77,58 +152,11 @@ class Tails:
         if not state.units.is_there and self._is_deleted(state):
             self._deleted.append((state, start))
             return False
-        lags = self._lags(first, state.placement.last_physical_offset)
-        if lags and not _has_later_file(state, start):
+        if self._start.writes_units_from(first) and not _has_later_file(state, start):
             self._short.append((state, start))
         else:
             self._lost.append((state, start))
         return True
-
-    def _lags(self, first: int, last: int) -> bool:
-        """Tell whether dispatch was after, by the first and last record without a unit.
-
-        After a crash that needs a start that dispatches the first of them, too: else the units of
-        the next ones take their places.
-        """
-        newest = self._queue_facts.newest_unit
-        if newest is None:
-            return False
-        if not self._inspection.scope.has_crashed:
-            return last > newest
-        goes_on = Rules(self._inspection.scope.version).dispatches_from_queues and first > newest
-        return goes_on or first >= self._recovered_from
-
-    @cached_property
-    def _recovered_from(self) -> int:
-        """Physical offset from which on a start after a crash dispatches again.
-
-        Units of older records that are missing stay so, and newer ones take their places.
-        Source: CommitLog#isMappedFileMatchedRecover, StoreCheckpoint#getMinTimestamp, 4.9.3 to
-        5.5.0; ConsumeQueueStore#getDispatchFromPhyOffset, 5.5.0.
-        """
-        store, rules = self._inspection.store, Rules(self._inspection.scope.version)
-        checkpoint = None
-        with suppress(Truncated):  # brokers extend it with zeros
-            checkpoint = store.checkpoint()
-        if not self._inspection.scope.has_crashed or not checkpoint:
-            return 0
-        offset, written = (
-            checkpoint[f"logics_{name}"] for name in ("physical_offset", "msg_timestamp")
-        )
-        limit = min(written, checkpoint["physic_msg_timestamp"]) - MARGIN_MS
-        if rules.abnormal_start is AbnormalStart.QUEUED_OFFSET:
-            if offset > 0:
-                starts = [
-                    segment.start for segment in store.commitlog.segments if segment.start <= offset
-                ]
-                return max(starts, default=0)
-            limit = written
-        with LogReader(store.old_commitlog, store.commitlog) as log:
-            for segment in reversed(store.commitlog.segments):
-                head = log.head_at(segment.start)
-                if head is not None and 0 < head.store_timestamp <= limit:
-                    return segment.start
-        return 0
 
     def _is_deleted(self, state: QueueState) -> bool:
         """Tell whether brokers have deleted the queue; of light queues, that of a lite topic."""
@@ -145,7 +173,8 @@ class Tails:
             count = sum(state.placement.next - start for state, start in self._short)
             state, start = self._short[0]
             at = at_unit(state.units, start)
-            message = f"{count:,} units of {len(self._short):,} queues are missing at the log's end"
+            queues = counted(len(self._short), "queue")
+            message = f"{counted(count, 'unit')} of {queues} missing at the log's end"
             crashed = self._inspection.scope.has_crashed
             severity = None if crashed else Severity.WARNING
             yield finding(CQ_LAG, at, message, severity=severity)

@@ -26,6 +26,7 @@ class QueueFacts:
 
     # largest physical offset of a queue unit; None when the queues were not read
     newest_unit: int | None = None
+    newest_batch: int = -1  # likewise of batch queues alone
     # queue to the queue offset after the last record that the log has for it, if it is not whole
     wanted: dict[QueueName, int] = field(default_factory=dict)
     # first and next queue offset of queues that hold what the log wants, and nothing else
