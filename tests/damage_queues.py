@@ -230,7 +230,10 @@ QUEUES: Final[list[Damage]] = [
     Damage("zeros-of-a-queue", _zeros_of_a_queue, ("CQ-EMPTY",), NEEDS),
     Damage("lose-a-queue-and-a-unit", _lose_a_queue, ("CL-MAGIC", "CQ-HOLE"), NEEDS),
     Damage("lose-last-units", inflict.in_busiest_queue(_drop_last(5)), ("CQ-GAP",), NEEDS),
-    Damage("lose-newest-unit", _drop_newest_unit, ("CQ-LAG",), NEEDS),
+    Damage("lose-newest-unit", _drop_newest_unit, ("CQ-LAG",), NEEDS, fixture="4.9.3-traffic"),
+    Damage(
+        "lose-newest-unit-for-good", _drop_newest_unit, ("CQ-GAP",), NEEDS, fixture="5.3.3-traffic"
+    ),
     Damage("remove-all-queues", inflict.remove("consumequeue/*"), ("CQ-GAP",), NEEDS),
     Damage(
         "remove-a-queue",
