@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
+from rmqtool.formats.message import SMALLEST_RECORD
+
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
@@ -109,18 +111,28 @@ def _numbers(records: HeldNumbers, units: UnitNumbers) -> tuple[Int64s, Mask, Ma
     others = np.full(len(records.numbers), _NO_NUMBER)
     np.minimum.at(others, rows[is_match], units.numbers[is_match])
     numbers = np.where(is_pointed & ~agrees, others, records.numbers)
-    return _without_outliers(numbers, records.counts, is_pointed), is_pointed, is_match
+    return _without_outliers(numbers, records, is_pointed), is_pointed, is_match
 
 
-def _without_outliers(numbers: Int64s, counts: Int64s, is_pointed: Mask) -> Int64s:
+def _without_outliers(numbers: Int64s, records: HeldNumbers, is_pointed: Mask) -> Int64s:
     """Let a record that no unit confirms follow on the one before it where its neighbours do."""
     if len(numbers) < 3:  # noqa: PLR2004 - a neighbour on each side
         return numbers
+    counts, places = records.counts, records.physical_offsets
     before, own, after = numbers[:-2], numbers[1:-1], numbers[2:]
     is_odd = (before < after) & ~((before < own) & (own < after)) & ~is_pointed[1:-1]
     kept = numbers.copy()
     kept[1:-1] = np.where(is_odd, before + counts[:-2], own)
-    return kept
+    return _without_leap(kept, counts, places, is_pointed)
+
+
+def _without_leap(numbers: Int64s, counts: Int64s, places: Int64s, is_pointed: Mask) -> Int64s:
+    """Let the last record follow, too, where the messages before it cannot have been in the log."""
+    following = int(numbers[-2] + counts[-2])
+    most = int(places[-1] - places[-2]) // SMALLEST_RECORD
+    if not is_pointed[-1] and int(numbers[-1]) - following > most:
+        numbers[-1] = following
+    return numbers
 
 
 def _between(starts: Int64s, ends: Int64s, first: int, end: int) -> NumberStretches:

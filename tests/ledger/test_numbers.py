@@ -58,6 +58,7 @@ def test_one_lost(units: tuple[Pair, ...], holes: tuple[int, ...]) -> None:
         pytest.param(SOUND, (), id="no units"),
         pytest.param((), (), id="nothing"),
         pytest.param(((5, 0), (6, 1), (70, 2), (8, 3)), SOUND, id="a wrong number, units right"),
+        pytest.param((*SOUND, (1 << 62, 4)), (), id="no room for so many before the last one"),
         pytest.param(((5, 0), (6, 1), (70, 2), (8, 3)), (), id="a wrong number, no units"),
         pytest.param(SOUND, ((15, 0), (16, 1), (17, 2), (18, 3)), id="units stand elsewhere"),
         pytest.param(((90, 0), (91, 1), (0, 2), (1, 3)), ((0, 2), (1, 3)), id="began again"),

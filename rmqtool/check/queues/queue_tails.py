@@ -55,6 +55,12 @@ def _has_later_file(state: QueueState, start: int) -> bool:
     return files.at(start * UNIT) is None and any(file.start > start * UNIT for file in files)
 
 
+def _records_from(state: QueueState, start: int) -> int:
+    """Count the records of a queue from a queue offset on: no offset that none has counts."""
+    gaps = (gap.end - max(gap.start, start) for gap in state.placement.breaks if gap.end > start)
+    return state.placement.next - start - sum(gaps)
+
+
 class NextStart:
     """From which record on the next start writes units that are missing.
 
@@ -170,7 +176,7 @@ class Tails:
     def findings(self) -> Iterator[Finding]:
         """Say which queues end too early."""
         if self._short:
-            count = sum(state.placement.next - start for state, start in self._short)
+            count = sum(_records_from(*short) for short in self._short)
             state, start = self._short[0]
             at = at_unit(state.units, start)
             queues = counted(len(self._short), "queue")
@@ -179,16 +185,17 @@ class Tails:
             severity = None if crashed else Severity.WARNING
             yield finding(CQ_LAG, at, message, severity=severity)
         # The queue that has lost most is the first that a reader sees.
-        self._lost.sort(key=lambda lost: lost[1] - lost[0].placement.next)
+        self._lost.sort(key=lambda lost: -_records_from(*lost))
         for state, start in self._lost:
-            count = state.placement.next - start
+            count = _records_from(state, start)
             code = CQ_LMQ if state.topic.startswith(LMQ_PREFIX) else CQ_GAP
             messages = counted(count, "message")
-            which = f"last {messages}" if start > state.placement.first else messages
-            message = f"the queue's units are missing: consumers cannot read its {which}"
+            if start > state.placement.first:
+                messages = "last message" if count == 1 else f"last {messages}"
+            message = f"the queue's units are missing: consumers cannot read its {messages}"
             yield finding(code, at_unit(state.units, start, count * UNIT), message)
         for state, start in self._deleted:
-            count = state.placement.next - start
+            count = _records_from(state, start)
             is_light = state.topic.startswith(LMQ_PREFIX)
             why = "brokers delete those of idle lite topics" if is_light else GONE
             message = f"{count:,} records have no queue; {why}"

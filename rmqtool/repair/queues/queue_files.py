@@ -14,6 +14,7 @@ from rmqtool.findings.registry_consume_queue import BQ_UNIT, CQ_EMPTY, CQ_GAP, C
 from rmqtool.findings.registry_layout import FS_LEN, FS_ORPHAN
 from rmqtool.formats.batch_queue import BATCH_CQ_UNIT_SIZE as BATCH_UNIT
 from rmqtool.formats.config_names import TOPICS_JSON
+from rmqtool.plural import counted
 from rmqtool.repair.log.content import Content
 from rmqtool.repair.patches import Patch, RepairedQueue
 from rmqtool.store.names import name_problem
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
 
 NO_UNIT: Final = "no unit is left in it, and a broker would count one"
 TORN_REASON: Final = "the rest of a unit that was cut off at the end of the file"
+IMPLAUSIBLE: Final = "so many messages before it, as its queueOffset says, were never in the log"
 BATCH_REASON: Final = "units of these records, in the order of the log"
 
 
@@ -61,6 +63,14 @@ def edit_queues(
             _file(writer, queue, start, joined(patches), repair.file_length)
         if files:
             orphans.name(queue)
+            _name_left_out(writer, queue)
+
+
+def _name_left_out(writer: EditWriter, queue: RepairedQueue) -> None:
+    """Name records that get no unit though others of their queue get theirs."""
+    if count := queue.placement.left_at_end:
+        what = f"no unit for the last {counted(count, 'record')} of the queue"
+        writer.leave(CQ_GAP, queue.path, what, IMPLAUSIBLE)
 
 
 class _Orphans:

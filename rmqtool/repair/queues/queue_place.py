@@ -52,6 +52,7 @@ class BridgedPlacement(Placement):
     Attributes:
         holes: all of them, in order.
         times: store time of the last unit of each file, by the file's number, ms.
+        left_at_end: last records without a unit, as their queue offset is impossible.
 
     Args:
         log: first physical offset of the log, and bytes of one of its files.
@@ -59,7 +60,7 @@ class BridgedPlacement(Placement):
         units: of the queue, as they are.
     """
 
-    __slots__ = ("_filled", "_there", "_units_each", "holes", "times")
+    __slots__ = ("_filled", "_there", "_units_each", "holes", "left_at_end", "times")
 
     def __init__(self, log: tuple[int, int], file_length: int, units: HasUnits) -> None:
         super().__init__(*log)
@@ -67,6 +68,7 @@ class BridgedPlacement(Placement):
         self._there, self._units_each = units, file_length // CQ_UNIT_SIZE
         self.holes: list[Hole] = []
         self.times: dict[int, int] = {}
+        self.left_at_end = 0
 
     def place(self, run: QueueRun) -> Iterator[PlacedUnits | WrongNumbers]:
         """Take the next run in log order; yield what is certain now.
@@ -81,6 +83,12 @@ class BridgedPlacement(Placement):
             self._seen, self._last, self._doubtful = self._log[0], b"", None
             self.tally, self.holes, self._filled = UnitTally(), [], None
         yield from self.add(run)
+
+    def finish(self) -> Iterator[PlacedUnits]:
+        """See `Placement`."""
+        before = self.tally.implausible
+        yield from super().finish()
+        self.left_at_end = self.tally.implausible - before
 
     @property
     def last_unit(self) -> bytes:
