@@ -308,7 +308,7 @@ def _decide(
                 edit_wrong_queues(writer, survey.wrong_queues, inspection.segment_at)
             if inspection.scope.compares_queues:
                 edit_queues(writer, survey.queues, inspection, wanted)
-                survey.queues.torn.edit(writer)
+                survey.queues.torn.edit(writer, survey.queues.light_numbers.mended)
                 edit_batch_queues(writer, survey.queues.batches, inspection, wanted)
                 ext.edit(writer, inspection, survey.queues.bad_ext, findings)
             if not survey.facts.is_known and not inspection.scope.has_rocksdb_queues:

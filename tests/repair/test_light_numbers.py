@@ -17,12 +17,12 @@ from rmqtool.formats.message import encode, sealed
 from rmqtool.repair.queues import multi_dispatch
 from rmqtool.startup import predict
 from rmqtool.store.tree import open_store
-from tests import plain_store
+from tests import inflict, plain_store
 from tests.damage import DAMAGES
 from tests.inflict import fields_of
 from tests.repair.repaired import Broken, broken
 from tests.scan.segments import MESSAGE
-from tests.stores import fixture_store
+from tests.stores import broker_conf, fixture_store
 
 if TYPE_CHECKING:
     from rmqtool.store.record_heads import LogReader
@@ -75,6 +75,25 @@ def test_nothing_tells(tmp_path: Path) -> None:
     assert [raw.replace(b"OFFSET\x01x", b"OFFSET\x01 ") for raw in before] == log_of(store.root)
     prediction = predict(open_store(store.root, store.conf), version)
     assert (True, False) == (prediction.starts, prediction.loses)
+
+
+@pytest.mark.parametrize("bit", range(8))
+@pytest.mark.parametrize("fixture", FIXTURES[1:])  # the last property of 4.9.3 has no separator
+def test_separator(fixture: str, bit: int, tmp_path: Path) -> None:
+    """A flipped bit of the separator after the numbers is put back, and TAGS with it."""
+    store = fixture_store(fixture, tmp_path)
+    sound = log_of(store)
+    conf = str(broker_conf(fixture))
+    marker = b"INNER_MULTI_QUEUE_OFFSET\x01"
+    number, at = next(
+        (number, raw.index(b"\x02", raw.index(marker)))
+        for number, raw in enumerate(sound)
+        if marker in raw
+    )
+    inflict.flip_bits(plain_store.segments(store)[number], at, 1 << bit)
+    repair.apply(repair.plan(store, broker_conf=conf), in_place=True)
+    assert sound == log_of(store)
+    assert [] == repair.plan(store, broker_conf=conf).edits
 
 
 class OneRecord:

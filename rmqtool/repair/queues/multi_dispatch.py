@@ -11,6 +11,7 @@ in its own queue still. Source: ConsumeQueue#multiDispatchLmqQueue, MultiDispatc
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
@@ -27,6 +28,7 @@ from rmqtool.formats.message import decode
 from rmqtool.formats.properties import (
     INNER_MULTI_DISPATCH,
     INNER_MULTI_QUEUE_OFFSET,
+    PROPERTY_SEPARATOR,
     items,
 )
 from rmqtool.repair.log.content import Content
@@ -38,6 +40,7 @@ if TYPE_CHECKING:
     from rmqtool.check.inspection import Inspection
     from rmqtool.findings.finding import Finding
     from rmqtool.formats.message import Message
+    from rmqtool.formats.properties import PropertyItem
     from rmqtool.repair.patches import RepairedQueue
     from rmqtool.repair.queues.unit_judge import LostUnits
     from rmqtool.repair.writer import EditWriter
@@ -47,6 +50,8 @@ if TYPE_CHECKING:
     Queue = tuple[bytes, int]
 
 CODE: Final = CL_LMQ
+# Numbers, a byte that is no separator, and the next property.
+_JOINED: Final = re.compile(rb"[\d,]*\d(?P<odd>.)[A-Za-z_]+\x01", re.DOTALL)
 NUMBERS: Final = INNER_MULTI_QUEUE_OFFSET.encode()
 PUT_BACK: Final = "the record's numbers in its light queues, as their units and neighbours tell"
 BLANKED: Final = (
@@ -66,6 +71,7 @@ class WrongLightNumber:
     queues: list[Queue]  # topic and queue id of each
     numbers: list[int | None]  # what the numbers are, as far as that is known
     unit: bytes  # its unit in each of its queues
+    separator: bytes = b""  # belongs after the numbers: with it the next property is whole again
 
     @property
     def raw(self) -> bytes:
@@ -77,7 +83,7 @@ class WrongLightNumber:
         ]
         put_back = b",".join(parts)
         is_known = None not in self.numbers and len(put_back) == length
-        return put_back if is_known else b" " * length
+        return (put_back if is_known else b" " * length) + self.separator
 
     @property
     def is_known(self) -> bool:
@@ -94,10 +100,13 @@ def read(log: LogReader, place: tuple[int, int], rules: DispatchRules) -> WrongL
         rules: how the broker dispatches it.
     """
     try:
-        message = decode(log.read_at(*place))
+        raw = log.read_at(*place)
+        message = decode(raw)
+        if (at := lost_separator(message)) is not None:
+            message = decode(raw[:at] + PROPERTY_SEPARATOR + raw[at + 1 :])
     except DecodeError:
         return None
-    properties = {item.name: item for item in items(message.properties_bytes) if item.is_kept}
+    properties = _properties(message)
     names, numbers = properties.get(INNER_MULTI_DISPATCH.encode()), properties.get(NUMBERS)
     if names is None or numbers is None:
         return None
@@ -105,14 +114,41 @@ def read(log: LogReader, place: tuple[int, int], rules: DispatchRules) -> WrongL
     topics, texts = (item.value.rstrip(b",").split(b",") for item in (names, numbers))
     if len(topics) != len(texts):
         return None
-    start = place[1] - len(message.properties_bytes) + numbers.position + len(NUMBERS) + 1
+    start = _start_of(numbers, message)
     queues = [
         (topic, light_queue_id(topic.decode("latin-1"), message.queue_id, has_lmq=rules.lmq))
         for topic in topics
     ]
     known = [parse_long(text.decode("latin-1")) for text in texts]
     unit = CQ_UNIT.packer.pack(place[0], message.size, rules.tags_code(message))
-    return WrongLightNumber(place[0], message, start, texts, queues, known, unit)
+    separator = b"" if at is None else PROPERTY_SEPARATOR
+    return WrongLightNumber(place[0], message, start, texts, queues, known, unit, separator)
+
+
+def lost_separator(message: Message) -> int | None:
+    """Give the position, in a record, of what was the separator after its numbers.
+
+    A flipped bit of it makes the next property a part of them.
+
+    Returns:
+        None where the numbers end as they should, or are not there.
+    """
+    numbers = _properties(message).get(NUMBERS)
+    joined = None if numbers is None else _JOINED.match(numbers.value)
+    if numbers is None or joined is None:
+        return None
+    is_flipped = (joined["odd"][0] ^ PROPERTY_SEPARATOR[0]).bit_count() == 1
+    return _start_of(numbers, message) + joined.start("odd") if is_flipped else None
+
+
+def _properties(message: Message) -> dict[bytes, PropertyItem]:
+    return {item.name: item for item in items(message.properties_bytes) if item.is_kept}
+
+
+def _start_of(item: PropertyItem, message: Message) -> int:
+    """Give the position of a property's value in its record."""
+    properties_at = message.size - len(message.properties_bytes)
+    return properties_at + item.position + len(item.name) + 1
 
 
 class LightNumbers:
@@ -214,6 +250,11 @@ class LightNumbers:
             position = record.physical_offset - segment.start + record.position
             reason = PUT_BACK if record.is_known else BLANKED
             writer.write(segment, position, Content.of(record.raw), CODE, reason, lost)
+
+    @property
+    def mended(self) -> frozenset[int]:
+        """Physical offsets of the records whose other properties are whole again."""
+        return frozenset(record.physical_offset for record in self.records if record.separator)
 
     def is_answered(self, defect: Finding) -> bool:
         """Tell whether a finding is only a consequence of numbers that are put back."""

@@ -30,14 +30,14 @@ from rmqtool.machine.arrays import stretches
 from rmqtool.queues.reach import is_record_of, messages_out_of_reach, places_in, places_of
 from rmqtool.repair.patches import Patch, RepairedQueue
 from rmqtool.repair.queues.batch_queues import BatchRepair
-from rmqtool.repair.queues.multi_dispatch import LightNumbers
+from rmqtool.repair.queues.multi_dispatch import LightNumbers, lost_separator
 from rmqtool.repair.queues.queue_place import BridgedPlacement
 from rmqtool.repair.queues.unit_judge import LostUnits
 from rmqtool.repair.queues.unwanted_units import UnwantedUnits
 from rmqtool.store.record_heads import LogReader
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Collection, Iterable
 
     from rmqtool.check.inspection import Inspection
     from rmqtool.check.log.facts import LogFacts
@@ -329,17 +329,20 @@ class TornProperties:
 
     def _is_torn(self, offset: int, size: int) -> bool:
         try:
-            return are_torn(decode(self._log.read_at(offset, size)).properties_bytes)
+            message = decode(self._log.read_at(offset, size))
         except (DecodeError, UnreadablePath):
             return False
+        return are_torn(message.properties_bytes) or lost_separator(message) is not None
 
     def is_reported(self, finding: Finding) -> bool:
         """Tell whether a finding is about such a unit."""
         return finding.code == CQ_TAG and (finding.path, finding.position) in self._left
 
-    def edit(self, writer: EditWriter) -> None:
-        """Take note of them in a plan."""
+    def edit(self, writer: EditWriter, mended: Collection[int]) -> None:
+        """Take note of them in a plan, but for those that it mends, by physical offset."""
         for (path, _), (number, offset) in sorted(self._left.items()):
+            if offset in mended:
+                continue
             torn = f"the record at {offset} has torn properties"
             writer.leave(CQ_TAG, path, f"queue offset {number}: {torn}", KEPT)
 
