@@ -53,6 +53,22 @@ def test_ranges(chosen: list[int], tmp_path: Path) -> None:
     assert before == traces(store.root)
 
 
+def test_queue_offset_beside_a_bridge(tmp_path: Path) -> None:
+    """A damaged queue offset is that, wherever repair has put a bridge; its unit stands for it."""
+    store = broken(NAME, None, tmp_path)
+    assert store is not None
+    log = plain_store.records(store.root)
+    batches = {path.name for path in (store.root / "batchconsumequeue").iterdir()}
+    other = next(record for record in log if record.topic not in batches)
+    flip_bits(other.path, other.position + other.places()["body"][0], 1)
+    alone = [one for one in log if one.topic in batches and not one.integer("sys_flag")]
+    position, _ = alone[1].places()["queue_offset"]
+    flip_bits(alone[1].path, alone[1].position + position + 3, 1)
+    assert "CL-QOFF-GAP" in {finding.code for finding in store.findings()}
+    repair.apply(store.plan(), in_place=True)
+    assert ["CL-QOFF-GAP"] == [finding.code for finding in store.findings()]
+
+
 def test_early_blank(tmp_path: Path) -> None:
     """What lies under a blank that came too early keeps its ranges, too."""
     store = broken(NAME, None, tmp_path)

@@ -226,13 +226,14 @@ def _stands_for_lost(state: BatchState, wanted: np.void, *, is_mended: bool) -> 
         state: of the queue.
         wanted: unit of the record.
         is_mended: whether repair has put bridges into the log; without one, as where the lost
-            record is whole and has another topic, the unit after it has to name the same record,
-            and to follow on.
+            record is whole and has another topic, the unit after it has to follow on, too.
+
+    The unit after it has to name the same record: else the record's own queue offset is damaged.
     """
     unit, after = state.units.read(state.numbering.next, 2)
     is_its = unit["size"] > 0 and unit["physical_offset"] == wanted["physical_offset"]
     end = unit["msg_base_offset"] + unit["batch_size"]
     is_first = after["physical_offset"] == wanted["physical_offset"]
-    follows = unit["batch_size"] > 0 and is_first and after["msg_base_offset"] == end
+    follows = unit["batch_size"] > 0 and after["msg_base_offset"] == end
     is_before = unit["msg_base_offset"] < wanted["msg_base_offset"]
-    return bool(is_its and is_before and (is_mended or follows))
+    return bool(is_its and is_before and is_first and (is_mended or follows))
