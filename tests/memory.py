@@ -7,6 +7,9 @@ import os
 import traceback
 import tracemalloc
 from collections.abc import Callable
+from typing import Final
+
+OFTEN: Final = (700, 10, 10)  # objects between two looks for garbage, as Python begins
 
 
 def peak(work: Callable[[], object]) -> int:
@@ -25,6 +28,7 @@ def peak(work: Callable[[], object]) -> int:
         code = 1
         try:
             gc.freeze()  # garbage of the parent is the parent's to let go: some of it talks to Java
+            gc.set_threshold(*OFTEN)  # a command that ran in this process has set it otherwise
             tracemalloc.start()
             work()
             os.write(writing, str(tracemalloc.get_traced_memory()[1]).encode())
