@@ -28,6 +28,7 @@ BATCH_CQ_UNIT: Final = Layout(
     "batchconsumequeue/<topic>/<queue id>/*, compaction/compactionCq/...: one unit a record",
 )
 BATCH_CQ_UNIT_SIZE: Final = BATCH_CQ_UNIT.size
+MOST_MESSAGES: Final = 32_767  # of one unit, and so of one record
 INVALID_POS: Final = -1  # what `compacted_offset` always is
 DEFAULT_FILE_LENGTH: Final = 13_800_000  # mapperFileSizeBatchConsumeQueue, not rounded
 

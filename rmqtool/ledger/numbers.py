@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
+from rmqtool.formats.batch_queue import MOST_MESSAGES
 from rmqtool.formats.message import SMALLEST_RECORD
 
 if TYPE_CHECKING:
@@ -118,21 +119,16 @@ def _without_outliers(numbers: Int64s, records: HeldNumbers, is_pointed: Mask) -
     """Let a record that no unit confirms follow on the one before it where its neighbours do."""
     if len(numbers) < 3:  # noqa: PLR2004 - a neighbour on each side
         return numbers
-    counts, places = records.counts, records.physical_offsets
+    counts = records.counts
     before, own, after = numbers[:-2], numbers[1:-1], numbers[2:]
     is_odd = (before < after) & ~((before < own) & (own < after)) & ~is_pointed[1:-1]
     kept = numbers.copy()
     kept[1:-1] = np.where(is_odd, before + counts[:-2], own)
-    return _without_leap(kept, counts, places, is_pointed)
-
-
-def _without_leap(numbers: Int64s, counts: Int64s, places: Int64s, is_pointed: Mask) -> Int64s:
-    """Let the last record follow, too, where the messages before it cannot have been in the log."""
-    following = int(numbers[-2] + counts[-2])
-    most = int(places[-1] - places[-2]) // SMALLEST_RECORD
-    if not is_pointed[-1] and int(numbers[-1]) - following > most:
-        numbers[-1] = following
-    return numbers
+    # The last one has no neighbour after it: where no log holds so many messages, it follows, too.
+    most = int(records.physical_offsets[-1]) // SMALLEST_RECORD * MOST_MESSAGES
+    if not is_pointed[-1] and int(kept[-1]) > most:
+        kept[-1] = kept[-2] + counts[-2]
+    return kept
 
 
 def _between(starts: Int64s, ends: Int64s, first: int, end: int) -> NumberStretches:

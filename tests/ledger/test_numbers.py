@@ -76,6 +76,11 @@ def test_ends() -> None:
     assert [(4, 6)] == lost(held(), held((4, 7), (5, 8)), 7, 8)
 
 
+def test_room_for_batches() -> None:
+    """What a few lost batches may have held before the last record is lost."""
+    assert [(9, 1000)] == lost(held(*SOUND, (1000, 4)), held())
+
+
 def test_batches() -> None:
     """A unit of a batch queue stands for all messages of its record."""
     records = held((0, 0), (20, 2), count=10)

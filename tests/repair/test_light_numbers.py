@@ -121,3 +121,17 @@ def test_delayed_message() -> None:
     found = multi_dispatch.read(cast("LogReader", OneRecord(raw)), (0, len(raw)), rules)
     assert found is not None
     assert message.store_timestamp + 10_000 == CQ_UNIT.parse(found.unit)["tags_code"]
+
+
+def test_separator_after_no_number() -> None:
+    """The separator comes back, too, where spaces go over a number that nothing tells."""
+    number = b"9" * 30
+    properties = (
+        b"INNER_MULTI_DISPATCH\x01%LMQ%a\x02"
+        b"INNER_MULTI_QUEUE_OFFSET\x01" + number + b"\x03TAGS\x01TagA\x02"
+    )
+    raw = encode(sealed(MESSAGE._replace(properties_bytes=properties)))
+    rules = DispatchRules(Rules(Version(5, 3, 3)), (), multi_dispatch=True)
+    found = multi_dispatch.read(cast("LogReader", OneRecord(raw)), (0, len(raw)), rules)
+    assert found is not None
+    assert (b" " * 30 + b"\x02", False) == (found.raw, found.is_known)

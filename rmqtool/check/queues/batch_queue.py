@@ -23,6 +23,7 @@ from rmqtool.formats.batch_queue import BATCH_CQ_UNIT
 from rmqtool.ledger.differences import by_fields, differing_fields
 from rmqtool.ledger.numbering import BatchNumbering, find_unit
 from rmqtool.ledger.walk import QueueWalk, WalkedQueue
+from rmqtool.plural import counted
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -177,11 +178,13 @@ class BatchComparer(StretchJudge[BatchState]):
         start = NextStart(self._inspection, self._queue_facts, log)
         for state in self.walk.queues.values():
             if state.missing:
-                message = f"{state.missing:,} records of the queue have no unit"
+                message = f"{counted(state.missing, 'record')} of the queue without a unit"
                 queue = (state.units.topic, state.units.queue_id)
                 at = At(state.units.path, None, None, state.first_missing, *queue)
-                lags = start.writes_units_from(state.first_missing)
-                yield finding(CQ_LAG if lags else BQ_UNIT, at, message)
+                if start.writes_units_from(state.first_missing):
+                    yield finding(CQ_LAG, at, message, severity=start.severity)
+                else:
+                    yield finding(BQ_UNIT, at, message)
             try:
                 yield from self._after_the_log(state)
             except UnreadablePath as error:

@@ -6,7 +6,7 @@ from contextlib import suppress
 from functools import cached_property
 from typing import TYPE_CHECKING, Final
 
-from rmqtool.broker.conf import RECHECKS_QUEUES
+from rmqtool.broker.conf import CHECKPOINT_MARGIN_MS, RECHECKS_QUEUES
 from rmqtool.broker.names import LMQ_PREFIX, is_deleted, is_deleted_when_idle
 from rmqtool.broker.rules import AbnormalStart, Rules
 from rmqtool.check.queues.queue_state import UNIT, at_unit
@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from rmqtool.store.record_heads import LogReader
 
 GONE: Final = "the topic is not configured any more"
-MARGIN_MS: Final = 3000  # that brokers leave for what was not flushed yet
 
 
 def is_reached_by_name(log: LogReader, newest: int, topic: str) -> bool:
@@ -92,6 +91,11 @@ class NextStart:
             return first >= self._recovered_from
         return self._rules.normal_dispatches and first > self._handed_out(newest)
 
+    @property
+    def severity(self) -> Severity | None:
+        """Of a lag: a clean stop waits for dispatch; None is that of the code."""
+        return None if self._inspection.scope.has_crashed else Severity.WARNING
+
     def _handed_out(self, newest: int) -> int:
         """Give the physical offset up to which no record is new to recovery after a clean stop.
 
@@ -119,7 +123,7 @@ class NextStart:
         offset, written = (
             checkpoint[f"logics_{name}"] for name in ("physical_offset", "msg_timestamp")
         )
-        limit = min(written, checkpoint["physic_msg_timestamp"]) - MARGIN_MS
+        limit = min(written, checkpoint["physic_msg_timestamp"]) - CHECKPOINT_MARGIN_MS
         if self._rules.abnormal_start is AbnormalStart.QUEUED_OFFSET:
             if offset > 0:
                 starts = [
@@ -181,9 +185,7 @@ class Tails:
             at = at_unit(state.units, start)
             queues = counted(len(self._short), "queue")
             message = f"{counted(count, 'unit')} of {queues} missing at the log's end"
-            crashed = self._inspection.scope.has_crashed
-            severity = None if crashed else Severity.WARNING
-            yield finding(CQ_LAG, at, message, severity=severity)
+            yield finding(CQ_LAG, at, message, severity=self._start.severity)
         # The queue that has lost most is the first that a reader sees.
         self._lost.sort(key=lambda lost: -_records_from(*lost))
         for state, start in self._lost:
@@ -198,6 +200,6 @@ class Tails:
             count = _records_from(state, start)
             is_light = state.topic.startswith(LMQ_PREFIX)
             why = "brokers delete those of idle lite topics" if is_light else GONE
-            message = f"{count:,} records have no queue; {why}"
+            message = f"{counted(count, 'record')} without a queue; {why}"
             at = at_unit(state.units, start)._replace(position=None)
             yield of_deleted(finding(CQ_GAP, at, message, severity=Severity.NOTE))

@@ -283,7 +283,7 @@ class EndJudge:
         with LogReader(store.old_commitlog, store.commitlog) as log:
             if is_reached_by_name(log, seen.absent_newest, seen.queue.topic):
                 return missing_units(seen, 0, seen.absent)
-        message = f"{seen.name}: {seen.absent:,} records have no queue; {GONE}"
+        message = f"{seen.name}: {counted(seen.absent, 'record')} without a queue; {GONE}"
         return of_deleted(finding(RQ_RANGE, At(self._path), message, severity=Severity.NOTE))
 
     def _rest(self, seen: QueueSeen) -> UnexplainedUnits:

@@ -16,7 +16,7 @@ import numpy as np
 
 from rmqtool.broker.names import topic_text
 from rmqtool.errors import UnreadablePath
-from rmqtool.formats.batch_queue import BATCH_CQ_UNIT
+from rmqtool.formats.batch_queue import BATCH_CQ_UNIT, MOST_MESSAGES
 from rmqtool.ledger.numbering import PlacedUnits
 from rmqtool.ledger.walk import HeldUnits, QueueWalk, WalkedQueue
 from rmqtool.store.record_heads import HEAD_BYTES, head_of
@@ -36,7 +36,6 @@ if TYPE_CHECKING:
     from rmqtool.repair.queues.unit_judge import LostUnits
 
 UNIT: Final = BATCH_CQ_UNIT.size
-MOST_MESSAGES: Final = 32_767  # of one unit
 MOST_LOST: Final = 1 << 30  # messages between two records of a queue
 
 

@@ -88,7 +88,7 @@ class WrongLightNumber:
     @property
     def is_known(self) -> bool:
         """Whether all numbers are put back."""
-        return bool(self.raw.strip())
+        return bool(self.raw.removesuffix(self.separator).strip())
 
 
 def read(log: LogReader, place: tuple[int, int], rules: DispatchRules) -> WrongLightNumber | None:
