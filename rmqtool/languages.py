@@ -25,7 +25,7 @@ _VALUE: Final = r"((?:(?!; ).)+?)"
 _COUNT: Final = r"([\d,]+)"
 _COLON, _SEMICOLON, _COMMA = "\uff1a", "\uff1b", "\uff0c"  # of Chinese
 _CLAUSES: Final = (("; ", _SEMICOLON), (", ", _COMMA))  # where a sentence may be cut
-_FINDING: Final = re.compile(
+_FINDING: Final = (
     r"(?P<code>[A-Z]{2}-[A-Z0-9-]+) (?P<path>\S*): .*?(?:; and (?P<more>[\d,]+) findings? more)?"
 )
 
@@ -86,7 +86,7 @@ class Sentences:
         if text in self._english:
             code, which = self._english[text]
             return self._codes[code][which]
-        if (finding := _FINDING.fullmatch(text)) and finding["code"] in self._codes:
+        if (finding := re.fullmatch(_FINDING, text)) and finding["code"] in self._codes:
             more = self.of(f"and {finding['more']} findings more") if finding["more"] else ""
             meaning = self._codes[finding["code"]][0]
             text = f"{finding['code']} {finding['path']}{_COLON}{meaning}"

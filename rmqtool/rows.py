@@ -21,7 +21,7 @@ class Columns(Protocol):
         """Give the same as dictionaries."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, eq=False, slots=True)
 class JsonLines:
     """Rows that a worker has written as JSON lines already: writing takes longer than reading."""
 
@@ -37,7 +37,7 @@ class JsonLines:
 Chunk: TypeAlias = Sequence[Row] | Columns | JsonLines
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, eq=False, slots=True)
 class Rows:
     """Rows of one kind, in chunks.
 

@@ -82,7 +82,7 @@ class Says(NamedTuple):
     has_few: bool = False  # as in `Column`
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Table:
     """A public table."""
 

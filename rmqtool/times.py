@@ -17,7 +17,7 @@ USUAL: Final = "Europe/Berlin, Asia/Shanghai, UTC, local"
 DAY_MS: Final = 86_400_000
 MINUTE_MS: Final = 60_000
 LOCAL: Final = "local"
-_ISO: Final = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z")
+_ISO: Final = r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z"
 # A damaged timestamp may be any 64-bit integer, datetime ends with the year 9999.
 _DAYS_IN_400_YEARS: Final = 146_097
 
@@ -72,9 +72,7 @@ class _Here(tzinfo):
 
 
 # +08:00, UTC+8, GMT+0530; no zone is more than 14 hours from UTC.
-_OFFSET: Final = re.compile(
-    r"(?:UTC|GMT)?(?P<sign>[+-])(?P<hours>0?[0-9]|1[0-4]):?(?P<minutes>[0-5][0-9])?"
-)
+_OFFSET: Final = r"(?:UTC|GMT)?(?P<sign>[+-])(?P<hours>0?[0-9]|1[0-4]):?(?P<minutes>[0-5][0-9])?"
 AMBIGUOUS: Final = {
     "CST": ("Asia/Shanghai", "America/Chicago"),
     "IST": ("Asia/Kolkata", "Europe/Dublin", "Asia/Jerusalem"),
@@ -92,7 +90,7 @@ def zone_of(name: str) -> tzinfo:
         return _Here()
     if name == "UTC":
         return UTC  # most often asked, and zoneinfo takes 4 ms to load
-    if offset := _OFFSET.fullmatch(name):
+    if offset := re.fullmatch(_OFFSET, name):
         minutes = int(offset["hours"]) * 60 + int(offset["minutes"] or 0)
         return timezone(timedelta(minutes=-minutes if offset["sign"] == "-" else minutes))
     if name in AMBIGUOUS:
@@ -113,7 +111,7 @@ def zone_of(name: str) -> tzinfo:
 
 def in_zone(value: object, zone: tzinfo) -> object:
     """Give a time as clocks of a place show it, with its offset; anything else as it is."""
-    if isinstance(value, str) and _ISO.fullmatch(value):
+    if isinstance(value, str) and re.fullmatch(_ISO, value):
         value = datetime.fromisoformat(value)
     if not isinstance(value, datetime):
         return value

@@ -93,7 +93,7 @@ class Field(NamedTuple):
         return f">i{self.size}" if self.is_integer else f"V{self.size}"  # "S" drops trailing zeros
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Layout:
     """A named, fixed-size structure."""
 

@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from rmqtool.machine.arrays import Int64s, UInt8s
-    from rmqtool.writing.directory import Directory
     from rmqtool.writing.output_tree import OutputTree
 
 FEW: Final = 256  # files that are made one by one sooner than kernels are loaded
@@ -71,13 +70,12 @@ def put(tree: OutputTree, files: ManyFiles) -> bool:
         RepairError: a part cannot be a file name.
         WriteFailed: the system refused.
     """
-    if tree.has_owner or not _are_possible(files):
+    if not _are_possible(files):
         return False
     for path in files.above:
         tree.directory(*path.split("/"))
-    below = tree.below
     parts = _parts(files.directory)
-    for _ in on_threads(lambda rows: _make(tree.top, below, files, rows), parts):
+    for _ in on_threads(lambda rows: _make(tree, files, rows), parts):
         pass
     tree.made.append(files)
     return True
@@ -93,12 +91,14 @@ def _parts(directory: Int64s) -> Iterator[slice]:
             begin = end
 
 
-def _make(top: Directory, below: str, files: ManyFiles, rows: slice) -> None:
+def _make(tree: OutputTree, files: ManyFiles, rows: slice) -> None:
     """Make some of the files."""
     from rmqtool.many_files import kernels
 
     calls = kernels.calls()
     assert calls is not None  # noqa: S101 - asked before
+    top, below = tree.top, tree.below
+    owner = kernels.AS_MADE if tree.owner is None else tree.owner.of_new
     directory, ends = files.directory[rows], files.ends[rows.start : rows.stop + 1]
     numbers, of_file = np.unique(directory, return_inverse=True)
     paths = [os.fsencode(path) for path in files.paths[rows]]
@@ -124,7 +124,7 @@ def _make(top: Directory, below: str, files: ManyFiles, rows: slice) -> None:
             _bytes(files.lead * (LEAD_BYTES // len(files.lead))),
             times.reshape(-1).view(np.uint8),
         )
-        made, error = kernels.make_files(calls, files.length, facts, given)
+        made, error = kernels.make_files(calls, files.length, owner, facts, given)
     finally:
         for handle in handles:
             os.close(handle)

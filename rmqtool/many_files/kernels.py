@@ -34,13 +34,22 @@ TIMES: Final = 32  # bytes of the two times of a file, as `futimens` takes them
 MODES: Final = (0o777, 0o666)  # of directories and files, at most: the umask counts
 FLAGS: Final = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 EEXIST: Final = 17
+LINKS_THEMSELVES: Final = 0x100  # AT_SYMLINK_NOFOLLOW
+UID, GID, DIRECTORY_MODE, FILE_MODE = range(4)  # whose the new ones are
+AS_MADE: Final = (-1,) * 4  # leaves what they have
+(UID, GID, DIRECTORY_MODE, FILE_MODE) = range(4)  # whose the new ones are
+UNCHANGED: Final = -1  # of an owner or a mode: what the operating system gives by itself
 
 
 class WriteCalls(NamedTuple):
     """Addresses of functions, as man 2 and man 3 describe them."""
 
     mkdirat: int
+    fchownat: int
+    fchmodat: int
     openat: int
+    fchown: int
+    fchmod: int
     ftruncate: int
     pwrite: int
     futimens: int
@@ -49,7 +58,19 @@ class WriteCalls(NamedTuple):
 
 
 CALLS: Final = f"UniTuple(int64, {len(WriteCalls._fields)})"  # numba's name for it
-MKDIRAT, OPENAT, FTRUNCATE, PWRITE, FUTIMENS, CLOSE, ERRNO = range(len(WriteCalls._fields))
+(
+    MKDIRAT,
+    FCHOWNAT,
+    FCHMODAT,
+    OPENAT,
+    FCHOWN,
+    FCHMOD,
+    FTRUNCATE,
+    PWRITE,
+    FUTIMENS,
+    CLOSE,
+    ERRNO,
+) = range(len(WriteCalls._fields))
 
 
 @cache
@@ -59,15 +80,23 @@ def calls() -> WriteCalls | None:
     return None if addresses is None else WriteCalls(*addresses)
 
 
-@kernel(f"UniTuple(int64, 2)({CALLS}, int64, int64[:, ::1], UniTuple(uint8[::1], 4))")
+GIVEN: Final = "UniTuple(int64, 4), int64[:, ::1], UniTuple(uint8[::1], 4)"
+
+
+@kernel(f"UniTuple(int64, 2)({CALLS}, int64, {GIVEN})")
 def make_files(
-    calls: WriteCalls, length: int, facts: Int64s, given: tuple[UInt8s, UInt8s, UInt8s, UInt8s]
+    calls: WriteCalls,
+    length: int,
+    owner: Integers,
+    facts: Int64s,
+    given: tuple[UInt8s, UInt8s, UInt8s, UInt8s],
 ) -> Integers:
     """Make files with their directories, until one cannot be made.
 
     Args:
         calls: functions of the C library.
         length: bytes of each file.
+        owner: user, group and modes of what is made: UID, GID, DIRECTORY_MODE, FILE_MODE.
         facts: int64, shape (n, FACTS): see the columns.
         given: names; data; some units that files begin with; times of access and of change, as
             seconds and nanoseconds, TIMES bytes of each file.
@@ -83,11 +112,16 @@ def make_files(
             error = number_at(call_c(calls[ERRNO], (0, 0, 0, 0, 0)))
             if error != EEXIST:
                 return row, error
+        error = give_directory(calls, (above, name), owner)
+        if error != 0:
+            return row, error
         path = address_of(names, facts[row, PATH])
         handle = call_c(calls[OPENAT], (above, path, FLAGS, MODES[1], 0)) << 32 >> 32
         if handle < 0:
             return row, number_at(call_c(calls[ERRNO], (0, 0, 0, 0, 0)))
-        error = fill(calls, handle, length, (facts, row, data, lead))
+        error = give_file(calls, handle, owner)
+        if error == 0:
+            error = fill(calls, handle, length, (facts, row, data, lead))
         stamp = address_of(times, row * TIMES)
         if error == 0 and call(calls[FUTIMENS], handle, stamp, 0) < 0:
             error = number_at(call_c(calls[ERRNO], (0, 0, 0, 0, 0)))
@@ -95,6 +129,30 @@ def make_files(
         if error != 0:
             return row, error
     return facts.shape[0], 0
+
+
+@called
+def give_directory(calls: WriteCalls, where: tuple[int, int], owner: Integers) -> int:
+    """Give a new directory to its owner; give an errno, 0 for none."""
+    above, name = where
+    if owner[DIRECTORY_MODE] < 0:
+        return 0
+    given = (above, name, owner[UID], owner[GID], LINKS_THEMSELVES)
+    result = call_c(calls[FCHOWNAT], given) << 32 >> 32 if owner[UID] >= 0 else 0
+    if result == 0:
+        result = call_c(calls[FCHMODAT], (above, name, owner[DIRECTORY_MODE], 0, 0)) << 32 >> 32
+    return 0 if result == 0 else number_at(call_c(calls[ERRNO], (0, 0, 0, 0, 0)))
+
+
+@called
+def give_file(calls: WriteCalls, handle: int, owner: Integers) -> int:
+    """Give a new file to its owner; give an errno, 0 for none."""
+    if owner[FILE_MODE] < 0:
+        return 0
+    result = call(calls[FCHOWN], handle, owner[UID], owner[GID]) if owner[UID] >= 0 else 0
+    if result == 0:
+        result = call(calls[FCHMOD], handle, owner[FILE_MODE], 0)
+    return 0 if result == 0 else number_at(call_c(calls[ERRNO], (0, 0, 0, 0, 0)))
 
 
 @called

@@ -36,16 +36,16 @@ _NONE: Final = np.empty(0, np.int64)
 def messages_out_of_reach(
     before: Sequence[Int64s],
     after: Sequence[Int64s],
-    kept: Callable[[], Int64s],
     is_sound: Callable[[int], bool],
+    kept: Callable[[], Int64s] = lambda: _NONE,
 ) -> int:
     """Count the sound messages that a queue would no longer lead to, less those that it would.
 
     Args:
         before: physical offsets of the units that are written over, or go.
         after: those of the units that take their place.
-        kept: gives those of all units that stay; asked only where something would go.
         is_sound: tells whether a sound record of the queue is at a physical offset.
+        kept: gives those of all units that stay; asked only where something would go.
 
     Returns:
         Above 0 where the change does harm.
@@ -68,23 +68,21 @@ def places_of(raw: bytes | memoryview) -> Int64s:
     return units["physical_offset"][are_real(units)].astype(np.int64)
 
 
-def places_in(queue: QueueUnits, stretches: Sequence[Stretch], *, inside: bool = True) -> Int64s:
-    """Give the physical offsets of a queue's units in some stretches, or of all others.
+def places_in(queue: QueueUnits, but: Sequence[Stretch] = ()) -> Int64s:
+    """Give the physical offsets of a queue's units.
 
     Args:
         queue: whose units.
-        stretches: numbers of units, half open.
-        inside: whether those in the stretches are meant.
+        but: stretches of numbers, half open, whose units are left out.
 
     Raises:
         UnreadablePath: a file of the queue cannot be read.
     """
     places = [_NONE]
     for number, units in queue.used():
-        is_meant = np.full(len(units), not inside)
-        for first, end in stretches:
-            is_meant[max(first - number, 0) : max(end - number, 0)] = inside
-        is_meant &= are_real(units)
+        is_meant = are_real(units)
+        for first, end in but:
+            is_meant[max(first - number, 0) : max(end - number, 0)] = False
         places.append(units["physical_offset"][is_meant].astype(np.int64))
     return np.concatenate(places)
 

@@ -2,23 +2,24 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from rmqtool.errors import NotSound, UnreadablePath
 from rmqtool.formats.checkpoint import CHECKPOINT, FILE_LENGTH
-from rmqtool.formats.consume_queue import CQ_UNIT_SIZE, QueueKind
+from rmqtool.formats.consume_queue import QueueKind
 from rmqtool.plural import counted
 from rmqtool.queues.discovery import Queues
-from rmqtool.queues.reach import is_record_of, messages_out_of_reach, places_in, places_of
+from rmqtool.queues.files import PlainUnits
+from rmqtool.queues.reach import is_record_of, messages_out_of_reach, places_in
 from rmqtool.rebuild.options import StoreType
 from rmqtool.rebuild.sinks import INDEX, WritingSink
 from rmqtool.store.address import place_of
 from rmqtool.store.artefact import ArtefactKind
 from rmqtool.store.broker_conf import places_elsewhere
 from rmqtool.store.place import Place
-from rmqtool.store.record_heads import LogReader
+from rmqtool.store.queues import QueueFiles
+from rmqtool.store.record_heads import LogReader, OpenFiles
 from rmqtool.store.rocksdb import is_queue_database
 from rmqtool.store.tree import open_store
 from rmqtool.writing.edits import Transaction
@@ -27,19 +28,12 @@ from rmqtool.writing.undo import resume
 from rmqtool.writing.workplace import Workplace
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    import numpy as np
-    import numpy.typing as npt
+    from collections.abc import Callable, Iterable, Iterator
 
     from rmqtool.queues.units import QueueUnits
     from rmqtool.rebuild.options import RebuildOptions, RebuildResult
-    from rmqtool.rebuild.pieces import QueueFileBytes
     from rmqtool.store.tree import Store
     from rmqtool.writing.output_tree import OutputTree
-
-    Int64s = npt.NDArray[np.int64]
-    Stretch = tuple[int, int]
 
 
 COMMAND: Final = "rebuild"
@@ -91,12 +85,9 @@ def stage(
     # Queues of somebody else's records would be for the owner of the store to read.
     Workplace(lock.directory, lock.directory, lock.elsewhere).real(str(ArtefactKind.COMMITLOG))
     trees = _Trees(edits, options)
-    store = open_store(options.store, options.broker_conf)
-    sink = WatchingSink(trees.tree, store, skipped=trees.skipped)
-    result = run(sink)
-    if options.target.has_queues:
-        sink.refuse_harm(options.topic)
+    result = run(WritingSink(trees.tree, skipped=trees.skipped))
     trees.finish(result)
+    _refuse_harm(trees, open_store(options.store, options.broker_conf))
     return result
 
 
@@ -113,6 +104,19 @@ class _Trees:
         if parts not in self._trees:
             self._trees[parts] = self._edits.replace_tree("/".join(parts), reason=COMMAND)
         return self._trees[parts]
+
+    def replaced(
+        self, queues: Queues, opened: OpenFiles
+    ) -> Iterator[tuple[QueueUnits, QueueUnits]]:
+        """Yield queues that are there, each with what takes its place, where trees differ."""
+        for parts, tree in self._trees.items():
+            if parts[0] != QueueKind.CONSUME_QUEUE or self._edits.is_there("/".join(parts)):
+                continue
+            above = Place(tree.location)
+            for queue in _queues_in(queues, parts):
+                name = queue.topic, queue.queue_id
+                place = above if parts[1:] else above.child(name[0]).child(str(name[1]))
+                yield queue, PlainUnits.of(QueueFiles(*name, place, queue.path), opened)
 
     def finish(self, result: RebuildResult) -> None:
         """Replace families without a unit, too: what they have on disk belongs to no record."""
@@ -169,115 +173,41 @@ def _set_checkpoint(
 INSTEAD = "rmqtool repair, which keeps the units of such queues"
 
 
-@dataclass(slots=True)
-class _Changed:
-    """What is written over in one queue."""
-
-    before: list[Int64s] = field(default_factory=list)
-    after: list[Int64s] = field(default_factory=list)
-    written: list[Stretch] = field(default_factory=list)  # numbers of units
-    same: list[Stretch] = field(default_factory=list)  # of them, those that are so already
-
-
-class WatchingSink(WritingSink):
-    """Writes, and compares with the queue files that are there.
+def _refuse_harm(trees: _Trees, store: Store) -> None:
+    """Refuse what was staged if a queue would lead to fewer sound messages.
 
     Args:
-        tree: gives the tree that takes the place of a directory.
+        trees: all that is staged.
         store: whose queues are replaced.
-        skipped: see `WritingSink`.
+
+    Raises:
+        NotSound: one would.
     """
-
-    def __init__(self, tree: Callable[..., OutputTree], store: Store, *, skipped: int = 0) -> None:
-        super().__init__(tree, skipped=skipped)
-        self._store, self._queues = store, Queues(store)
-        # Queues of which all that is written, without a hole, is there already: most of them.
-        self._same: dict[tuple[str, int], Stretch] = {}
-        self._changed: dict[tuple[str, int], _Changed] = {}  # all others
-
-    def put(self, pieces: list[QueueFileBytes]) -> None:
-        """Take pieces of one file, in order of their place."""
-        super().put(pieces)
-        for piece in pieces:
-            if piece.kind is QueueKind.CONSUME_QUEUE and not piece.is_filler:
-                self._compare(piece)
-
-    def _compare(self, piece: QueueFileBytes) -> None:
-        first = (piece.file_start + piece.position) // CQ_UNIT_SIZE
-        end = first + len(piece.data) // CQ_UNIT_SIZE
-        name = (piece.topic, piece.queue_id)
-        queue = self._queues.files.queue(*name)
-        try:
-            old = queue.packed(first, end - first) if queue is not None else b""
-        except UnreadablePath:  # nobody can read it now, either
-            _extend(self._changes(name).written, first, end)
-            return
-        is_same, (begin, until) = old == piece.data, self._same.get(name, (first, first))
-        if is_same and name not in self._changed and until == first:
-            self._same[name] = begin, end
-            return
-        changed = self._changes(name)
-        _extend(changed.written, first, end)
-        if is_same:
-            _extend(changed.same, first, end)
-        else:
-            changed.before.append(places_of(old))
-            changed.after.append(places_of(piece.data))
-
-    def _changes(self, name: tuple[str, int]) -> _Changed:
-        """Give what is written over in a queue, to add to it."""
-        if name not in self._changed:
-            self._changed[name] = self._as_before(name)
-            self._same.pop(name, None)
-        return self._changed[name]
-
-    def _as_before(self, name: tuple[str, int]) -> _Changed:
-        same = [self._same[name]] if name in self._same else []
-        return _Changed(written=[*same], same=same)
-
-    def refuse_harm(self, topic: str | None) -> None:
-        """Refuse what was staged if a queue would lead to fewer sound messages.
-
-        Args:
-            topic: the one whose queues are replaced; None is all.
-
-        Raises:
-            NotSound: one would.
-        """
-        store = self._store
-        with self._queues as queues, LogReader(store.old_commitlog, store.commitlog) as log:
-            for queue in queues.files.queues():  # none is kept: there may be 100,000
-                name = (queue.topic, queue.queue_id)
-                is_written = name in self._changed or name in self._same
-                if topic is not None and (topic != queue.topic or not is_written):
-                    continue
-                changed = self._changed.get(name) or self._as_before(name)
-                fewer = self._out_of_reach(queue, changed, queues, log)
-                if fewer > 0:
-                    harm = f"{counted(fewer, 'message')} of topic {name[0]} queue {name[1]} "
-                    raise NotSound(
-                        path=str(store.root), harm=f"{harm}would be out of reach", instead=INSTEAD
-                    )
-
-    def _out_of_reach(
-        self, queue: QueueUnits, changed: _Changed, queues: Queues, log: LogReader
-    ) -> int:
-        """Count messages that go: units that are written over, and all beside what is written."""
-        try:
-            rest = places_in(queue, changed.written, inside=False)
-            return messages_out_of_reach(
-                [*changed.before, rest],
-                changed.after,
-                partial(places_in, queue, changed.same),
-                partial(is_record_of, log, queue.topic, queue.queue_id, queues.files.queue),
-            )
-        except UnreadablePath:
-            return 0
+    logs = store.old_commitlog, store.commitlog
+    with Queues(store) as queues, OpenFiles() as opened, LogReader(*logs) as log:
+        for present, staged in trees.replaced(queues, opened):
+            name = (present.topic, present.queue_id)
+            is_sound = partial(is_record_of, log, *name, queues.files.queue)
+            fewer = _out_of_reach(present, staged, is_sound)
+            if fewer > 0:
+                harm = f"{counted(fewer, 'message')} of topic {name[0]} queue {name[1]} "
+                raise NotSound(
+                    path=str(store.root), harm=f"{harm}would be out of reach", instead=INSTEAD
+                )
 
 
-def _extend(stretches: list[Stretch], first: int, end: int) -> None:
-    """Add a stretch, as part of the last one where it follows that."""
-    if stretches and stretches[-1][1] == first:
-        stretches[-1] = (stretches[-1][0], end)
-    else:
-        stretches.append((first, end))
+def _queues_in(queues: Queues, parts: tuple[str, ...]) -> Iterable[QueueUnits]:
+    """Give the queues below a path of their family: all, or the one of a topic and a number."""
+    if len(parts) == 1:
+        return queues.files.queues()
+    queue = queues.files.queue(parts[1], int(parts[2]))
+    return [] if queue is None else [queue]
+
+
+def _out_of_reach(present: QueueUnits, staged: QueueUnits, is_sound: Callable[[int], bool]) -> int:
+    """Count the messages that a queue leads to, and the one in its place would not."""
+    try:
+        before = places_in(present)
+    except UnreadablePath:  # nobody can read it now, either
+        return 0
+    return messages_out_of_reach([before], [places_in(staged)], is_sound)

@@ -37,7 +37,7 @@ class MisnamedQueue(NamedTuple):
     has_queue: bool  # that queue has a directory under its own name, too
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class QueueFiles:
     """The files of one queue; listed when `files` is first read."""
 
@@ -77,7 +77,7 @@ class TopicListing(NamedTuple):
 NOT_LISTED: Final[Mapping[str, TopicListing]] = MappingProxyType({})
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class QueueFamily:
     """All queues of one kind."""
 

@@ -77,7 +77,7 @@ MAPPED = {
 PLAIN = {ArtefactKind.CONFIG, ArtefactKind.TIERED_INDEX}
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Store:
     """A broker's store, or the part of one that was asked for."""
 

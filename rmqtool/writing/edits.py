@@ -226,6 +226,11 @@ class Transaction:
         """
         self._edit(path, reason).mtime_ns[NEW] = mtime_ms * 1_000_000
 
+    def is_there(self, path: str) -> bool:
+        """Whether the store has all that was written for a path: then nothing changes there."""
+        staged = self._swaps.get(self._shown(path))
+        return staged is not None and staged.is_there
+
     def _stage(
         self, path: str | os.PathLike[str], reason: str
     ) -> tuple[StagedSwap, tuple[str, ...]]:

@@ -119,11 +119,12 @@ class OutputTree:
         files: that were written, by path.
         below: path of the tree in `top`, ending in a slash; empty for all of it.
         made: other files, which were made many at once.
+        owner: of new entries; None leaves those of this process.
 
     Args:
         top: a directory that nobody else can enter.
         sync: counts the time that the disk takes.
-        owner: of new entries; None leaves those of this process.
+        owner: see above.
         below: path of the tree in `top`, ending in a slash; empty for all of it.
     """
 
@@ -137,18 +138,13 @@ class OutputTree:
         self._subtrees: dict[str, OutputTree] = {}
         self.made: list[MadeFiles] = []
         self._sync = sync
-        self._owner = owner
+        self.owner = owner
         if owner is not None and below:
             with write_errors(self):
                 owner.take_directory(top, below)
 
     def __str__(self) -> str:
         return self.top.shown(self.below)
-
-    @property
-    def has_owner(self) -> bool:
-        """Whether new entries get another owner than this process."""
-        return self._owner is not None
 
     @property
     def fsync_seconds(self) -> float:
@@ -198,7 +194,7 @@ class OutputTree:
             self._directory(above)
         mtime_ns = mtime_ms and mtime_ms * 1_000_000
         file = OutputTreeFile(self.top, self.below, path, size, mtime_ns)
-        owner = owner or self._owner
+        owner = owner or self.owner
         with write_errors(file.path):
             try:
                 handle = self.top.create(file.name, mode)
@@ -297,7 +293,7 @@ class OutputTree:
         if path in self._subtrees:
             raise OutputExists(path=f"{self}{path}", reason="was written already")
         self._directory(path)
-        owner = owner or self._owner
+        owner = owner or self.owner
         tree = OutputTree(self.top, self._sync, owner, f"{self.below}{path}/")
         self._subtrees[path] = tree
         return tree
@@ -351,8 +347,8 @@ class OutputTree:
             handle = directory.open_file(name)
             try:
                 size = os.fstat(handle).st_size
-                if self._owner is not None:
-                    self._owner.take_file(handle)
+                if self.owner is not None:
+                    self.owner.take_file(handle)
                 elif os.geteuid() == 0:
                     os.fchown(handle, os.geteuid(), os.getegid())
             finally:
@@ -422,8 +418,8 @@ class OutputTree:
         with write_errors(f"{self}{path}"):
             with suppress(FileExistsError):  # another thread was first
                 self.top.make(made, mode | stat.S_IRWXU)
-            if self._owner is not None:
-                self._owner.take_directory(self.top, made)
+            if self.owner is not None:
+                self.owner.take_directory(self.top, made)
         self._directories.add(path)
 
 
@@ -470,6 +466,12 @@ class Ownership(NamedTuple):
     gid: int  # of the group
     directory_mode: int  # of directories
     file_mode: int  # of files
+
+    @property
+    def of_new(self) -> tuple[int, int, int, int]:
+        """Give user and group, -1 where only root could give them, modes of directory and file."""
+        user = (self.uid, self.gid) if os.geteuid() == 0 else (-1, -1)
+        return (*user, self.directory_mode | stat.S_IRWXU, self.file_mode)
 
     def take_file(self, handle: int) -> None:
         """Give a new file that is open to the owner."""

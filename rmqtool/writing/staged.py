@@ -6,6 +6,7 @@ import hashlib
 import os
 import stat
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import TYPE_CHECKING, Final
 
 from rmqtool.errors import RepairError
@@ -115,13 +116,15 @@ class StagedSwap:
 
     def build(self) -> Swap | None:
         """Give the change; None, with nothing left of it, when the store has just that already."""
-        if self.what == "replace" and self._is_there_already():
+        if self.is_there:
             self.aside.drop(self.name)
             return None
         return Swap(self.number, self.path, self.aside_path, self.what, self.reason)
 
-    def _is_there_already(self) -> bool:
-        if self.file is None and self.tree is None:
+    @cached_property
+    def is_there(self) -> bool:
+        """Whether the store has just that already. Asked once all is written."""
+        if self.what != "replace" or (self.file is None and self.tree is None):
             return False
         with self.work.spot(self.path) as spot:
             if self.file is not None:

@@ -13,7 +13,7 @@ from rmqtool.errors import OutputExists, RmqtoolError, WriteFailed
 from rmqtool.many_files import kernels
 from rmqtool.many_files.files import FEW, FILES, ManyFiles, put
 from rmqtool.writing.output import OutputDirectory
-from rmqtool.writing.output_tree import OutputTree
+from rmqtool.writing.output_tree import OutputTree, Ownership
 from tests.evidence import Trace, snapshot
 
 LENGTH: Final = 100_000
@@ -21,6 +21,7 @@ LEAD: Final = b"\0\1\2\3\4\5\6\7\x08\t" * 2
 NAME: Final = f"{LENGTH:020}"
 COUNT: Final = 3 * FILES + 7
 MODES: Final = (0o022, 0o077)
+OWNER: Final = Ownership(65_534, 65_533, 0o750, 0o604)  # who is not root gives the modes alone
 OPEN: Final = Path("/proc/self/fd")
 
 
@@ -57,26 +58,32 @@ def _files_of(path: Path) -> dict[str, Trace]:
     return {name: trace for name, trace in snapshot(path).items() if trace.digest}
 
 
-def _modes(path: Path) -> dict[str, tuple[int, int]]:
-    """Give the modes of all below a directory, and the blocks that hold something."""
+def _modes(path: Path) -> dict[str, tuple[int, ...]]:
+    """Give owners and modes of all below a directory, and the blocks that hold something."""
     found = {entry: entry.stat() for entry in path.rglob("*")}
     return {
-        str(entry.relative_to(path)): (facts.st_mode, facts.st_blocks * entry.is_file())
+        str(entry.relative_to(path)): (
+            facts.st_uid,
+            facts.st_gid,
+            facts.st_mode,
+            facts.st_blocks * entry.is_file(),
+        )
         for entry, facts in found.items()
     }
 
 
+@pytest.mark.parametrize("owner", [None, OWNER], ids=["of the process", "another"])
 @pytest.mark.parametrize("mask", MODES)
-def test_same_as_one_by_one(mask: int, tmp_path: Path) -> None:
-    """Names, bytes, lengths, holes, modes and mtimes are the same, below a subtree, too."""
+def test_same_as_one_by_one(mask: int, owner: Ownership | None, tmp_path: Path) -> None:
+    """Names, bytes, lengths, holes, owners, modes and mtimes are the same, below a subtree, too."""
     files, before = _files(), os.umask(mask)
     try:
         with OutputDirectory(tmp_path / "many") as output:
-            tree = output.subtree("queues")
+            tree = output.subtree("queues", owner=owner)
             assert put(tree, files)
             named = output.contents()
         with OutputDirectory(tmp_path / "each") as output:
-            _one_by_one(output.subtree("queues"), files)
+            _one_by_one(output.subtree("queues", owner=owner), files)
             expected = output.contents()
     finally:
         os.umask(before)

@@ -166,11 +166,11 @@ class QueueRepair:
         return messages_out_of_reach(
             [places_of(queue.units.packed(first, end - first)) for first, end in stretches],
             [places_of(patch.raw) for patch in patches],
-            partial(places_in, queue.units, stretches, inside=False),
             lambda place: (
                 not self.judge.damaged_at(place, SMALLEST_RECORD)
                 and is_record_of(log, *name, lambda *other: there.get(other), place)
             ),
+            partial(places_in, queue.units, stretches),
         )
 
     def _put_back(self, name: tuple[bytes, int], number: int, record: WrongLightNumber) -> None:
