@@ -161,11 +161,47 @@ def counts_of(tree: ast.Module) -> Iterator[tuple[int, str]]:
                     yield node.lineno, ast.unparse(one.value) + (text_of(after) or "")
 
 
+def plurals_of(tree: ast.Module) -> Iterator[tuple[int, str]]:
+    """Yield line and text of each number that may be 1 before the plural of what it counts.
+
+    Not meant: bytes, constants, what a condition chose, and the second number of `3 of 20 rows`.
+    """
+    chosen = {
+        id(branch)
+        for node in ast.walk(tree)
+        if isinstance(node, ast.IfExp)
+        for branch in (node.body, node.orelse)
+    }
+    for node in ast.walk(tree):
+        if not isinstance(node, ast.JoinedStr) or id(node) in chosen:
+            continue
+        texts = ["", *(text_of(value) or "" for value in node.values), ""]
+        for place, number in enumerate(node.values, 1):
+            things = THINGS.match(texts[place + 1])
+            if (
+                things is not None
+                and things[2] not in {"bytes", "others", "more"}
+                and isinstance(number, ast.FormattedValue)
+                and number.format_spec is not None
+                and not ast.unparse(number.value).isupper()
+                and not texts[place - 1].endswith(" of ")
+            ):
+                yield node.lineno, ast.unparse(number.value) + texts[place + 1]
+
+
 def test_separators() -> None:
     """Numbers of things in sentences have separators: `1,591 index entries`."""
     found = [(name, *one) for name, tree in modules() for one in counts_of(tree)]
     assert [] == found
     assert [(1, "len(rows) rows")] == [*counts_of(ast.parse('f"{len(rows)} rows"'))]
+
+
+def test_plurals() -> None:
+    """Nothing says `1 units`: numbers that may be 1 go through `counted`."""
+    found = [(name, *one) for name, tree in modules() for one in plurals_of(tree)]
+    assert [] == found
+    assert [(1, "count rows")] == [*plurals_of(ast.parse('f"{count:,} rows"'))]
+    assert not [*plurals_of(ast.parse('f"{count:,} of {whole:,} rows" if a else f"{b:,} rows"'))]
 
 
 def test_length(source: list[tuple[str, str]]) -> None:

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 from orjson import JSONDecodeError, loads
 
 from rmqtool.browse.sources import READING, RowSource
+from rmqtool.plural import counted
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -213,7 +214,10 @@ class Diagnosis:
             ("start", row["start"]),
             ("checked", f"{row['verdict']}: {counts}"),
             ("lost", f"messages: {lost}"),
-            ("deleted", soon and f"soon: the {soon:,} oldest files, {gone or 0:,} messages"),
+            (
+                "deleted",
+                soon and f"soon: {counted(soon, 'oldest file')}, {counted(gone or 0, 'message')}",
+            ),
             ("next", row["next"]),
         ]
 

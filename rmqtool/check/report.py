@@ -99,8 +99,8 @@ def sentences(summary: Summary) -> Iterator[str]:
     rate = _rate(account.bytes / summary.seconds) if summary.seconds >= LONG_SECONDS else ""
     yield (
         f"read {account.bytes:,} bytes in {summary.seconds:.2f} s{rate}: "
-        f"{account.records:,} records, {account.units:,} queue units, "
-        f"{account.entries:,} index entries"
+        f"{counted(account.records, 'record')}, {counted(account.units, 'queue unit')}, "
+        f"{counted(account.entries, 'index entry', 'index entries')}"
     )
     if account.since is not None:
         more = "at least " if account.since >= WALKED_RECORDS - 1 else ""

@@ -11,6 +11,7 @@ from rmqtool import __version__
 from rmqtool.cli.exits import BUG, DONE, IN_PART, INTERRUPTED, NOT_DONE, TERMINATED, say
 from rmqtool.cli.signals import Terminated, stoppable
 from rmqtool.errors import OutputClosed, RepairError, RmqtoolError, Trouble, UsageError
+from rmqtool.plural import counted
 from rmqtool.store.anchors import anchored
 from rmqtool.store.refused import refused_reads
 from rmqtool.store.rocksdb_idle import LACKING, databases_wait
@@ -90,7 +91,7 @@ def _run_and_tell(arguments: Sequence[str]) -> int:
     for error in files[:NAMED]:
         say(f"could not be read in full: {error}")
     if len(files) > NAMED:
-        say(f"and {len(files) - NAMED:,} more files")
+        say(f"and {counted(len(files) - NAMED, 'more file')}")
     return code or IN_PART
 
 

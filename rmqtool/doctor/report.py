@@ -219,7 +219,7 @@ def _log(seen: Examination) -> str:
         return "none"
     newest = seen.end and seen.end.last_store_timestamp
     counts_text = f"; newest message stored {iso_time(newest)}" if newest is not None else ""
-    records = f"{seen.summary.account.records:,} records"
+    records = counted(seen.summary.account.records, "record")
     return f"{counted(seen.files, 'file')}, {seen.size:,} bytes, {records}{counts_text}"
 
 

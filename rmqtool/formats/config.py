@@ -77,7 +77,7 @@ def parse(raw: bytes, *, path: str = "<bytes>", budget: ParseBudget | None = Non
     """
     values = _values_in(raw)
     if values > MOST_VALUES:
-        reason = f"some {values:,} values; of such a file at most {MOST_VALUES:,} are read"
+        reason = f"its values are some {values:,}; of such a file at most {MOST_VALUES:,} are read"
         raise DecodeError(path=path, position=0, field="json", reason=reason)
     if budget is not None:
         try:

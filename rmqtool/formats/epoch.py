@@ -11,6 +11,7 @@ from typing import Final, NamedTuple
 
 from rmqtool.errors import DecodeError, Truncated
 from rmqtool.formats.java import crc31, parse_long
+from rmqtool.plural import counted
 
 _HEAD_LINES: Final = 2  # count and CRC
 _ENTRY_PARTS: Final = 2
@@ -45,7 +46,7 @@ def decode(raw: bytes, *, path: str = "<bytes>") -> EpochFile:
     """
     lines = raw.decode("utf-8", "replace").splitlines()
     if len(lines) < _HEAD_LINES:
-        reason = f"{len(lines):,} lines are there, {_HEAD_LINES} are needed"
+        reason = f"{counted(len(lines), 'line')}, {_HEAD_LINES} are needed"
         raise Truncated(path=path, position=0, field="count", reason=reason)
     count, crc = (
         _number(line, path=path, field=field)

@@ -15,6 +15,7 @@ from construct import Bytes, Int16sb, Int32sb, Int64sb, Struct
 from rmqtool.errors import BadLength, DecodeError
 from rmqtool.formats.host import IPV4_BYTES, IPV6_BYTES, address_text, host_text
 from rmqtool.formats.layout import Layout
+from rmqtool.plural import counted
 
 OFFSET_MESSAGE_ID: Final = Layout(
     "offset_message_id",
@@ -202,7 +203,7 @@ def recognise(text: str) -> OffsetMessageId | UniqueKey | ClientMessageId | None
 def _hex(text: str, sizes: tuple[int, ...]) -> bytes:
     if len(text) not in {2 * size for size in sizes}:
         digits = " or ".join(str(2 * size) for size in sizes)
-        reason = f"{len(text):,} characters, {digits} hex digits are needed"
+        reason = f"{counted(len(text), 'character')}, {digits} hex digits are needed"
         raise BadLength(path=text[:80], position=0, field="message_id", reason=reason)
     try:
         raw = bytes.fromhex(text)

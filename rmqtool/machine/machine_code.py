@@ -218,7 +218,7 @@ def _of_tuple(types: list[ast.expr]) -> Flatten:
 
         def numbers(values: tuple[int, ...]) -> tuple[int, ...]:
             if len(values) != count:
-                message = f"{count:,} numbers wanted, not {len(values):,}"
+                message = f"wanted are {count:,}, not {len(values):,}"
                 raise TypeError(message)
             return values
 

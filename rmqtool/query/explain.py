@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
+from rmqtool.plural import counted
 from rmqtool.table import Column, Table, Type
 
 STEPS: Final = Table(
@@ -73,6 +74,6 @@ def step_rows(asked: str, trail: Trail) -> list[dict[str, object]]:
         for number, step in enumerate(trail.steps, 1)
     ]
     if trail.left_out:
-        more = f"{trail.left_out:,} more steps were taken"
+        more = f"{counted(trail.left_out, 'more step was', 'more steps were')} taken"
         rows.append({"asked": asked, "step": len(rows) + 1, "action": "…", "result": more})
     return rows

@@ -226,8 +226,9 @@ def summary(name: str, rows: Sequence[dict[str, object]]) -> str:
         if row["state"] == "dead letters"
     )
     since = min((str(lag["lag_since"]) for lag in lags if lag.get("lag_since")), default="")
+    queues = counted(len(lags), "queue")
     problems = [
-        f"group {name}: {waiting:,} messages in {counted(len(lags), 'queue')} are not consumed",
+        f"group {name}: {counted(waiting, 'message')} in {queues} not consumed",
         f"the first was stored at {since}" if since else "",
         counted(dead, "dead letter"),
     ]

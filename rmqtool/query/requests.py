@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 from rmqtool.clock import Clock, is_time
 from rmqtool.errors import UsageError
 from rmqtool.formats.message_id import ClientMessageId, OffsetMessageId, UniqueKey, recognise
-from rmqtool.plural import meant
+from rmqtool.plural import counted, meant
 from rmqtool.ranges import Boundary
 from rmqtool.times import iso_time
 
@@ -133,7 +133,7 @@ Request: TypeAlias = ById | ByKey | ByOffset | ByQueueOffset | ByTime | ByTransa
 def id_problem(text: str) -> str:
     """Say why a text is no ID that RocketMQ makes; empty when it may be one."""
     if len(text) not in ID_LENGTHS:
-        return f"{len(text):,} characters, an ID has 32, 34 or 56 hex digits"
+        return f"{counted(len(text), 'character')}, an ID has 32, 34 or 56 hex digits"
     if not _HEX.fullmatch(text):
         odd = next(character for character in text if not _HEX.match(character))
         return f"{odd!a} is not a hex digit"

@@ -13,6 +13,7 @@ import numpy as np
 
 from rmqtool.errors import UnreadablePath
 from rmqtool.formats import java
+from rmqtool.plural import counted
 from rmqtool.query.log import LogRange
 from rmqtool.query.scan import parts_of
 from rmqtool.ranges import Boundary
@@ -135,5 +136,5 @@ def queue_times(log: Log, request: ByTime, trail: Trail) -> dict[int, Seen]:
             trail.add("search of the log", times.unread, part.segment.path)
             trail.search(f"{part.segment.path} could not be read: {times.unread}")
         join_into(by_queue, times.queues, request.boundary)
-    trail.add("search of the log", f"{whole}: {len(by_queue):,} queues of the topic")
+    trail.add("search of the log", f"{whole}: {counted(len(by_queue), 'queue')} of the topic")
     return dict(sorted(by_queue.items()))

@@ -21,6 +21,7 @@ from rmqtool.formats.index import INDEX_ENTRY, entry_position
 from rmqtool.ledger.extensions import ExtUnits
 from rmqtool.ledger.index_entries import are_expired, entries
 from rmqtool.ledger.walk import HeldUnits
+from rmqtool.plural import counted
 from rmqtool.queues.discovery import Queues
 from rmqtool.queues.kinds import as_units
 from rmqtool.rebuild.sinks import INDEX, file_name
@@ -168,7 +169,11 @@ class ComparingSink:
         index_file = self._index.pop(built.name, None)
         if index_file is None:
             self._differ(
-                f"{INDEX}/{built.name}", None, None, f"{built.entries:,} entries", "no file"
+                f"{INDEX}/{built.name}",
+                None,
+                None,
+                counted(built.entries, "entry", "entries"),
+                "no file",
             )
             return
         if index_file.size != built.size:

@@ -15,6 +15,7 @@ from rmqtool.check.rocksdb.entries import INDEXED, hashes, index_entries, only_i
 from rmqtool.errors import DamagedDatabase, EngineMissing, Trouble, UnreadablePath
 from rmqtool.formats.rocksdb_databases import DATABASES, DEFAULT, MESSAGE_STORE
 from rmqtool.formats.rocksdb_store import INDEX_OFFSET, LAST_OFFSET, LAST_TIME, NUMBER
+from rmqtool.plural import counted
 from rmqtool.store.rocksdb_database import Database
 from rmqtool.writing.rocksdb import DatabaseWriter
 
@@ -111,7 +112,7 @@ def compare_index(store: Store, sink: ComparingSink, result: RebuildResult) -> N
     wanted = hashes(entries)
     holder = _database(store)
     if holder is None:
-        sink.differ(MESSAGE_STORE, f"{len(wanted):,} rows", "no database")
+        sink.differ(MESSAGE_STORE, counted(len(wanted), "row"), "no database")
         return
     with Database(holder.place, holder.path) as database:
         alive = _Alive(database, store.commitlog.start)

@@ -18,6 +18,7 @@ from rmqtool.findings.registry_layout import FS_READ
 from rmqtool.formats.consume_queue import QueueKind
 from rmqtool.judge.foreign import refuse_foreign
 from rmqtool.memory import give_back_rest
+from rmqtool.plural import counted
 from rmqtool.queues.as_of import as_of
 from rmqtool.queues.discovery import Queues
 from rmqtool.rebuild.comparing import ComparingSink
@@ -398,7 +399,7 @@ def _assumed(store: Store, result: RebuildResult, target: Target) -> Iterator[st
         and geometry.index_entries.source is LengthSource.DEFAULT
     ):
         slots, entries = geometry.index_slots.value, geometry.index_entries.value
-        yield f"index files of {slots:,} slots and {entries:,} entries"
+        yield f"index files of {counted(slots, 'slot')} and {counted(entries, 'entry', 'entries')}"
     if store.broker_conf is None and any(queue.topic == SCHEDULE_TOPIC for queue in result.queues):
         yield f"delays from the queues of {SCHEDULE_TOPIC}, otherwise RocketMQ's own"
 

@@ -15,6 +15,7 @@ from markupsafe import Markup
 
 from rmqtool.broker.names import DLQ_PREFIX
 from rmqtool.findings.catalogue import Severity
+from rmqtool.plural import counted
 from rmqtool.report.html import rendered, shown
 from rmqtool.startup.report import verdict
 from rmqtool.times import iso_time
@@ -225,7 +226,7 @@ def spark(series: Sequence[int]) -> str:
     """Draw counts over time, scaled to the largest of them."""
     drawing = drawsvg.Drawing(SPARK_WIDTH, SPARK_HEIGHT, class_="spark", role="img")
     top = max(series, default=0)
-    drawing.append_title(f"{top:,} records at most in one step")
+    drawing.append_title(f"{counted(top, 'record')} at most in one step")
     step = SPARK_WIDTH / max(len(series), 1)
     path = drawsvg.Path(class_="record")
     for number, records in enumerate(series):
@@ -443,9 +444,9 @@ def _mark(x: float, severity: Severity, title: str) -> drawsvg.Lines:
 
 
 def _words(segment: SegmentTiling, findings: Sequence[Finding]) -> str:
-    parts = [f"{segment.records:,} records"]
+    parts = [counted(segment.records, "record")]
     parts += [f"{count:,} bytes {kind}" for kind in KINDS if (count := segment.bytes_of(kind))]
-    parts += [f"{len(findings):,} findings"] if findings else []
+    parts += [counted(len(findings), "finding")] if findings else []
     return ", ".join(parts)
 
 

@@ -259,7 +259,9 @@ def _recovery(prediction: Prediction) -> Iterator[Row]:
         return
     path, count = recovered.first_path, recovered.records
     kind = "a clean stop" if prediction.stopped_cleanly else "a crash: there is `abort`"
-    yield _step("recover", f"{path} and on, {count:,} records, after {kind}", path, count=count)
+    yield _step(
+        "recover", f"{path} and on, {counted(count, 'record')}, after {kind}", path, count=count
+    )
     if recovered.bytes_after_stop < recovered.bytes_read:
         message = f"{recovered.bytes_read:,} bytes are read; {recovered.bytes_after_stop:,} after "
         message += "repair --fast-start, which needs a sound store"
@@ -268,16 +270,22 @@ def _recovery(prediction: Prediction) -> Iterator[Row]:
     reason = str(recovered.stop) if recovered.stop else "a blank closes the last file"
     yield _step("end", f"at {end}: {reason}; {path}", path, end)
     if recovered.queues_cut and (cut := sum(queue.units_cut for queue in prediction.queues.judged)):
-        yield _step("cut", f"{cut:,} units of queues", "consumequeue", end, cut)
+        yield _step("cut", f"{counted(cut, 'unit')} of queues", "consumequeue", end, cut)
 
 
 def _index(prediction: Prediction) -> Iterator[Row]:
     index = prediction.index
     if count := index.entries_deleted:
-        yield _step("delete", f"{count:,} entries of the index, with their files", count=count)
+        yield _step(
+            "delete",
+            f"{counted(count, 'entry', 'entries')} of the index, with their files",
+            count=count,
+        )
     if count := index.entries_added:
-        files = f"{index.files_created:,} files more"
-        yield _step("index", f"{count:,} entries are written, {files}", count=count)
+        files = f"{counted(index.files_created, 'file')} more"
+        yield _step(
+            "index", f"{counted(count, 'entry is', 'entries are')} written, {files}", count=count
+        )
 
 
 def _dispatch(prediction: Prediction) -> Iterator[Row]:
@@ -292,7 +300,9 @@ def _dispatch(prediction: Prediction) -> Iterator[Row]:
         message = f"dispatch never gets beyond {end}, and the broker waits for it"
         yield _step("hang", message, None, end, count)
         return
-    message = f"{count:,} records are handed to queues; new ones from {end} on"
+    message = (
+        f"{counted(count, 'record is', 'records are')} handed to queues; new ones from {end} on"
+    )
     yield _step("dispatch", message, None, end, count)
     if end > prediction.log_maximum:
         message = f"new messages reach no queue until the log has grown to {end}"

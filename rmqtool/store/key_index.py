@@ -19,6 +19,7 @@ from rmqtool.formats.index import (
     entry_position,
     slot_position,
 )
+from rmqtool.plural import counted
 from rmqtool.store.index_files import in_use
 
 if TYPE_CHECKING:
@@ -144,7 +145,8 @@ class IndexReader:
             return "its numbers of slots and entries cannot be told"
         _, _, begin, end, slot_count, count = held.header.values()
         if count < FIRST_ENTRY or count > held.room:
-            return f"its header counts {count - 1:,} entries, there is room for {self.last:,}"
+            said = counted(count - 1, "entry", "entries")
+            return f"its header counts {said}, there is room for {self.last:,}"
         if count > FIRST_ENTRY:
             first, last = self.entry(FIRST_ENTRY), self.entry(count - 1)
             ends = first and first.physical_offset, last and last.physical_offset
@@ -156,7 +158,9 @@ class IndexReader:
         if self.slots <= SLOTS_COUNTED:
             used = self._used_slots(0, self.slots)
             if used != slot_count:
-                return f"{used:,} slots are used, its header says {slot_count:,}"
+                return (
+                    f"{counted(used, 'slot is', 'slots are')} used, its header says {slot_count:,}"
+                )
         return ""
 
     def _slot_trouble(self, slot: int, head: int, length: int) -> str:

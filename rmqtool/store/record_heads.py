@@ -51,6 +51,7 @@ LARGEST_WINDOW = 8 << 20
 # A store time may be earlier than the one before it by so much: the clock is read under the append
 # lock, but may be set back a bit.
 TIME_TOLERANCE_MS = 5
+WITNESSES: Final = 3  # records on each side of a gap that are asked for their times
 
 unpack_prefix = MESSAGE_PREFIX.packer.unpack_from
 STORE_TIMESTAMP = next(iter(MESSAGE_MIDDLES.values()))["store_timestamp"]
@@ -99,6 +100,25 @@ def head_of(raw: bytes, position: int, physical_offset: int) -> RecordHead | Non
     at = position + TIMESTAMPS[sys_flag & HOST_BITS]
     stored = big_endian(raw[at : at + STORE_TIMESTAMP.size])
     return RecordHead(own, size, magic, queue_id, queue_offset, sys_flag, born, stored)
+
+
+def are_remains(before: Sequence[int], after: Sequence[int]) -> bool:
+    """Tell whether the records behind a gap are older than those in front of it.
+
+    A truncation does not erase: what was cut off stays behind the new tail. One damaged time is no
+    proof of that, or sound records would be cleared: the middle of three times counts, and of two
+    the one that speaks for the records.
+
+    Args:
+        before: of the last records in front, up to `WITNESSES`: store times, ms; none proves
+            nothing.
+        after: of the first ones behind, at least one: the later of the times when each was sent
+            and stored.
+    """
+    if not before:
+        return False
+    newest, oldest = sorted(before)[(len(before) - 1) // 2], sorted(after)[len(after) // 2]
+    return 0 <= oldest < newest - TIME_TOLERANCE_MS
 
 
 class LogReader:

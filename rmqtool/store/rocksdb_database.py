@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any, Final, Self, TypeVar, cast
 from rmqtool.budget import OverBudget, ParseBudget
 from rmqtool.errors import DamagedDatabase, Trouble, UnreadablePath
 from rmqtool.formats.rocksdb_families import longest_value
+from rmqtool.plural import counted
 from rmqtool.store.anchors import from_anchor
 from rmqtool.store.confinement import spare_user
 from rmqtool.store.entry import EntryKind, entry_of, listed, stored_bytes
@@ -509,7 +510,7 @@ class DatabaseFiles:
         needed = others + len(self.entries) + 2 * SPARE
         if hard != resource.RLIM_INFINITY and needed > hard:
             reason = (
-                f"{len(self.entries):,} files, and a process may have {hard:,} open here:"
+                f"{counted(len(self.entries), 'file')}, and a process may have {hard:,} open here:"
                 " raise the limit (ulimit -Hn)"
             )
             raise self._refused(reason)

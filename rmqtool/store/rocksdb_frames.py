@@ -12,6 +12,7 @@ from struct import Struct
 from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 from rmqtool.formats.rocksdb_row import LongValue
+from rmqtool.plural import counted
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -134,7 +135,7 @@ def read_frame(read: Read, longest: int = LONG) -> RowBatch | dict[str, Any]:
             _refuse(f"a message of {key_bytes:,} bytes")
         return _message_of(read(key_bytes))
     if count > ROWS or key_bytes + value_bytes > LARGEST_FRAME:
-        _refuse(f"{count:,} rows of {key_bytes + value_bytes:,} bytes")
+        _refuse(f"{counted(count, 'row')} of {key_bytes + value_bytes:,} bytes")
     lengths = memoryview(read(2 * count * 4)).cast(ITEM).tolist()
     of_keys, of_values = lengths[:count], lengths[count:]
     joined_keys, joined_values = read(key_bytes), read(value_bytes)

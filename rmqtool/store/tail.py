@@ -18,9 +18,9 @@ from rmqtool.formats.dledger import DLEDGER_BLANK, DLEDGER_ENTRY, ENTRY_MAGIC
 from rmqtool.formats.message import BLANK, BLANK_MAGIC_CODE
 from rmqtool.store.record_heads import (
     HEAD_BYTES,
-    TIME_TOLERANCE_MS,
     LogReader,
     RecordHead,
+    are_remains,
     head_of,
 )
 
@@ -91,7 +91,7 @@ def find_tail(log: MappedFiles, reader: LogReader, *, dispatched: int | None = N
         step = walker.walk(head, WALKED_RECORDS)
         if step.stop is not None:
             tail = _tail(walker, step, FoundBy.QUEUES, step.records - 1)
-            beyond = None if tail.data_beyond is None else _beyond(walker, step)
+            beyond = None if tail.data_beyond is None else _beyond(walker, head, step)
             return tail if beyond is None else _tail(walker, beyond, FoundBy.BISECTION, None)
     segment = _last_used(log, reader)
     start = _last_record(log, reader, segment)
@@ -160,15 +160,13 @@ class Walker:
         return self._window, position
 
 
-def _beyond(walker: Walker, step: WalkEnd) -> WalkEnd | None:
-    """Walk on after damage: where a broker's dispatch stops is not where the log ends.
-
-    A truncation does not erase: records that are older than what lies in front are remains.
-    """
+def _beyond(walker: Walker, first: RecordHead, step: WalkEnd) -> WalkEnd | None:
+    """Walk on after damage: where a broker's dispatch stops is not where the log ends."""
     head = _last_record(walker.log, walker.reader, _last_used(walker.log, walker.reader))
     if head is None or step.last is None or head.physical_offset < step.physical_offset:
         return None
-    if head.store_timestamp < step.last.store_timestamp - TIME_TOLERANCE_MS:
+    before = first.store_timestamp, step.last.store_timestamp
+    if are_remains(before, [max(head.born_timestamp, head.store_timestamp)]):
         return None
     return walker.walk(head)
 

@@ -18,6 +18,7 @@ from rmqtool.formats.dledger import DLEDGER_BODY_OFFSET, DLEDGER_ENTRY, ENTRY_MA
 from rmqtool.formats.index import INDEX_HEADER
 from rmqtool.formats.tiered_index import TIERED_INDEX_HEADER
 from rmqtool.formats.timer import TIMER_CHECK
+from rmqtool.plural import counted
 from rmqtool.rows import gap_row
 from rmqtool.store.config_files import LARGEST_CONFIG
 from rmqtool.tables.file_tables import EPOCH, IDENTITY, TIMES, time_name
@@ -93,7 +94,8 @@ def epoch_rows(part: FilePart) -> Iterator[Row]:
     for number, entry in enumerate(file.entries):
         yield EPOCH.row(entry, file, file=part.path, number=number)
     if not is_sound:
-        reason = f"{file.count:,} entries are announced, {len(file.entries):,} are there"
+        said = counted(file.count, "entry is", "entries are")
+        reason = f"{said} announced, {len(file.entries):,} there"
         yield gap(part, EP_CRC, reason=reason)
 
 

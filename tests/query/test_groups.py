@@ -51,7 +51,7 @@ def test_rows(traffic: Path) -> None:
     assert [270, 269, 268, 267] == [row["lag"] for row in found]
     assert found[0]["lag_since"] == "2026-11-21T03:31:02.813Z"
     assert (
-        "1,074 messages in 4 queues are not consumed; the first was stored at 2026-11-21T03:31:02"
+        "1,074 messages in 4 queues not consumed; the first was stored at 2026-11-21T03:31:02"
         in summary("traffic-slow", found)
     )
 

@@ -312,7 +312,7 @@ class IndexComparer:
                 yield self._inspection.unread(reader.path, error)
             yield from self._advance()
         if self._duplicates:
-            message = f"{self._duplicates:,} entries are there twice"
+            message = f"{counted(self._duplicates, 'entry is', 'entries are')} there twice"
             yield finding(IX_DUP, self._first_duplicate, message)
         left_out = {
             "past the last entry of the index": self._missing_after,
@@ -321,7 +321,8 @@ class IndexComparer:
         }
         for words, count in left_out.items():
             if count and self._files:
-                message = f"{count:,} keys of records have no entry: {words}"
+                said = counted(count, "key of a record has", "keys of records have")
+                message = f"{said} no entry: {words}"
                 yield finding(IX_MISSING, At("index"), message, severity=Severity.NOTE)
 
     def _judge_rest(self, reader: FileReader) -> Iterator[Finding]:
@@ -359,7 +360,7 @@ class IndexComparer:
         return finding(
             IX_KEY,
             At(at.path, at.position, len(rows) * INDEX_ENTRY.size, int(have[1, first])),
-            f"{len(rows):,} entries point past the end of the commitlog",
+            f"{counted(len(rows), 'entry points', 'entries point')} past the end of the commitlog",
             actual=int(have[1, first]),
             severity=Severity.NOTE if goes else None,
         )

@@ -164,10 +164,12 @@ class LostRanges(StretchSet[LostStretch]):
                 hidden["entries"] += stretch.entries
         # With --only, what would have been said of the log is not; its consequences must be.
         if hidden["units"]:
-            message = f"{hidden['units']:,} units point into stretches of the log that are lost"
+            said = counted(hidden["units"], "unit points", "units point")
+            message = f"{said} into stretches of the log that are lost"
             yield finding(CQ_NOREC, At("consumequeue"), message)
         if hidden["entries"]:
-            message = f"{hidden['entries']:,} entries point into stretches of the log that are lost"
+            said = counted(hidden["entries"], "entry points", "entries point")
+            message = f"{said} into stretches of the log that are lost"
             yield finding(IX_KEY, At("index"), message)
 
 

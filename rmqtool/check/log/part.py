@@ -9,6 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
+import numpy as np
+
 from rmqtool.check.findings_list import Bounded
 from rmqtool.check.log.traffic import LogTraffic
 from rmqtool.derive.runs import Stretch
@@ -20,7 +22,7 @@ from rmqtool.judge.reading import ends_in_zero
 from rmqtool.scan import columns as row
 from rmqtool.scan.batch import Extent
 from rmqtool.scan.message import scan
-from rmqtool.store.record_heads import TIME_TOLERANCE_MS
+from rmqtool.store.record_heads import WITNESSES, are_remains
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -127,6 +129,7 @@ class _Inspector:
         self.records = 0
         self.last_record = self.last_end = -1
         self.is_after_gap = False
+        self.times: list[int] = []  # of the last records
         self.torn: int | None = None
 
     def take(self, batch: Batch) -> bool:
@@ -147,6 +150,8 @@ class _Inspector:
         if self.traffic is not None:
             self.traffic.add(batch)
         last = batch.count - 1
+        times = batch.columns[row.STORE_TIMESTAMP, -WITNESSES:].tolist()
+        self.times = [*self.times, *times][-WITNESSES:]
         self.last_record = batch.matrix.item(row.PHYSICAL_OFFSET, last)
         self.last_end = self.last_record + batch.matrix.item(row.SIZE, last)
         self.torn = self._torn(batch)
@@ -173,14 +178,11 @@ class _Inspector:
         yield Stretch(batch.kind, position, batch.end - position, batch.code)
 
     def _is_stale(self, batch: Batch) -> bool:
-        """Tell whether records after a gap are older than those in front of it.
-
-        A truncation does not erase: what was cut off stays behind the new tail.
-        """
+        """Tell whether records after a gap are what a truncation has left."""
         if not self.is_after_gap or self.part.segment.start != self.options.last_used:
             return False
-        first = int(batch.matrix[row.STORE_TIMESTAMP, 0])
-        return 0 <= first < self.judge.last_time - TIME_TOLERANCE_MS
+        sent, stored = batch.columns[[row.BORN_TIMESTAMP, row.STORE_TIMESTAMP], :WITNESSES]
+        return are_remains(self.times, np.maximum(sent, stored).tolist())
 
     def _end_at_stale(self, batch: Batch) -> None:
         """Let the log end in front of the gap."""

@@ -26,6 +26,7 @@ from rmqtool.formats.batch_queue import BATCH_CQ_UNIT
 from rmqtool.formats.consume_queue import CQ_UNIT
 from rmqtool.formats.index import INDEX_HEADER
 from rmqtool.formats.message import BLANK
+from rmqtool.plural import counted
 from rmqtool.store.artefact import ArtefactKind
 from rmqtool.store.config_files import TEMPORARY
 
@@ -124,10 +125,10 @@ class Ledger:
                 sum(file.size for file in taken),
                 sum(file.records or 0 for file in taken),
             )
-            plural = "segments" if len(taken) > 1 else "segment"
             option = "--every" if self._is_round else "--since-manifest"
             inspection.leave_out(
-                f"{len(taken):,} {plural} of the log with {records:,} records, {size:,} bytes, "
+                f"{counted(len(taken), 'segment')} of the log with {counted(records, 'record')}, "
+                f"{size:,} bytes, "
                 "and the units and entries that point into them",
                 f"taken over from {self._source}, as size, time of change and inode are the same; "
                 f"only a run without {option} still finds a changed byte",

@@ -205,7 +205,9 @@ class BatchComparer(StretchJudge[BatchState]):
         if left.size:
             at = state.at(state.numbering.next + int(left[0]), len(left), units[left[0]])
             beyond = int(offsets[~lost][0]) >= self._facts.end
-            message = f"{len(left):,} units are after the last unit of a record"
+            message = (
+                f"{counted(len(left), 'unit is', 'units are')} after the last unit of a record"
+            )
             yield finding(CQ_RANGE if beyond else BQ_UNIT, at, message)
 
 

@@ -30,6 +30,7 @@ from rmqtool.formats.sys_flag import SysFlag
 from rmqtool.judge.bridge import BRIDGE_TOPIC
 from rmqtool.ledger.differences import by_fields
 from rmqtool.ledger.sound import pass_over
+from rmqtool.plural import counted
 from rmqtool.queues.kinds import UnitKind, kinds_of
 
 if TYPE_CHECKING:
@@ -165,7 +166,7 @@ class UnitJudge:
         if rows.size:
             at = self._at(state, number + int(rows[0]), len(rows), None)
             message = "these bytes are neither a unit nor unused space"
-            yield finding(CQ_HOLE, at, message, actual=f"{len(rows):,} units")
+            yield finding(CQ_HOLE, at, message, actual=counted(len(rows), "unit"))
 
     def _judge_real(
         self, state: QueueState, number: int, units: tuple[Numbers, Numbers], real: Mask
@@ -248,7 +249,8 @@ class UnitJudge:
     def _shift(self, state: QueueState, first: PointedRecord, count: int, shift: int) -> Finding:
         at = self._at(state, first.number, count, first.physical_offset)
         words = "before" if shift > 0 else "behind"
-        message = f"{count:,} units are {abs(shift):,} {words} the queue offsets of their records"
+        said = counted(count, "unit is", "units are")
+        message = f"{said} {abs(shift):,} {words} the queue offsets in the log"
         return finding(
             CQ_SHIFT,
             at,
@@ -353,18 +355,21 @@ class UnitJudge:
         before = rows[start + rows < state.files.start // UNIT]
         if before.size:  # no file before the first one expires as long as the log has its records
             at = self._at(state, start + int(before[0]), len(before), None)
-            message = f"{len(before):,} records have no unit: their queue begins with a later file"
+            said = counted(len(before), "record")
+            message = f"{said} without a unit: the queue begins with a later file"
             yield finding(CQ_GAP, at, message)
         rows = np.array([row for row in rows.tolist() if state.units.holds(start + row)], np.int64)
         if rows.size:
             at = self._at(state, start + int(rows[0]), len(rows), None)
             message = "units are zero although valid ones follow"
-            yield finding(CQ_HOLE, at, message, actual=f"{len(rows):,} units")
+            yield finding(CQ_HOLE, at, message, actual=counted(len(rows), "unit"))
 
     def _wrong_blanks(self, state: QueueState, number: int, count: int) -> Iterator[Finding]:
         at = self._at(state, number, count, None)
         if number == state.placement.first:
-            message = f"{count:,} records have a pre-blank in place of their unit"
+            message = (
+                f"{counted(count, 'record has', 'records have')} a pre-blank in place of a unit"
+            )
             yield finding(CQ_GAP, at, message)
         else:
             yield finding(CQ_PREBLANK, at, actual=f"{count:,} pre-blank units")
@@ -389,7 +394,7 @@ class UnitJudge:
         elif len(rows) > 1 and (np.diff(offsets[rows]) <= 0).any():
             first = int(rows[0])
             at = self._at(state, start + first, len(rows), int(offsets[first]))
-            yield finding(CQ_ORDER, at, actual=f"{len(rows):,} units out of order")
+            yield finding(CQ_ORDER, at, actual=f"{counted(len(rows), 'unit')} out of order")
         else:
             for pointed in looked:
                 yield from self._one_wrong(state, pointed)

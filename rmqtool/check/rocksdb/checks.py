@@ -265,12 +265,14 @@ class EndJudge:
         rest = self._rest(seen)
         at = At(self._path)
         if rest.expired:
-            message = f"{seen.name}: {rest.expired:,} units of expired messages"
+            message = f"{seen.name}: {counted(rest.expired, 'unit')} of expired messages"
             if self._inspection.scope.release.filters_natively:
                 message += "; they stay if broker.log says that CqCompactionFilterJni is not loaded"
             yield finding(RQ_EXPIRED, at, message)
         if rest.above:
-            yield finding(RQ_ABOVE, at, f"{seen.name}: {rest.above:,} units above the max row")
+            yield finding(
+                RQ_ABOVE, at, f"{seen.name}: {counted(rest.above, 'unit')} above the max row"
+            )
         if rest.strange is not None:
             yield self._strange(seen, rest.strange, rest.strange_count)
         yield from self._holes(seen, rest)
@@ -355,7 +357,8 @@ class EndJudge:
         actual = f"queue offset {number}, physical offset {offset}"
         if offset == 0 and ends.minimum == (0, number + 1):
             if last is not None and seen.first_alive >= 0:
-                message = f"{seen.name}: {last[1] - seen.first_alive + 1:,} messages are invisible"
+                said = counted(last[1] - seen.first_alive + 1, "message is", "messages are")
+                message = f"{seen.name}: {said} invisible"
                 yield finding(RQ_EMPTIED, at, message, expected=expected, actual=actual)
             return
         if last is None:
@@ -409,7 +412,8 @@ class EndJudge:
             for segment in inspection.store.commitlog.segments
             if segment.end > dispatch.checkpoint
         ]
-        message = f"{dispatch.late:,} units are not dispatched yet, from {dispatch.checkpoint} on"
+        said = counted(dispatch.late, "unit is", "units are")
+        message = f"{said} not dispatched yet, from {dispatch.checkpoint} on"
         severity = None
         if inspection.store.moment.is_live:
             severity = Severity.NOTE
@@ -419,7 +423,7 @@ class EndJudge:
             message += "; there is no abort, so the record that begins there is never dispatched"
         elif len(segments) > self._recovered() and inspection.scope.release.recovers_newest_only:
             severity = Severity.DAMAGE
-            message += f"; they lie in {len(segments):,} segments"
+            message += f"; they lie in {counted(len(segments), 'segment')}"
             message += f", and a start reads {self._recovered()} of them"
         return finding(
             RQ_BEHIND, at, message, expected=dispatch.end, actual=dispatch.checkpoint,

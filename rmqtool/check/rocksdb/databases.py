@@ -180,7 +180,7 @@ class Databases:
         else:
             use = f"{writes} writes before that place can be read"
             if content.later:
-                use += f", and {content.later:,} records of later blocks"
+                use += f", and {counted(content.later, 'record')} of later blocks"
         message = f"{content.problem}; {use}"
         at = At(f"{rocksdb.path}/{name}", content.end, content.size - content.end)
         yield finding(RD_WAL, at, message)

@@ -24,6 +24,7 @@ from rmqtool.formats.properties import REAL_TOPIC, TIMER_DEL_UNIQKEY, TIMER_OUT_
 from rmqtool.formats.rocksdb_databases import DEFAULT, MESSAGE_STORE
 from rmqtool.formats.rocksdb_store import INDEX_TIME, IndexKey, index_key
 from rmqtool.machine.arrays import is_in
+from rmqtool.plural import counted
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -47,6 +48,7 @@ INDEXED: Final = frozenset(
     {"physical_offset", "topic", "transaction", "tags", "keys", "unique_key"}
 )
 ROLLBACK: Final = "rollback"
+NOT_INDEXED: Final = "record with keys is not indexed", "records with keys are not indexed"
 
 
 def index_entries(record: Record) -> Iterator[tuple[bytes, bytes]]:
@@ -143,7 +145,7 @@ def _gone(inspection: Inspection) -> Iterator[Finding]:
     for record in log_records(inspection.store, WANTED, lambda *_: None):  # the pass over it told
         _collect(wanted, record, NOTHING)
     if has_index and wanted.not_reached:
-        message = f"the database is gone: {wanted.not_reached:,} records with keys are not indexed"
+        message = f"the database is gone: {counted(wanted.not_reached, *NOT_INDEXED)}"
         yield finding(RI_ENTRY, At(MESSAGE_STORE), message, expected=wanted.not_reached, actual=0)
     if has_timers and wanted.timers:
         message = "the database is gone, and with it how far the timer's queue was read"
@@ -196,14 +198,15 @@ class FamilyJudge:
         """Compare hashes; where they differ, say which entries are wrong or missing."""
         at = At(MESSAGE_STORE, physical_offset=indexed)
         if wanted.not_reached:
-            message = f"{wanted.not_reached:,} records with keys are not indexed yet"
+            message = f"{counted(wanted.not_reached, *NOT_INDEXED)} yet"
             yield finding(RI_BEHIND, at, message, actual=indexed)
         there, expected = hashes(self._entries()), np.frombuffer(wanted.hashes, np.int64)
         self._inspection.account.entries += len(there)
         if strange := only_in(there, expected):
             yield from self._strange(strange)
         if missing := only_in(expected, there):
-            message = f"{len(missing):,} keys of records have no entry in RocksDB"
+            said = counted(len(missing), "key of a record has", "keys of records have")
+            message = f"{said} no entry in RocksDB"
             yield finding(
                 RI_ENTRY, At(MESSAGE_STORE), message, expected=len(expected), actual=len(there)
             )
@@ -268,7 +271,7 @@ class FamilyJudge:
             and key[due.end :].decode("utf-8", "replace") not in wanted.taken_back
         ]
         if missing:
-            message = f"{len(missing):,} timer messages that are due later have no row"
+            message = f"{counted(len(missing), 'timer message')} due later without a row"
             yield finding(RT_ROW, At(MESSAGE_STORE, physical_offset=min(missing)), message)
 
     def _halves(self, wanted: ImpliedRows, rows: list[RocksdbRow]) -> Iterator[Finding]:

@@ -24,6 +24,7 @@ from rmqtool.ledger.differences import difference_of
 from rmqtool.ledger.rocks_walk import RocksWalk
 from rmqtool.ledger.sound import ExactQueues, WholeQueues
 from rmqtool.machine import arrays
+from rmqtool.plural import counted
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -264,7 +265,7 @@ def units_of(begin: int, count: int) -> str:
     """Word a stretch of units."""
     if count == 1:
         return f"the unit of queue offset {begin}"
-    return f"{count:,} units from queue offset {begin} on"
+    return f"{counted(count, 'unit')} from queue offset {begin} on"
 
 
 def _worded(unit: dict[str, int]) -> str:

@@ -224,7 +224,7 @@ def _costs(needed: Needed) -> Iterator[str]:
 
 
 def _no_route(needed: Needed) -> str:
-    messages = f"{sum(needed.topics.values()):,} messages"
+    messages = counted(sum(needed.topics.values()), "message")
     return f"no client finds a route to {counted(len(needed.topics), 'topic')} with {messages}"
 
 

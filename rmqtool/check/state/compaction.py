@@ -24,6 +24,7 @@ from rmqtool.formats import config, config_shapes
 from rmqtool.formats.batch_queue import BATCH_CQ_UNIT, INVALID_POS
 from rmqtool.formats.checkpoint import CHECKPOINT
 from rmqtool.formats.config_names import TOPICS_JSON
+from rmqtool.plural import counted
 from rmqtool.queues.kinds import UnitKind, kinds_of
 from rmqtool.scan import columns as row_of
 from rmqtool.scan.batch import Extent
@@ -104,13 +105,16 @@ def _pair(
     if len(differs):
         number = int(differs[0])
         at = At(queue.path, number * BATCH_CQ_UNIT.size, BATCH_CQ_UNIT.size, None, topic, queue_id)
-        message = f"{len(differs):,} units are not those of the records in the log file"
+        message = (
+            f"{counted(len(differs), 'unit is', 'units are')} not of the records in the log file"
+        )
         expected, actual = (_worded(rows[number]) for rows in (wanted, units))
         yield finding(CC_UNIT, at, message, expected=expected, actual=actual)
     elif len(wanted) != len(units):
         position = both * BATCH_CQ_UNIT.size
         at = At(queue.path, position, None, None, topic, queue_id)
-        message = f"{len(wanted):,} records are in the log file, {len(units):,} units in this one"
+        said = counted(len(wanted), "record")
+        message = f"{said} in the log file, {counted(len(units), 'unit')} in this one"
         yield finding(CC_UNIT, at, message, expected=len(wanted), actual=len(units))
 
 
@@ -150,7 +154,7 @@ def _not_reached(
         first, time = places[0]
         is_damage = not _is_handed_over(inspection, first, time)
         at = At(f"compaction/compactionLog/{topic}/{queue_id}", None, None, first, topic, queue_id)
-        message = f"{len(places):,} messages of the commitlog are not there"
+        message = f"{counted(len(places), 'message')} of the commitlog not there"
         severity = Severity.DAMAGE if is_damage else Severity.WARNING
         yield finding(CC_BEHIND, at, message, severity=severity)
 

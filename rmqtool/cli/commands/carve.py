@@ -11,6 +11,7 @@ from rmqtool.cli.declaration import Argument, Command, Only, Option, options_of
 from rmqtool.cli.delivery import Delivery
 from rmqtool.cli.exits import DONE, IN_PART, NO
 from rmqtool.cli.options import Jobs, UnpackLimit
+from rmqtool.plural import counted
 from rmqtool.render.look import Format
 
 if TYPE_CHECKING:
@@ -144,10 +145,8 @@ class Carve(Command):
         if not done.records:
             self.delivery.note("nothing found")
         elif len(done.stores) > 1 and not self.by_store:
-            count = len(done.stores)
-            self.delivery.note(
-                f"{count:,} stores are in one file; --by-store writes a file for each"
-            )
+            stores = counted(len(done.stores), "store")
+            self.delivery.note(f"{stores} in one file; --by-store writes a file for each")
         if done.records and (step := next_step(self._options(), done)):
             self.delivery.note(f"next: {step}")
         if done.unread:

@@ -26,6 +26,7 @@ from rmqtool.formats.message import (
     END_FILE_MIN_BLANK_LENGTH,
     MESSAGE_PREFIX,
 )
+from rmqtool.plural import counted
 from rmqtool.repair.log.content import Content
 from rmqtool.repair.log.lost import lost_record, no_record
 from rmqtool.repair.log.stretches import Damaged
@@ -311,7 +312,7 @@ class LogRepair:
         if not 0 < count <= MOST_MISSING:  # the names say it, and a name may say anything
             message = "the log before this file is missing"
             if count:
-                message = f"{count:,} segments are missing before this file"
+                message = f"{counted(count, 'segment is', 'segments are')} missing before this file"
             why = "compare the name of the file with the physical offsets of its records"
             self.writer.leave(FS_GAP, after.path, message, why)
             return

@@ -25,6 +25,7 @@ from rmqtool.formats.rocksdb_databases import DEFAULT, MESSAGE_STORE
 from rmqtool.formats.rocksdb_store import HALF_OFFSET, LAST_OFFSET, NUMBER, TIMER_SCANNED
 from rmqtool.ledger.numbers import UnitNumbers
 from rmqtool.machine.arrays import is_in
+from rmqtool.plural import counted
 from rmqtool.queues.kinds import are_real
 from rmqtool.startup.census import whole_records
 from rmqtool.startup.coverage import join
@@ -102,7 +103,8 @@ class RocksStages:
         if model.rocksdb_settings.has_files and not model.rocksdb_settings.rocksdb_is_read:
             cut = sum(outcome.units_cut for outcome in outcomes.judged if outcome.in_rocksdb)
             if cut:
-                message = f"{cut:,} units of queues in RocksDB go out of sight"
+                said = counted(cut, "unit goes", "units go")
+                message = f"{said} out of sight, in the queues of RocksDB"
                 steps.append(LaterStep("empty", model.rocksdb_settings.path, message, cut))
         if recovered is not None:
             starts = {file.path: file.start for file in self.before.log}
@@ -474,10 +476,12 @@ def other_steps(
         message = f"{len(forgotten):,} open half messages are never checked again"
         yield LaterStep("forget", MESSAGE_STORE, message, len(forgotten))
     if (count := len(seen.timers.delivered)) and rocksdb_settings.has_timers:
-        message = f"{count:,} timer messages are delivered for the second time"
+        said = counted(count, "timer message is", "timer messages are")
+        message = f"{said} delivered for the second time"
         yield LaterStep("repeat", MESSAGE_STORE, message, count)
     if seen.unindexed and rocksdb_settings.has_index:
-        message = f"{seen.unindexed:,} messages are missing in the key index in RocksDB"
+        said = counted(seen.unindexed, "message is", "messages are")
+        message = f"{said} missing in the key index in RocksDB"
         yield LaterStep("unindexed", MESSAGE_STORE, message, seen.unindexed)
 
 
