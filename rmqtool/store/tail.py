@@ -11,6 +11,7 @@ Source: AllocateMappedFileService, CommitLog#recoverNormally, 4.9.3 to 5.5.0.
 from __future__ import annotations
 
 import enum
+from collections import deque
 from typing import TYPE_CHECKING, NamedTuple
 
 from rmqtool.formats.dledger import BLANK_MAGIC as DLEDGER_BLANK_MAGIC
@@ -18,6 +19,7 @@ from rmqtool.formats.dledger import DLEDGER_BLANK, DLEDGER_ENTRY, ENTRY_MAGIC
 from rmqtool.formats.message import BLANK, BLANK_MAGIC_CODE
 from rmqtool.store.record_heads import (
     HEAD_BYTES,
+    WITNESSES,
     LogReader,
     RecordHead,
     are_remains,
@@ -25,6 +27,8 @@ from rmqtool.store.record_heads import (
 )
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from rmqtool.store.place import OpenFile
     from rmqtool.store.segment import MappedFiles, Segment
 
@@ -55,9 +59,14 @@ class WalkEnd(NamedTuple):
     """Where a walk stopped."""
 
     physical_offset: int  # first byte that belongs to no record and no blank
-    last: RecordHead | None  # last record; None when there was none
+    passed: Sequence[RecordHead]  # the last records, up to `WITNESSES`
     records: int  # number of records that were passed
     stop: Stop | None  # what lies there; None when the walk was broken off
+
+    @property
+    def last(self) -> RecordHead:
+        """The last record."""
+        return self.passed[-1]
 
 
 class Tail(NamedTuple):
@@ -91,7 +100,7 @@ def find_tail(log: MappedFiles, reader: LogReader, *, dispatched: int | None = N
         step = walker.walk(head, WALKED_RECORDS)
         if step.stop is not None:
             tail = _tail(walker, step, FoundBy.QUEUES, step.records - 1)
-            beyond = None if tail.data_beyond is None else _beyond(walker, head, step)
+            beyond = None if tail.data_beyond is None else _beyond(walker, step)
             return tail if beyond is None else _tail(walker, beyond, FoundBy.BISECTION, None)
     segment = _last_used(log, reader)
     start = _last_record(log, reader, segment)
@@ -120,19 +129,20 @@ class Walker:
             head: a record of the log.
             limit: records after which the walk is broken off.
         """
-        last, at, records = head, head.end, 1
+        passed, at, records = deque([head], WITNESSES), head.end, 1
         while limit is None or records < limit:
             segment = self.log.at(at)
             if segment is None:
-                return WalkEnd(at, last, records, Stop.END_OF_FILES)
+                return WalkEnd(at, passed, records, Stop.END_OF_FILES)
             if segment.end - at < BLANK.size or self._is_blank(at):
                 at = segment.end
                 continue
             record = self._record(at, segment)
             if isinstance(record, Stop):
-                return WalkEnd(at, last, records, record)
-            last, at, records = record, record.end, records + 1
-        return WalkEnd(at, last, records, None)
+                return WalkEnd(at, passed, records, record)
+            passed.append(record)
+            at, records = record.end, records + 1
+        return WalkEnd(at, passed, records, None)
 
     def _record(self, at: int, segment: Segment) -> RecordHead | Stop:
         """Give the record at an offset, or say what is there instead."""
@@ -160,12 +170,12 @@ class Walker:
         return self._window, position
 
 
-def _beyond(walker: Walker, first: RecordHead, step: WalkEnd) -> WalkEnd | None:
+def _beyond(walker: Walker, step: WalkEnd) -> WalkEnd | None:
     """Walk on after damage: where a broker's dispatch stops is not where the log ends."""
     head = _last_record(walker.log, walker.reader, _last_used(walker.log, walker.reader))
-    if head is None or step.last is None or head.physical_offset < step.physical_offset:
+    if head is None or head.physical_offset < step.physical_offset:
         return None
-    before = first.store_timestamp, step.last.store_timestamp
+    before = [record.store_timestamp for record in step.passed]
     if are_remains(before, [max(head.born_timestamp, head.store_timestamp)]):
         return None
     return walker.walk(head)

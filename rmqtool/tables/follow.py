@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
     from rmqtool.rows import Chunk, Rows
     from rmqtool.store.record_heads import RecordHead
+    from rmqtool.store.tail import Tail, WalkEnd
     from rmqtool.store.tree import Store
     from rmqtool.tables.dump import DumpOptions, DumpOutcome
 
@@ -129,11 +130,10 @@ class Following:
                 if log.start <= gone.physical_offset:  # else it expired
                     cut = self._heads[-1].end if self._heads else log.start
             if self._heads:
-                walk_end = Walker(log, reader).walk(self._heads[-1])
-                end, last = walk_end.physical_offset, walk_end.last
+                found: WalkEnd | Tail = Walker(log, reader).walk(self._heads[-1])
             else:
-                tail = find_tail(log, reader)
-                end, last = tail.physical_offset, tail.last
+                found = find_tail(log, reader)
+            end, last = found.physical_offset, found.last
             if last is not None and (not self._heads or last != self._heads[-1]):
                 if self._is_torn(last, reader):
                     end = last.physical_offset - log.entry_header

@@ -134,12 +134,15 @@ def test_damage_that_stops_dispatch(raw: bytes, tmp_path: Path) -> None:
 
 
 def test_remains_of_a_truncation(tmp_path: Path) -> None:
-    """Records behind the end that are older than the last one do not belong to the log."""
+    """Records behind the end that are older than the last ones do not belong to the log."""
     built = build_store(tmp_path, 30)
     head, at = 56, built.offsets[26]  # the store time of a record; where the damage is
     newer = (FIRST_TIME_MS + 1000).to_bytes(8, "big")
     overwrite(built, built.offsets[25] + head, newer)
     overwrite(built, at, b"\xff" * 40)
+    tail = tail_of(open_store(tmp_path), built.offsets[20])
+    assert (built.end, Stop.ZEROS) == (tail.physical_offset, tail.stop)  # it may be a damaged time
+    overwrite(built, built.offsets[24] + head, newer)
     tail = tail_of(open_store(tmp_path), built.offsets[20])
     assert (at, Stop.NOT_A_RECORD, at) == (tail.physical_offset, tail.stop, tail.data_beyond)
 
