@@ -124,6 +124,10 @@ class IndexBuilder:
                 if limit == capacity:
                     self._end(is_full=True)
 
+    def continue_from(self, end_timestamp: int) -> None:
+        """Let the next file count its first time from the end of a file that stays as it is, ms."""
+        self._header[kernels.END_TIMESTAMP] = end_timestamp
+
     def finish(self, last_dispatched: int = -1, last_timestamp: int = 0) -> None:
         """Hand over the last file.
 

@@ -32,3 +32,19 @@ def test_newest_record_is_lost(name: str, tmp_path: Path) -> None:
     findings = run(tmp_path / "repaired", conf=conf)[0]
     assert [] == [finding.code for finding in findings if finding.code.owner is Owner.INDEX]
     assert () == tuple(repair.plan(tmp_path / "repaired", broker_conf=str(conf)).edits)
+
+
+def test_made_file_counts_from_what_stays(tmp_path: Path) -> None:
+    """Entry 1 of a file that is made counts its time from the end that the file before has.
+
+    Entries of expired records tell the time to the second, the header on disk to the millisecond.
+    """
+    name = "rocketmq-5.5.0-expired"
+    root, conf = fixture_store(name, tmp_path), broker_conf(name)
+    min((root / "commitlog").iterdir()).unlink()
+    sorted((root / "index").iterdir())[1].unlink()
+    plan = repair.plan(root, broker_conf=str(conf))
+    assert any(edit.path.startswith("index/") for edit in plan.edits)
+    repair.apply(plan, output=tmp_path / "repaired")
+    findings = run(tmp_path / "repaired", conf=conf)[0]
+    assert [] == [finding.code for finding in findings if finding.code.owner is Owner.INDEX]

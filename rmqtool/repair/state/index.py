@@ -39,7 +39,7 @@ from rmqtool.store.record_heads import LogReader
 from rmqtool.store.used import data_stretches
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     import numpy.typing as npt
 
@@ -89,6 +89,7 @@ def edit(writer: EditWriter, survey: LogSurvey, findings: list[Finding], jobs: i
         sink,
         names=names_by_begin(store.index_files()),
     )
+    sink.keep = builder.continue_from
     last = (-1, 0)
     for run, newest in _runs(survey, jobs):
         builder.add(run)
@@ -312,6 +313,8 @@ class IndexEdits:
     directory: str  # of the index
     harmed: set[str]  # paths that findings name
     code: Code  # of the finding
+    # told of the end of a file whose header stays, ms: the next file counts from there
+    keep: Callable[[int], None] = lambda _: None
     amount: int = 0  # bytes that the edits bring so far
     _first: int = -1
     _name: str = ""
@@ -395,6 +398,8 @@ class IndexEdits:
         """Write down the ranges of a file that differ."""
         in_header = all(at + len(raw) <= INDEX_HEADER.size for at, raw in self._pieces)
         if in_header and index_file.path not in self.harmed:
+            for held in all_in_use([index_file] if self._pieces else []):
+                self.keep(held.header["end_timestamp"])
             return  # times of expired entries are known to the second only
         for position, raw in sorted(self._pieces):
             place = (index_file.place.location, index_file.size, position)
