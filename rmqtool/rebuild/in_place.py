@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 from rmqtool.errors import NotSound, UnreadablePath
 from rmqtool.formats.checkpoint import CHECKPOINT, FILE_LENGTH
 from rmqtool.formats.consume_queue import QueueKind
+from rmqtool.memory import give_back_rest
 from rmqtool.plural import counted
 from rmqtool.queues.discovery import Queues
 from rmqtool.queues.files import PlainUnits
@@ -86,6 +87,7 @@ def stage(
     Workplace(lock.directory, lock.directory, lock.elsewhere).real(str(ArtefactKind.COMMITLOG))
     trees = _Trees(edits, options)
     result = run(WritingSink(trees.tree, skipped=trees.skipped))
+    give_back_rest()
     trees.finish(result)
     _refuse_harm(trees, open_store(options.store, options.broker_conf))
     return result

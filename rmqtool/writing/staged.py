@@ -212,13 +212,32 @@ def has_tree(tree: OutputTree, spot: Spot) -> bool:
         if facts is None or not stat.S_ISDIR(facts.st_mode):
             return False
         files, directories = tree.contents()
-        names = {True: set[str](), False: set[str]()}
         with spot.directory.enter(spot.name) as present:
-            if not _listed(present, "", names):
-                return False
-            if names[True] != directories or names[False] != files.keys():
-                return False
-            return all(_has_below(file, present, name) for name, file in sorted(files.items()))
+            is_same = _takes_all(present, "", files, directories)
+        return is_same and not files and not directories
+
+
+def _takes_all(
+    present: Directory, relative: str, files: dict[str, OutputTreeFile], directories: set[str]
+) -> bool:
+    """Take from what was staged all that a directory has just so; False where it has other things.
+
+    Args:
+        present: the directory.
+        relative: its path in the tree, ending in a slash; empty for the top.
+        files: that were staged, by path; those that are there go.
+        directories: likewise.
+    """
+    for entry, facts in present.entries():
+        name = f"{relative}{entry}"
+        if stat.S_ISDIR(facts.st_mode) and name in directories:
+            directories.remove(name)
+            with present.enter(entry) as below:
+                if not _takes_all(below, f"{name}/", files, directories):
+                    return False
+        elif (file := files.pop(name, None)) is None or not has_content(file, Spot(present, entry)):
+            return False
+    return True
 
 
 def has_content(file: OutputTreeFile, spot: Spot) -> bool:
@@ -249,25 +268,4 @@ def _are_same(staged: int, present: int, size: int) -> bool:
         if not chunk and position < size:
             return False
         position += len(chunk)
-    return True
-
-
-def _has_below(file: OutputTreeFile, present: Directory, path: str) -> bool:
-    *above, name = path.split("/")
-    with present.enter(*above) as directory:
-        return has_content(file, Spot(directory, name))
-
-
-def _listed(directory: Directory, relative: str, names: dict[bool, set[str]]) -> bool:
-    """Collect the names below a directory; False when one is neither file nor directory."""
-    for entry, facts in directory.entries():
-        name = f"{relative}{entry}"
-        is_directory = stat.S_ISDIR(facts.st_mode)
-        if not is_directory and not stat.S_ISREG(facts.st_mode):
-            return False
-        names[is_directory].add(name)
-        if is_directory:
-            with directory.enter(entry) as below:
-                if not _listed(below, f"{name}/", names):
-                    return False
     return True
