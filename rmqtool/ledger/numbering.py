@@ -14,13 +14,16 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from rmqtool.errors import UnreadablePath
+from rmqtool.formats.batch_queue import BATCH_CQ_UNIT
 from rmqtool.formats.consume_queue import first_offset
+from rmqtool.queues.kinds import as_units
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from rmqtool.derive.queue_runs import QueueRun
     from rmqtool.ledger.sound import SoundSoFar
+    from rmqtool.queues.kinds import Units
     from rmqtool.queues.units import QueueUnits
 
 
@@ -64,6 +67,7 @@ class WrongNumbers(NamedTuple):
     queue_offset: int  # what the first of them says
     records: int  # how many
     physical_offset: int  # of the first of them
+    size: int | None = None  # bytes of the only one, where that is known
 
 
 @dataclass(slots=True)
@@ -153,15 +157,54 @@ class BatchNumbering:
 
     units: QueueUnits  # of the queue
     next: int = -1  # number of the unit where the next one should be; -1 before the first one
+    end: int = -1  # queue offset after the last unit; -1 likewise
 
-    def place(self, run: QueueRun) -> Iterator[PlacedUnits]:
-        """Take the next run in log order; yield it where its units should be."""
+    def place(self, run: QueueRun) -> Iterator[PlacedUnits | WrongNumbers]:
+        """Take the next run in log order; yield it where its units should be.
+
+        The queue offset of a record that the next one shows to be wrong is put right before.
+        """
         if self.next < 0:  # units of records before the first one of the log have expired
             start = self.units.files.start // self.units.layout.size
             first = find_unit(self.units, start, run.first_physical_offset)
             self.next = start if first is None else first
         start, self.next = self.next, self.next + run.count
-        yield PlacedUnits(start, run.units, run.store_timestamp)
+        units, wrong = with_right_numbers(as_units(run.units, BATCH_CQ_UNIT), self.end)
+        self.end = end_of(units[-1])
+        yield from wrong
+        yield PlacedUnits(start, units.tobytes() if wrong else run.units, run.store_timestamp)
+
+
+def end_of(unit: np.void) -> int:
+    """Give the queue offset after the messages of a unit of a batch queue."""
+    return int(unit["msg_base_offset"]) + int(unit["batch_size"])
+
+
+def with_right_numbers(units: Units, first: int) -> tuple[Units, list[WrongNumbers]]:
+    """Put right the queue offsets of single records that those beside them show to be wrong.
+
+    The next record goes on as if the number of the one before were another: the end of the record
+    before that. A lost record leaves a jump, too, and the next one goes on from there.
+
+    Args:
+        units: of a batch queue, in the order of the log, shape (n,): as their records want them.
+        first: queue offset after the unit before them; negative where that is not known.
+
+    Returns:
+        The units, and what is wrong in the log; the last record has none after it.
+    """
+    bases = units["msg_base_offset"].astype(np.int64)
+    counts = units["batch_size"].astype(np.int64)
+    right = np.append(first if first >= 0 else bases[0], (bases + counts)[:-1])
+    rows = np.flatnonzero((bases != right)[:-1] & (right + counts == np.roll(bases, -1))[:-1])
+    if not rows.size:
+        return units, []
+    mended = units.copy()
+    mended["msg_base_offset"][rows] = right[rows]
+    return mended, [
+        WrongNumbers(Turn.OUTLIER, int(right[row]), int(bases[row]), 1, *map(int, place))
+        for row, place in zip(rows, units[["physical_offset", "size"]][rows], strict=True)
+    ]
 
 
 def find_unit(units: QueueUnits, first: int, physical_offset: int) -> int | None:

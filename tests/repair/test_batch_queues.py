@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 import numpy as np
@@ -67,6 +68,37 @@ def test_queue_offset_beside_a_bridge(tmp_path: Path) -> None:
     assert "CL-QOFF-GAP" in {finding.code for finding in store.findings()}
     repair.apply(store.plan(), in_place=True)
     assert ["CL-QOFF-GAP"] == [finding.code for finding in store.findings()]
+
+
+@pytest.mark.parametrize("is_gone", [True, False], ids=["queue lost", "unit wrong, too"])
+def test_queue_offset_without_its_unit(tmp_path: Path, *, is_gone: bool) -> None:
+    """The records beside it tell a damaged queue offset: its unit gets the place between theirs."""
+    store = broken(NAME, None, tmp_path)
+    assert store is not None
+    batches = {path.name for path in (store.root / "batchconsumequeue").iterdir()}
+    alone = [
+        one
+        for one in plain_store.records(store.root)
+        if one.topic in batches and not one.integer("sys_flag")
+    ]
+    record = alone[1]
+    position, _ = record.places()["queue_offset"]
+    flip_bits(record.path, record.position + position + 3, 1)
+    directory = store.root / "batchconsumequeue" / record.topic / str(record.integer("queue_id"))
+    sound = units(directory)
+    if is_gone:
+        shutil.rmtree(directory)
+    else:  # as a broker writes it, when it dispatches the record
+        number = int(np.flatnonzero(sound["physical_offset"] == record.physical_offset)[0])
+        path = sorted(directory.iterdir())[number // 10]
+        base = BATCH_CQ_UNIT["msg_base_offset"].position
+        flip_bits(path, number % 10 * BATCH_CQ_UNIT.size + base + 3, 1)
+    expected = {"BQ-UNIT", "CL-QOFF-GAP"}
+    assert expected == {finding.code for finding in store.findings()}
+    repair.apply(store.plan(), in_place=True)
+    assert sound.tolist() == units(directory).tolist()
+    assert ["CL-QOFF-GAP"] == [finding.code for finding in store.findings()]
+    assert [] == store.plan().edits
 
 
 def test_early_blank(tmp_path: Path) -> None:

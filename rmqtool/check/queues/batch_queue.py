@@ -21,7 +21,7 @@ from rmqtool.findings.registry_commitlog import CL_QOFF_DUP, CL_QOFF_GAP
 from rmqtool.findings.registry_consume_queue import BQ_UNIT, CQ_LAG, CQ_RANGE
 from rmqtool.formats.batch_queue import BATCH_CQ_UNIT
 from rmqtool.ledger.differences import by_fields, differing_fields
-from rmqtool.ledger.numbering import BatchNumbering, find_unit
+from rmqtool.ledger.numbering import BatchNumbering, Turn, WrongNumbers, find_unit
 from rmqtool.ledger.walk import QueueWalk, WalkedQueue
 from rmqtool.plural import counted
 
@@ -140,7 +140,10 @@ class BatchComparer(StretchJudge[BatchState]):
         if want["store_timestamp"] <= 0 and fields == ["store_timestamp"]:
             return  # then the record's time is to blame, and its finding says so
         if "msg_base_offset" in fields and _follows(state, place, have):
-            yield self._of_record(state, want, int(have["msg_base_offset"]))
+            physical_offset, stated = int(want["physical_offset"]), int(want["msg_base_offset"])
+            base, size = int(have["msg_base_offset"]), int(want["size"])
+            numbers = WrongNumbers(Turn.OUTLIER, base, stated, 1, physical_offset, size)
+            yield from self._of_numbers(state, numbers)
             fields = [name for name in fields if name not in {"msg_base_offset", "store_timestamp"}]
         if fields:
             yield finding(
@@ -151,16 +154,16 @@ class BatchComparer(StretchJudge[BatchState]):
                 actual=", ".join(_word(have[name]) for name in fields),
             )
 
-    def _of_record(self, state: BatchState, want: np.void, expected: int) -> Finding:
-        """Say that a record has a wrong queue offset; its unit is right."""
-        offset, actual = int(want["physical_offset"]), int(want["msg_base_offset"])
-        queue, length = (state.topic, state.queue_id, actual), int(want["size"])
-        return finding(
-            CL_QOFF_DUP if actual < expected else CL_QOFF_GAP,
-            self._inspection.at_record(offset, queue, length),
+    def _of_numbers(self, state: BatchState, numbers: WrongNumbers) -> Iterator[Finding]:
+        """Say that a record has a wrong queue offset."""
+        queue = (state.topic, state.queue_id, numbers.queue_offset)
+        is_before = numbers.queue_offset < numbers.number
+        yield finding(
+            CL_QOFF_DUP if is_before else CL_QOFF_GAP,
+            self._inspection.at_record(numbers.physical_offset, queue, numbers.size),
             f"the queueOffset of a batch of topic {queue[0]} queue {queue[1]} is not the next one",
-            expected=expected,
-            actual=actual,
+            expected=numbers.number,
+            actual=numbers.queue_offset,
         )
 
     @grouped

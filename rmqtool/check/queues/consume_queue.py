@@ -139,7 +139,7 @@ class QueueComparer(StretchJudge[QueueState]):
 
     def _of_numbers(self, state: QueueState, numbers: WrongNumbers) -> Iterator[Finding]:
         """Say that records have a wrong queue offset, or that their units lie elsewhere."""
-        turn, number, stated, records, physical_offset = numbers
+        turn, number, stated, records, physical_offset, _ = numbers
         if turn is Turn.SHIFT:
             yield self._of_shifted(state, numbers)
             return

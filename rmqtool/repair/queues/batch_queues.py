@@ -17,8 +17,9 @@ import numpy as np
 from rmqtool.broker.names import topic_text
 from rmqtool.errors import UnreadablePath
 from rmqtool.formats.batch_queue import BATCH_CQ_UNIT, MOST_MESSAGES
-from rmqtool.ledger.numbering import PlacedUnits
+from rmqtool.ledger.numbering import PlacedUnits, end_of, with_right_numbers
 from rmqtool.ledger.walk import HeldUnits, QueueWalk, WalkedQueue
+from rmqtool.queues.kinds import as_units
 from rmqtool.store.record_heads import HEAD_BYTES, head_of
 
 if TYPE_CHECKING:
@@ -90,7 +91,7 @@ class BatchRepair:
 
     def _place(self, queue: RepairedBatchQueue, run: QueueRun) -> Iterator[PlacedUnits]:
         """Place the units of a run, and before them those that stand for lost ones."""
-        units = np.frombuffer(run.units, BATCH_CQ_UNIT.dtype)
+        units, _ = with_right_numbers(as_units(run.units, BATCH_CQ_UNIT), queue.next_base)
         ends = units["msg_base_offset"] + units["batch_size"]
         breaks = np.flatnonzero(units["msg_base_offset"][1:] != ends[:-1]) + 1
         for part in np.split(units, breaks):
@@ -98,7 +99,7 @@ class BatchRepair:
                 continue
             yield from self._fill(queue, part[0])
             yield queue.put(part.tobytes())
-            queue.next_base = int(part["msg_base_offset"][-1] + part["batch_size"][-1])
+            queue.next_base = end_of(part[-1])
             queue.last = part[-1].tobytes()
         queue.time = run.store_timestamp
 
