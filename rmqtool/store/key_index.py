@@ -145,8 +145,8 @@ class IndexReader:
             return "its numbers of slots and entries cannot be told"
         _, _, begin, end, slot_count, count = held.header.values()
         if count < FIRST_ENTRY or count > held.room:
-            said = counted(count - 1, "entry", "entries")
-            return f"its header counts {said}, there is room for {self.last:,}"
+            amount = counted(count - 1, "entry", "entries")
+            return f"its header counts {amount}, there is room for {self.last:,}"
         if count > FIRST_ENTRY:
             first, last = self.entry(FIRST_ENTRY), self.entry(count - 1)
             ends = first and first.physical_offset, last and last.physical_offset

@@ -130,10 +130,10 @@ class Following:
                 if log.start <= gone.physical_offset:  # else it expired
                     cut = self._heads[-1].end if self._heads else log.start
             if self._heads:
-                found: WalkEnd | Tail = Walker(log, reader).walk(self._heads[-1])
+                reached: WalkEnd | Tail = Walker(log, reader).walk(self._heads[-1])
             else:
-                found = find_tail(log, reader)
-            end, last = found.physical_offset, found.last
+                reached = find_tail(log, reader)
+            end, last = reached.physical_offset, reached.last
             if last is not None and (not self._heads or last != self._heads[-1]):
                 if self._is_torn(last, reader):
                     end = last.physical_offset - log.entry_header

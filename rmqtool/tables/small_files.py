@@ -94,8 +94,8 @@ def epoch_rows(part: FilePart) -> Iterator[Row]:
     for number, entry in enumerate(file.entries):
         yield EPOCH.row(entry, file, file=part.path, number=number)
     if not is_sound:
-        said = counted(file.count, "entry is", "entries are")
-        reason = f"{said} announced, {len(file.entries):,} there"
+        amount = counted(file.count, "entry is", "entries are")
+        reason = f"{amount} announced, {len(file.entries):,} there"
         yield gap(part, EP_CRC, reason=reason)
 
 

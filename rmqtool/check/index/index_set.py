@@ -321,8 +321,8 @@ class IndexComparer:
         }
         for words, count in left_out.items():
             if count and self._files:
-                said = counted(count, "key of a record has", "keys of records have")
-                message = f"{said} no entry: {words}"
+                amount = counted(count, "key of a record has", "keys of records have")
+                message = f"{amount} no entry: {words}"
                 yield finding(IX_MISSING, At("index"), message, severity=Severity.NOTE)
 
     def _judge_rest(self, reader: FileReader) -> Iterator[Finding]:

@@ -164,12 +164,12 @@ class LostRanges(StretchSet[LostStretch]):
                 hidden["entries"] += stretch.entries
         # With --only, what would have been said of the log is not; its consequences must be.
         if hidden["units"]:
-            said = counted(hidden["units"], "unit points", "units point")
-            message = f"{said} into stretches of the log that are lost"
+            amount = counted(hidden["units"], "unit points", "units point")
+            message = f"{amount} into stretches of the log that are lost"
             yield finding(CQ_NOREC, At("consumequeue"), message)
         if hidden["entries"]:
-            said = counted(hidden["entries"], "entry points", "entries point")
-            message = f"{said} into stretches of the log that are lost"
+            amount = counted(hidden["entries"], "entry points", "entries point")
+            message = f"{amount} into stretches of the log that are lost"
             yield finding(IX_KEY, At("index"), message)
 
 

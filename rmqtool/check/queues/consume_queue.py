@@ -224,8 +224,8 @@ class QueueComparer(StretchJudge[QueueState]):
         yield from inspection.pending()
         if judge.expired and not inspection.scope.taken_over:
             queues = judge.expired_queues
-            said = counted(judge.expired, "unit")
-            message = f"{said} of {counted(len(queues), 'queue')} for expired messages"
+            amount = counted(judge.expired, "unit")
+            message = f"{amount} of {counted(len(queues), 'queue')} for expired messages"
             yield finding(CQ_EXPIRED, At(min(queues)), message)
         yield from tails.findings()
         self._tags.close()

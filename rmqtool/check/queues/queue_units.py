@@ -249,8 +249,8 @@ class UnitJudge:
     def _shift(self, state: QueueState, first: PointedRecord, count: int, shift: int) -> Finding:
         at = self._at(state, first.number, count, first.physical_offset)
         words = "before" if shift > 0 else "behind"
-        said = counted(count, "unit is", "units are")
-        message = f"{said} {abs(shift):,} {words} the queue offsets in the log"
+        amount = counted(count, "unit is", "units are")
+        message = f"{amount} {abs(shift):,} {words} the queue offsets in the log"
         return finding(
             CQ_SHIFT,
             at,
@@ -355,8 +355,8 @@ class UnitJudge:
         before = rows[start + rows < state.files.start // UNIT]
         if before.size:  # no file before the first one expires as long as the log has its records
             at = self._at(state, start + int(before[0]), len(before), None)
-            said = counted(len(before), "record")
-            message = f"{said} without a unit: the queue begins with a later file"
+            amount = counted(len(before), "record")
+            message = f"{amount} without a unit: the queue begins with a later file"
             yield finding(CQ_GAP, at, message)
         rows = np.array([row for row in rows.tolist() if state.units.holds(start + row)], np.int64)
         if rows.size:

@@ -357,8 +357,8 @@ class EndJudge:
         actual = f"queue offset {number}, physical offset {offset}"
         if offset == 0 and ends.minimum == (0, number + 1):
             if last is not None and seen.first_alive >= 0:
-                said = counted(last[1] - seen.first_alive + 1, "message is", "messages are")
-                message = f"{seen.name}: {said} invisible"
+                amount = counted(last[1] - seen.first_alive + 1, "message is", "messages are")
+                message = f"{seen.name}: {amount} invisible"
                 yield finding(RQ_EMPTIED, at, message, expected=expected, actual=actual)
             return
         if last is None:
@@ -412,8 +412,8 @@ class EndJudge:
             for segment in inspection.store.commitlog.segments
             if segment.end > dispatch.checkpoint
         ]
-        said = counted(dispatch.late, "unit is", "units are")
-        message = f"{said} not dispatched yet, from {dispatch.checkpoint} on"
+        amount = counted(dispatch.late, "unit is", "units are")
+        message = f"{amount} not dispatched yet, from {dispatch.checkpoint} on"
         severity = None
         if inspection.store.moment.is_live:
             severity = Severity.NOTE

@@ -205,8 +205,8 @@ class FamilyJudge:
         if strange := only_in(there, expected):
             yield from self._strange(strange)
         if missing := only_in(expected, there):
-            said = counted(len(missing), "key of a record has", "keys of records have")
-            message = f"{said} no entry in RocksDB"
+            amount = counted(len(missing), "key of a record has", "keys of records have")
+            message = f"{amount} no entry in RocksDB"
             yield finding(
                 RI_ENTRY, At(MESSAGE_STORE), message, expected=len(expected), actual=len(there)
             )

@@ -113,8 +113,8 @@ def _pair(
     elif len(wanted) != len(units):
         position = both * BATCH_CQ_UNIT.size
         at = At(queue.path, position, None, None, topic, queue_id)
-        said = counted(len(wanted), "record")
-        message = f"{said} in the log file, {counted(len(units), 'unit')} in this one"
+        amount = counted(len(wanted), "record")
+        message = f"{amount} in the log file, {counted(len(units), 'unit')} in this one"
         yield finding(CC_UNIT, at, message, expected=len(wanted), actual=len(units))
 
 

@@ -19,7 +19,6 @@ from rmqtool.errors import UnreadablePath
 from rmqtool.formats.batch_queue import BATCH_CQ_UNIT, MOST_MESSAGES
 from rmqtool.ledger.numbering import PlacedUnits, end_of, with_right_numbers
 from rmqtool.ledger.walk import HeldUnits, QueueWalk, WalkedQueue
-from rmqtool.queues.kinds import as_units
 from rmqtool.store.record_heads import HEAD_BYTES, head_of
 
 if TYPE_CHECKING:
@@ -91,7 +90,8 @@ class BatchRepair:
 
     def _place(self, queue: RepairedBatchQueue, run: QueueRun) -> Iterator[PlacedUnits]:
         """Place the units of a run, and before them those that stand for lost ones."""
-        units, _ = with_right_numbers(as_units(run.units, BATCH_CQ_UNIT), queue.next_base)
+        stated = np.frombuffer(run.units, BATCH_CQ_UNIT.dtype)
+        units, _ = with_right_numbers(stated, queue.next_base)
         ends = units["msg_base_offset"] + units["batch_size"]
         breaks = np.flatnonzero(units["msg_base_offset"][1:] != ends[:-1]) + 1
         for part in np.split(units, breaks):

@@ -103,8 +103,8 @@ class RocksStages:
         if model.rocksdb_settings.has_files and not model.rocksdb_settings.rocksdb_is_read:
             cut = sum(outcome.units_cut for outcome in outcomes.judged if outcome.in_rocksdb)
             if cut:
-                said = counted(cut, "unit goes", "units go")
-                message = f"{said} out of sight, in the queues of RocksDB"
+                amount = counted(cut, "unit goes", "units go")
+                message = f"{amount} out of sight, in the queues of RocksDB"
                 steps.append(LaterStep("empty", model.rocksdb_settings.path, message, cut))
         if recovered is not None:
             starts = {file.path: file.start for file in self.before.log}
@@ -476,12 +476,12 @@ def other_steps(
         message = f"{len(forgotten):,} open half messages are never checked again"
         yield LaterStep("forget", MESSAGE_STORE, message, len(forgotten))
     if (count := len(seen.timers.delivered)) and rocksdb_settings.has_timers:
-        said = counted(count, "timer message is", "timer messages are")
-        message = f"{said} delivered for the second time"
+        amount = counted(count, "timer message is", "timer messages are")
+        message = f"{amount} delivered for the second time"
         yield LaterStep("repeat", MESSAGE_STORE, message, count)
     if seen.unindexed and rocksdb_settings.has_index:
-        said = counted(seen.unindexed, "message is", "messages are")
-        message = f"{said} missing in the key index in RocksDB"
+        amount = counted(seen.unindexed, "message is", "messages are")
+        message = f"{amount} missing in the key index in RocksDB"
         yield LaterStep("unindexed", MESSAGE_STORE, message, seen.unindexed)
 
 
