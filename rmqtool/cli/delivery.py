@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from rmqtool.table import Table
 
 
-@dataclass(frozen=True, eq=False, slots=True)
+@dataclass(frozen=True, slots=True)
 class Delivery:
     """Where rows go, and how they are to look, as asked for on the command line."""
 
