@@ -188,9 +188,8 @@ class Diagnosis:
         if process := getattr(self, "_process", None):
             _end(process)
         self._process: subprocess.Popen[bytes] | None = None
-        self._began = 0.0
+        self._began, self.reason = 0.0, ""
         self.document: Document | None = None
-        self.reason = ""
 
     @property
     def state(self) -> str:
@@ -209,15 +208,12 @@ class Diagnosis:
         row = rows[0]
         counts = f"{row['damages']:,} damage, {row['warnings']:,} warning, {row['notes']:,} note"
         lost = f"{row['messages_lost'] or 0:,} if started, {row['messages_missing']:,} already"
-        soon, gone = row["files_deleted_soon"], row["messages_deleted_soon"]
+        due, gone = row["files_deleted_soon"], row["messages_deleted_soon"] or 0
         return [
             ("start", row["start"]),
             ("checked", f"{row['verdict']}: {counts}"),
             ("lost", f"messages: {lost}"),
-            (
-                "deleted",
-                soon and f"soon: {counted(soon, 'oldest file')}, {counted(gone or 0, 'message')}",
-            ),
+            ("deleted", due and f"soon: {counted(due, 'oldest file')}, {counted(gone, 'message')}"),
             ("next", row["next"]),
         ]
 

@@ -77,7 +77,7 @@ def test_other_arrays(wrong: Int64s) -> None:
 def test_counts() -> None:
     """Arguments and items of tuples are counted."""
     window = np.zeros(8, np.uint8)
-    with pytest.raises(TypeError, match="2 numbers wanted"):
+    with pytest.raises(TypeError, match="wanted are 2, not 3"):
         reach((1, 2, 3), (window, table(), 1))  # type: ignore[arg-type]  # that is the point
     with pytest.raises(ValueError, match="zip"):
         fill(np.zeros(1, np.int64))  # type: ignore[call-arg]  # that is the point
