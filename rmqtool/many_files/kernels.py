@@ -37,8 +37,6 @@ EEXIST: Final = 17
 LINKS_THEMSELVES: Final = 0x100  # AT_SYMLINK_NOFOLLOW
 UID, GID, DIRECTORY_MODE, FILE_MODE = range(4)  # whose the new ones are
 AS_MADE: Final = (-1,) * 4  # leaves what they have
-(UID, GID, DIRECTORY_MODE, FILE_MODE) = range(4)  # whose the new ones are
-UNCHANGED: Final = -1  # of an owner or a mode: what the operating system gives by itself
 
 
 class WriteCalls(NamedTuple):
