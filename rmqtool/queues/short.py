@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from rmqtool.queues.kinds import Units
     from rmqtool.store.queues import QueueFamily
 
+    Int32s = npt.NDArray[np.int32]
     Int64s = npt.NDArray[np.int64]
     UInt8s = npt.NDArray[np.uint8]
     UInt32s = npt.NDArray[np.uint32]
@@ -89,10 +90,9 @@ class ShortRows(Mapping[QueueName, int]):
         rows: Int64s = self._rows[self.names.rows_of(topic_numbers, queue_ids)].astype(np.int64)
         return rows
 
-    def of_rows(self, start: int, end: int) -> list[int]:
+    def of_rows(self, start: int, end: int) -> Int32s:
         """Give the rows of some names that follow each other; NO_ROW for those not short."""
-        rows: list[int] = self._rows[start:end].tolist()
-        return rows
+        return self._rows[start:end]
 
 
 class ShortFiles(NamedTuple):

@@ -159,7 +159,7 @@ class ShortSpans:
         chosen[chosen] &= offsets[short.position[chosen]] >= log_start
         if next_offsets is not None:
             chosen &= next_offsets[short.rows.of_names] == short.end
-        rows = np.array(short.rows.of_rows(0, len(names)), np.int64)  # by name
+        rows = short.rows.of_rows(0, len(names)).astype(np.int64)  # by name
         is_chosen = rows >= 0
         is_chosen[is_chosen] = chosen[rows[is_chosen]]
         self._starts = np.append(0, np.cumsum(is_chosen)).tolist()  # among the chosen, by name

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 from rmqtool.errors import UsageError
 from rmqtool.plural import meant
 from rmqtool.render.look import Format
-from rmqtool.render.values import as_csv, as_text, dump_json, escape, json_line
+from rmqtool.render.values import as_csv, as_text, dump_json, escape, json_lines
 from rmqtool.rows import TEXT_A_CHUNK, TURNED, JsonLines, rows_of, text_length
 from rmqtool.times import in_zone
 
@@ -162,7 +162,7 @@ class _JsonLines:
     """One JSON object a line; nothing at all when there is nothing."""
 
     def __init__(self, sink: Sink, columns: Sequence[str], tag: dict[str, str]) -> None:
-        self._sink, self._columns, self._tag = sink, columns, tag
+        self._sink, self._tag = sink, tag
         self._all = (*tag, *columns)
 
     def write(self, chunk: Chunk) -> int:
@@ -170,13 +170,9 @@ class _JsonLines:
             self._sink.write(chunk.text)
             return chunk.count
         rows = rows_of(chunk)
-        self._sink.write(b"".join([self._line(row) for row in rows]))
+        tagged = [{**self._tag, **row} for row in rows] if self._tag else rows
+        self._sink.write(json_lines(tagged, self._all))
         return len(rows)
-
-    def _line(self, row: Row) -> bytes:
-        if not self._tag:
-            return json_line(row, self._columns)
-        return json_line({**self._tag, **row}, self._all)
 
     def close(self) -> None:
         """Nothing is open."""
@@ -204,7 +200,7 @@ class _JsonArray:
         if isinstance(chunk, JsonLines):
             return chunk.count, bytes(chunk.text)
         rows = rows_of(chunk)
-        return len(rows), b"".join([json_line(row, self._columns) for row in rows])
+        return len(rows), json_lines(rows, self._columns)
 
     def close(self) -> None:
         """End the list."""

@@ -14,6 +14,7 @@ import re
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
+from itertools import chain
 from typing import TYPE_CHECKING, Final
 
 import orjson
@@ -128,6 +129,30 @@ def json_line(row: Mapping[str, object], columns: Sequence[str]) -> bytes:
         except TypeError:  # a file name that is no text, an integer of more than 64 bits
             pass
     return dump_json(json_row(values), orjson.OPT_APPEND_NEWLINE)
+
+
+def json_lines(rows: Sequence[Mapping[str, object]], columns: Sequence[str]) -> bytes:
+    """Give some fields of rows as JSON, a line each: see `json_line`; nothing without rows."""
+    if rows and columns and columns[0].isidentifier():
+        lines = _lines_at_once(rows, tuple(columns))
+        if lines is not None:
+            return lines
+    return b"".join([json_line(row, columns) for row in rows])
+
+
+def _lines_at_once(rows: Sequence[Mapping[str, object]], columns: tuple[str, ...]) -> bytes | None:
+    """Give rows that have just these fields, all simple; None for others."""
+    types = set(map(type, chain.from_iterable(row.values() for row in rows)))
+    if set(map(tuple, rows)) != {columns} or not _SIMPLE.issuperset(types):
+        return None
+    try:
+        text = dump_json(rows)
+    except TypeError:  # see `json_line`
+        return None
+    # No value is an object, and what follows a text is no letter: only between two rows does one
+    # end and another begin with this name.
+    begin = b"{" + dump_json(columns[0])
+    return text[1:-1].replace(b"}," + begin, b"}\n" + begin) + b"\n"
 
 
 def _raw_if_not_text(value: object) -> bytes | None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from array import array
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, lru_cache
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final, NamedTuple
 
@@ -225,16 +225,14 @@ def listing_of(place: Place) -> TopicListing:
 
 
 def _listed(place: Place) -> TopicListing:
-    numbers, others = array(NUMBER), list[tuple[str, EntryKind]]()
-    for name, kind in place.names():
-        number = queue_id_of(name) if kind is EntryKind.DIRECTORY else None
-        if number is None:
-            others.append((name, kind))
-        else:
-            numbers.append(number)
-    return TopicListing(array(NUMBER, sorted(numbers)), others)
+    names, is_queue = place.names(), EntryKind.DIRECTORY
+    ids = [queue_id_of(name) if kind is is_queue else None for name, kind in names]
+    others = [entry for entry, queue_id in zip(names, ids, strict=True) if queue_id is None]
+    numbers = sorted(queue_id for queue_id in ids if queue_id is not None)
+    return TopicListing(array(NUMBER, numbers), others)
 
 
+@lru_cache(maxsize=1 << 12)  # queues of most topics have the same numbers
 def queue_id_of(name: str) -> int | None:
     """Give the number of the queue whose directory a broker builds under a name; None without one.
 

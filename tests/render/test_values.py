@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rmqtool.render.values import as_csv, as_text, escape, json_line, json_row
+from rmqtool.render.values import as_csv, as_text, escape, json_line, json_lines, json_row
 from rmqtool.times import iso_time
 
 HOSTILE = [
@@ -86,6 +86,20 @@ def test_json_is_exact(row: dict[str, object]) -> None:
     assert row == json.loads(line)
     text = line.decode().removesuffix("\n")
     assert not {unicodedata.category(c) for c in text} & {"Cc", "Cf", "Zl", "Zp"}
+
+
+@given(
+    st.lists(st.sampled_from([*'"\\,:{}', "},{", "a", "b"]), min_size=1, max_size=3, unique=True),
+    st.data(),
+)
+def test_lines_of_many_rows(columns: list[str], data: st.DataObject) -> None:
+    """Rows that are written together are the lines of each, whatever stands in them."""
+    texts = st.lists(st.sampled_from([*'"\\,:{}a', "},{"])).map("".join)
+    values = texts | st.integers() | st.none() | st.binary(max_size=2)
+    rows = data.draw(st.lists(st.fixed_dictionaries(dict.fromkeys(columns, values)), max_size=4))
+    assert b"".join(json_line(row, columns) for row in rows) == json_lines(rows, columns)
+    reverse = columns[::-1]
+    assert b"".join(json_line(row, reverse) for row in rows) == json_lines(rows, reverse)
 
 
 @given(st.binary())
