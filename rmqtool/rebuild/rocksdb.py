@@ -8,6 +8,8 @@ Source: RocksDBConsumeQueueTable, RocksDBConsumeQueueOffsetTable, 5.2.0 to 5.5.0
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from functools import cached_property
 from typing import TYPE_CHECKING, Final, Generic, NamedTuple, Self, TypeVar
 
 import numpy as np
@@ -25,11 +27,13 @@ from rmqtool.formats.rocksdb_queue import (
     offset_key,
     queue_prefix,
 )
+from rmqtool.ledger.sound import UnitsHeld
 from rmqtool.ledger.walk import HeldUnits
 from rmqtool.machine.arrays import order_of
 from rmqtool.queues.discovery import Queues
 from rmqtool.queues.kinds import as_units
 from rmqtool.queues.rocks import OFFSETS, end_values
+from rmqtool.queues.short_rocks import short_rocks
 from rmqtool.rebuild.consume_queue import PENDING_UNIT_COST
 from rmqtool.store.record_heads import UNKNOWN, LogReader, record_times
 from rmqtool.writing.rocksdb import DatabaseWriter
@@ -336,6 +340,35 @@ class RocksComparingSink(_Beside["ComparingSink"]):
         super().__init__(files, placement, has_files=has_files)
         self._queues = queues
         self._next: dict[tuple[str, int], int] = {}
+
+    def put_single(self, queues: SingleRuns) -> None:
+        """Take queues whole. Raises DamagedDatabase: the database cannot be read."""
+        super().put_single(queues if self._has_files else self._unlike(queues))
+
+    def _unlike(self, queues: SingleRuns) -> SingleRuns:
+        """Leave out those whose units and `max` the database has: of a million nearly all."""
+        held, runs, names = self._held, queues.runs, self._queues.names
+        if held is None or runs.kind is not QueueKind.CONSUME_QUEUE:
+            return queues
+        short, end = held.short, runs.queue_offset + runs.count
+        known = np.array([*map(names.topic_number, runs.queues.topics)], np.int64)
+        known[[not self._placement.in_rocksdb(topic) for topic in queues.topics]] = -1
+        topic, queue_id = runs.queues.topic[runs.queue], runs.queues.queue_id[runs.queue]
+        rows = short.rows.rows_of(known[topic], queue_id)
+        maxima = self._queues.ends.columns(names).ends[0][1][short.rows.of_names]
+        alike = (rows >= 0) & (short.first[rows] == runs.queue_offset) & (short.end[rows] == end)
+        numbers = np.flatnonzero(alike & (maxima[rows] + 1 == end))
+        differs = np.ones(len(runs), np.bool_)
+        differs[numbers] = ~held.same(runs, numbers, rows[numbers])
+        return queues._replace(runs=runs.chosen(differs))
+
+    @cached_property
+    def _held(self) -> UnitsHeld | None:
+        """The units of its queues, whose times are not compared; None where it is large."""
+        short = short_rocks(self._queues)
+        if short is None or not len(short):
+            return None
+        return UnitsHeld(replace(short, units=np.ascontiguousarray(short.units[:, :CQ_UNIT_SIZE])))
 
     def finish(self) -> None:
         """Compare where queues end. Raises DamagedDatabase: the database cannot be read."""

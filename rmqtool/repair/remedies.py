@@ -225,7 +225,8 @@ def is_repaired(finding: Finding, writer: EditWriter, obstacle: str) -> bool:
     if code.owner in {Owner.QUEUES, Owner.BATCH_QUEUES}:
         return any(_touches(edit, finding) for edit in writer.edits)
     if code.owner is Owner.INDEX:
-        return any(edit.code.owner is Owner.INDEX for edit in writer.edits)
+        is_reported = any((left.code, left.path) == (code, finding.path) for left in writer.left)
+        return is_reported or any(edit.code.owner is Owner.INDEX for edit in writer.edits)
     if code == CQ_LMQ:
         below = f"{finding.path}/"  # of a queue whose files are gone its directory is named
         is_anew = any(edit.path.startswith(below) for edit in writer.edits)

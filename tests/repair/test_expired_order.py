@@ -181,3 +181,24 @@ def test_cut_file(tmp_path: Path) -> None:
     assert [] == store.plan().edits
     offsets = [unit.physical_offset for unit in plain_store.units(first.parent)]
     assert sorted(offsets) == offsets
+
+
+def test_units_after_lost_ones(tmp_path: Path) -> None:
+    """A unit of another queue after units of lost messages stands for a lost one, too.
+
+    It was taken for one of an expired message, with a place in front of those beside it.
+    """
+    name = "rocketmq-5.5.0-expired"
+    root, lost = fixture_store(name, tmp_path), 327_680
+    queues = root / "consumequeue"
+    idle, other = queues / "expired-idle/0" / f"{0:020d}", queues / "expired-orders/2"
+    idle.write_bytes((other / f"{5000:020d}").read_bytes())
+    (root / "commitlog" / f"{lost:020d}").unlink()
+    units = [unit.physical_offset for unit in plain_store.units(idle.parent)]
+    assert [True, False] == [offset < lost + 65_536 for offset in (units[0], units[-1])]
+    store = Broken(root, str(broker_conf(name)))
+    repair.apply(store.plan(), in_place=True)
+    assert [] == store.plan().edits
+    repaired = [unit.physical_offset for unit in plain_store.units(idle.parent)]
+    assert len(units) == len(repaired)
+    assert {lost + 65_535} == {*repaired}

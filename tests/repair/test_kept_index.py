@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 from rmqtool import repair
-from rmqtool.findings.catalogue import Owner
+from rmqtool.findings.catalogue import Owner, Severity
+from rmqtool.findings.registry_commitlog import CL_TIME
+from rmqtool.findings.registry_index import IX_HEAD
 from tests import inflict, plain_store
 from tests.check.validation import run
 from tests.stores import broker_conf, fixture_store
@@ -48,3 +50,23 @@ def test_made_file_counts_from_what_stays(tmp_path: Path) -> None:
     repair.apply(plan, output=tmp_path / "repaired")
     findings = run(tmp_path / "repaired", conf=conf)[0]
     assert [] == [finding.code for finding in findings if finding.code.owner is Owner.INDEX]
+
+
+def test_entries_of_bridges_stay(tmp_path: Path) -> None:
+    """A header that follows a damaged store time is left alone, and so are entries of bridges.
+
+    They were taken out where the index was looked at again, and their times told from that header.
+    """
+    name = "rocketmq-5.5.0-lmq"
+    root, conf = fixture_store(name, tmp_path), broker_conf(name)
+    inflict.flip_field("store_timestamp", byte=6, bit=7, where=0.0)(root)
+    torn = plain_store.records(root)[2]
+    inflict.write_at(torn.path, torn.position + 316, bytes(102_400))
+    repaired = tmp_path / "repaired"
+    repair.apply(repair.plan(root, broker_conf=str(conf)), output=repaired)
+    again = repair.plan(repaired, broker_conf=str(conf))
+    assert [] == again.edits
+    index = [left for left in again.left if left.code.owner is Owner.INDEX]
+    assert [IX_HEAD] == [left.code for left in index]
+    findings = [it.code for it in run(repaired, conf=conf)[0] if it.severity is not Severity.NOTE]
+    assert {IX_HEAD, CL_TIME} == set(findings)

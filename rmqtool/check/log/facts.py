@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from rmqtool.check.log.lost import LostRanges
+from rmqtool.machine.arrays import are_within
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -66,6 +67,12 @@ class LogFacts:
     def between(self, start: int, end: int) -> bool:
         """Tell whether any of them may be in [start, end) of the log."""
         return bool(self.moved) or self.lost.between(start, end)
+
+    def are_bridged(self, physical_offsets: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:
+        """Tell which offsets lie in a bridge that repair has put over lost records: shape (n,)."""
+        stretches = [self.lost.at(start) for start in self.bridges]
+        ends = [stretch.end if stretch else 0 for stretch in stretches]
+        return are_within(physical_offsets, *np.array([self.bridges, ends], np.int64))
 
     def has_bridges(self, start: int, end: int) -> bool:
         """Tell whether repair has put a bridge over a lost record in [start, end) of the log."""

@@ -110,16 +110,17 @@ class UnwantedUnits:
             end, damaged = self._lost_units(queue)
         for number, units in chain(self._all(queue, 0, end), queue.units.used(end)):
             foreign = self._foreign(queue, number, units)
-            known = max(end - number, 0)
-            wild = {}
-            if had_expired:
-                wild = order.wild(units[:known], self._judge.log_end - 1, foreign)
+            known, expired = max(end - number, 0), 0
+            if had_expired and damaged is None:
+                expired, damaged = self._until_lost(units[:known])
+            wild = order.wild(units[:expired], self._judge.log_end - 1, foreign)
             self._restore(queue, number, wild)
             replaced: list[_ReplacedUnit] = []
             for row in range(len(units)):
                 unit = units[row]
                 offset, size = int(unit["physical_offset"]), int(unit["size"])
-                stands_for = damaged if row < known else None  # None: its number is free
+                # None: its message has expired, or its number is free
+                stands_for = damaged if expired <= row < known else None
                 if row in wild or (stands_for is None and not any(unit.tobytes())):
                     continue
                 is_unit = size > 0 and offset >= 0 and not foreign[row]
@@ -145,6 +146,19 @@ class UnwantedUnits:
                 if (damaged := self._judge.lost(offset, size)) is not None:
                     end, last = row + 1, damaged
         return end, last
+
+    def _until_lost(self, units: npt.NDArray[np.void]) -> tuple[int, Damaged | None]:
+        """Give the row of the first lost message, and what it was lost with; None without one.
+
+        No message expires after one that the log has still lost: what is wrong from there on is a
+        lost one's, too.
+        """
+        for row in np.flatnonzero(self._judge.are_lost(units)).tolist():
+            unit = units[row]
+            damaged = self._judge.lost(int(unit["physical_offset"]), int(unit["size"]))
+            if damaged is not None:
+                return row, damaged
+        return len(units), None
 
     def _end_of_known(self, queue: RepairedQueue) -> int:
         """Give the number after the last unit that stands for a message, whatever it was made.

@@ -29,6 +29,7 @@ from rmqtool.formats.message import decode
 from rmqtool.ledger.index_entries import NEARBY, are_expired, entries, is_doomed
 from rmqtool.rebuild.index_file import IndexBuilder, stretches
 from rmqtool.repair.log.content import Content
+from rmqtool.repair.log.stretches import Stretches
 from rmqtool.repair.state.checkpoint import keeps_index
 from rmqtool.scan.index import entry_times
 from rmqtool.scan.join import run_joined
@@ -201,10 +202,11 @@ class _Kept:
         start = store.commitlog.start
         stored = (_entries(held, start) for held in all_in_use(store.index_files()))
         joined = np.concatenate([np.empty((3, 0), np.int64), *stored], axis=1)
-        gaps = np.zeros(joined.shape[1], bool)
+        lost = Stretches()
         for damaged in survey.damaged:
             if damaged.code not in {CL_CRC, CL_PROPCRC, CL_TOPIC, CL_PHYOFF}:
-                gaps |= (joined[1] >= damaged.start) & (joined[1] < damaged.end)
+                lost.add(damaged)
+        gaps = lost.mask(joined[1]) | survey.facts.are_bridged(joined[1])
         gaps |= are_expired(joined[1], start)
         gaps &= (joined[0] >= 0) & (joined[1] >= 0) & (joined[1] < survey.end)
         gaps &= (joined[0] != 0) | (joined[1] != 0)  # zeros in place of an entry
@@ -260,7 +262,10 @@ def _entries(held: IndexInUse, log_start: int) -> npt.NDArray[np.int64]:
     except UnreadablePath:
         return np.empty((3, 0), np.int64)
     differences = rows["time_difference"].astype(np.int64)
-    times = entry_times(differences, held.header["begin_timestamp"], FIRST_ENTRY)
+    begin, end_time = held.header["begin_timestamp"], held.header["end_timestamp"]
+    times = entry_times(differences, begin, FIRST_ENTRY)
+    if end_time < begin:  # it follows a damaged store time: all times that count from it are late
+        times = np.minimum(times, end_time)
     stored = np.stack([rows["key_hash"], rows["physical_offset"], times]).astype(np.int64)
     expired = are_expired(stored[1], log_start)
     likely = np.flatnonzero(expired & (stored[1] >= 0) & ~_are_late(differences))

@@ -73,6 +73,8 @@ def test_open(what: str, tmp_path: Path) -> None:
         (3403, 334),
         (3701, 640),
         (3801, 338),
+        (5001, 71),
+        (5003, 39),
         pytest.param(
             *(101, 677), marks=pytest.mark.xfail(strict=True, reason="open: docs/limits.md")
         ),
