@@ -232,7 +232,7 @@ def _listed(place: Place) -> TopicListing:
     return TopicListing(array(NUMBER, numbers), others)
 
 
-@lru_cache(maxsize=1 << 12)  # queues of most topics have the same numbers
+@lru_cache(maxsize=1 << 10)  # queues of most topics have the same numbers
 def queue_id_of(name: str) -> int | None:
     """Give the number of the queue whose directory a broker builds under a name; None without one.
 

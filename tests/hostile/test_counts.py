@@ -100,13 +100,12 @@ def test_memory_of_a_queue(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
         return map(work, parts)
 
     monkeypatch.setattr(lone_queues, "on_threads", on_one)
-    for count in (few, many):
-        MANY["queues"](tmp_path / str(count), count)
-
     def plan_of(count: int) -> None:
         assert len(plan(str(tmp_path / str(count))).edits) >= count
 
-    plan_of(few)  # loads what a repair needs
+    for count in (few, many):
+        MANY["queues"](tmp_path / str(count), count)
+        plan_of(count)  # loads what a repair needs: kernels are compiled where they are used first
     more = peak(lambda: plan_of(many)) - peak(lambda: plan_of(few))
     assert more / (many - few) < 4600  # bytes; 4,300: names and units of short queues are held
 
