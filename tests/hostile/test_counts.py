@@ -100,6 +100,7 @@ def test_memory_of_a_queue(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
         return map(work, parts)
 
     monkeypatch.setattr(lone_queues, "on_threads", on_one)
+
     def plan_of(count: int) -> None:
         assert len(plan(str(tmp_path / str(count))).edits) >= count
 
