@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from itertools import chain
 from typing import TYPE_CHECKING, Final, Self
 
 from rmqtool.store.used import lone_extent, without_zeros
@@ -248,12 +249,18 @@ class FileQueue:
         return self.files[-1].start + self.files[-1].wrote_position if self.files else 0
 
     def find(self, offset: int, *, or_first: bool = False) -> ModelFile | None:
-        """Give the file that holds a byte. Source: MappedFileQueue#findMappedFileByOffset."""
+        """Give the file that holds a byte.
+
+        That is the one which so many files ought to lie before, if its name fits, else the first
+        one whose name does. Source: MappedFileQueue#findMappedFileByOffset, 4.9.3 to 5.5.0.
+        """
         if not self.files:
             return None
         file = None
         if self.files[0].start <= offset < self.files[-1].end:
-            file = next((file for file in self.files if file.start <= offset < file.end), None)
+            counted = offset // self.file_length - self.files[0].start // self.file_length
+            likely = chain(self.files[counted : counted + 1], self.files)
+            file = next((file for file in likely if file.start <= offset < file.end), None)
         return self.files[0] if file is None and or_first else file
 
     def cut(self, offset: int) -> None:

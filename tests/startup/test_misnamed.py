@@ -77,6 +77,21 @@ def test_between_others(version: str, readable: int, tmp_path: Path) -> None:
     assert readable == outcome.readable
 
 
+def test_instead_of_another(tmp_path: Path) -> None:
+    """The file of a number is asked first, and then no other: a real store handed out these."""
+    name = "rocketmq-5.5.0-expired"
+    root = fixture_store(name, tmp_path)
+    file = root / "consumequeue" / "expired-orders" / "2" / f"{4000:020}"
+    file.rename(file.with_name(f"{4007:020}"))
+    settings = {**manifest(name)["settings"], **ALWAYS}
+    (outcome,) = (
+        outcome
+        for outcome in predicted(root, "5.5.0", settings).queues
+        if (outcome.topic, outcome.queue_id) == ("expired-orders", 2)
+    )
+    assert (145, 300, 105) == (outcome.minimum, outcome.maximum, outcome.readable)
+
+
 @pytest.mark.parametrize(("version", "maximum", "readable"), [
     ("4.9.3", 81, 64), ("5.3.3", 81, 64), ("5.5.0", 80, 80),
 ])  # fmt: skip

@@ -75,6 +75,7 @@ def test_open(what: str, tmp_path: Path) -> None:
         (3801, 338),
         (5001, 71),
         (5003, 39),
+        (5101, 439),
         pytest.param(
             *(101, 677), marks=pytest.mark.xfail(strict=True, reason="open: docs/limits.md")
         ),
