@@ -97,6 +97,7 @@ QUEUE_AREAS: Final = frozenset({Area.CONSUME_QUEUE, Area.LAYOUT, Area.COMMITLOG}
 
 # What a broker that runs goes on to write, and a validation judges up to a cut.
 WRITTEN_ON: Final = QUEUE_AREAS | {Area.BATCH_QUEUE, Area.EXTENSION, Area.INDEX, Area.CHECKPOINT}
+ROUNDS: Final = 3  # of looking for records in a wrong queue: each reads the log once more
 
 
 class Examined(NamedTuple):
@@ -174,19 +175,7 @@ def _examined(
         store = open_store(with_edits(root, lent.edits), options.broker_conf)
         survey, seen, _ = _look(options, store, lambda _: None)
         doubtful = seen
-    obstacle = _judge_queues(survey, seen)
-    with LogReader(store.old_commitlog, store.commitlog) as log:
-        is_judged = not (obstacle or store.is_dledger)
-        moved = ((record.physical_offset, record.size) for record in survey.moved)
-        wrong_queues = (
-            find_wrong_queues(survey.inspection, survey.queues, seen, moved, log)
-            if is_judged
-            else []
-        )
-    if wrong_queues:  # with their units in other queues, all later ones are judged anew
-        survey.queues.close()
-        survey, seen, _ = _look(options, store, lambda _: None, wrong_queues)
-        obstacle = _judge_queues(survey, seen)
+    survey, seen, obstacle = _with_wrong_queues(options, store, survey, seen)
     plan = _decide(options, store, survey, (seen, obstacle))
     if options.replica is not None or field_edits:
         settle(plan, lent, root)
@@ -230,6 +219,34 @@ def _field_edits(inspection: Inspection, findings: list[Finding], log: LogReader
         *batch_numbers.edits(inspection, findings, log),
         *topic_names.edits(inspection, findings, log),
     ]
+
+
+def _with_wrong_queues(
+    options: RepairOptions, store: Store, survey: LogSurvey, seen: list[Finding]
+) -> tuple[LogSurvey, list[Finding], str]:
+    """Judge the queues, with the records in their own ones that say that they are in others."""
+    obstacle = _judge_queues(survey, seen)
+    known: list[WrongQueue] = []
+    for _ in range(0 if store.is_dledger else ROUNDS):
+        more = [] if obstacle else _more_wrong_queues(survey, seen, known)
+        if not more:
+            break
+        known += more  # with their units in other queues, all later ones are judged anew
+        survey.queues.close()
+        survey, seen, _ = _look(options, store, lambda _: None, known)
+        obstacle = _judge_queues(survey, seen)
+    return survey, seen, obstacle
+
+
+def _more_wrong_queues(
+    survey: LogSurvey, seen: list[Finding], known: list[WrongQueue]
+) -> list[WrongQueue]:
+    """Find the misplaced records that are not known: one hides another one in its queue."""
+    store, places = survey.inspection.store, {record.physical_offset for record in known}
+    moved = ((record.physical_offset, record.size) for record in survey.moved)
+    with LogReader(store.old_commitlog, store.commitlog) as log:
+        wrong_queues = find_wrong_queues(survey.inspection, survey.queues, seen, moved, log)
+    return [record for record in wrong_queues if record.physical_offset not in places]
 
 
 def _lent(options: RepairOptions, replica: str) -> Lent:

@@ -31,6 +31,21 @@ def test_put_back(damage: str, version: str, tmp_path: Path) -> None:
     assert traces(sound) == traces(store.root)
 
 
+def test_one_hides_another(tmp_path: Path) -> None:
+    """Two flipped queue ids in one queue: with one in its own queue, the other one is seen."""
+    name = "rocketmq-4.9.3-lmq"
+    root = fixture_store(name, tmp_path)
+    sound = traces(root)
+    for place, byte, bit in ((16489, 3, 0), (59750, 1, 5)):
+        position = place + plain_store.records(root)[0].places()["queue_id"][0]
+        inflict.flip_bits(plain_store.segments(root)[0], position + byte, 1 << bit)
+    store = Broken(root, str(broker_conf(name)))
+    plan = store.plan()
+    assert (2, []) == (len(plan.edits), plan.left)
+    repair.apply(plan, in_place=True)
+    assert sound == traces(root)
+
+
 def test_two_claims(tmp_path: Path) -> None:
     """A unit that another record claims, too, tells nothing: both records stay as they are."""
     store = broken("rocketmq-5.3.3-traffic", DAMAGES["unit-too-many"], tmp_path)

@@ -76,6 +76,7 @@ def test_open(what: str, tmp_path: Path) -> None:
         (5001, 71),
         (5003, 39),
         (5101, 439),
+        (5203, 159),
         pytest.param(
             *(101, 677), marks=pytest.mark.xfail(strict=True, reason="open: docs/limits.md")
         ),
