@@ -91,7 +91,10 @@ class ShortRows(Mapping[QueueName, int]):
         return rows
 
     def of_rows(self, start: int, end: int) -> Int32s:
-        """Give the rows of some names that follow each other; NO_ROW for those not short."""
+        """Give the rows of some names that follow each other; NO_ROW for those not short.
+
+        int32, shape (end - start,).
+        """
         return self._rows[start:end]
 
 

@@ -133,7 +133,7 @@ def json_line(row: Mapping[str, object], columns: Sequence[str]) -> bytes:
 
 def json_lines(rows: Sequence[Mapping[str, object]], columns: Sequence[str]) -> bytes:
     """Give some fields of rows as JSON, a line each: see `json_line`; nothing without rows."""
-    if rows and columns and columns[0].isidentifier():
+    if len(rows) > 1 and columns and columns[0].isidentifier():  # one may be long: it is not copied
         lines = _lines_at_once(rows, tuple(columns))
         if lines is not None:
             return lines

@@ -148,7 +148,7 @@ class UnwantedUnits:
         return end, last
 
     def _until_lost(self, units: npt.NDArray[np.void]) -> tuple[int, Damaged | None]:
-        """Give the row of the first lost message, and what it was lost with; None without one.
+        """Give the row of the first lost message, and what it was lost with; the end without one.
 
         No message expires after one that the log has still lost: what is wrong from there on is a
         lost one's, too.
