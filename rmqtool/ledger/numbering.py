@@ -9,22 +9,25 @@ from __future__ import annotations
 
 import enum
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
 from rmqtool.errors import UnreadablePath
 from rmqtool.formats.batch_queue import BATCH_CQ_UNIT
-from rmqtool.formats.consume_queue import first_offset
+from rmqtool.formats.consume_queue import CQ_UNIT, CQ_UNIT_SIZE, first_offset
 from rmqtool.queues.kinds import as_units
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Generator, Iterator
 
     from rmqtool.derive.queue_runs import QueueRun
     from rmqtool.ledger.sound import SoundSoFar
     from rmqtool.queues.kinds import Units
     from rmqtool.queues.units import QueueUnits
+
+
+UNREAD: Final = CQ_UNIT.packer.pack(-1, 0, 0)
 
 
 class PlacedUnits(NamedTuple):
@@ -57,6 +60,7 @@ class Turn(enum.Enum):
     JUMP = enum.auto()  # wrong in one record, which has no unit: the next one goes on before it
     SHIFT = enum.auto()  # right: from here on units are elsewhere
     RESTART = enum.auto()  # right: the numbering begins again
+    TAKEN = enum.auto()  # those of earlier records, which have the units: these have none
 
 
 class WrongNumbers(NamedTuple):
@@ -98,14 +102,17 @@ class Numbering:
         if self.next < 0:
             self.first = self.next = run.queue_offset
             self.first_physical_offset = first
+        taken = 0
         if run.queue_offset - self.delta != self.next:
-            yield from self._turn(run, first)
+            taken = yield from self._turn(run, first)
         else:
             yield from self.finish()
+        if taken == run.count:
+            return
         start = self.next
-        self.next += run.count
+        self.next += run.count - taken
         self.last_physical_offset = run.last_physical_offset
-        yield PlacedUnits(start, run.units, run.store_timestamp)
+        yield PlacedUnits(start, run.units[taken * CQ_UNIT_SIZE :], run.store_timestamp)
 
     def finish(self) -> Iterator[WrongNumbers]:
         """Yield the records that have a wrong queue offset: the ones after them go on without."""
@@ -113,30 +120,47 @@ class Numbering:
         if outlier is not None:
             yield outlier
 
-    def _turn(self, run: QueueRun, first: int) -> Iterator[WrongNumbers]:
-        """Find out what to make of queue offsets that do not follow."""
+    def _turn(self, run: QueueRun, first: int) -> Generator[WrongNumbers, None, int]:
+        """Find out what to make of queue offsets that do not follow; return `_taken`."""
         number, outlier = run.queue_offset, self.outlier
         if outlier is not None:
             delta = outlier.queue_offset - outlier.number
             if number - delta == self.next:
                 yield outlier._replace(turn=Turn.SHIFT)
                 self.delta, self.outlier = delta, None
-                return
+                return 0
             yield from self.finish()
         if not self._points_to(number, first) and self._points_to(self.next, first):
             self.outlier = WrongNumbers(Turn.OUTLIER, self.next, number, run.count, first)
-            return
-        self.delta = 0
+            return 0
+        delta, self.delta = self.delta, 0
         if number > self.next:
             self.breaks.append(Break(self.next, number, self.last_physical_offset, first))
         elif number < self.next and self._is_left(number):
             jump = self.breaks.pop()
             yield WrongNumbers(Turn.JUMP, jump.start, jump.end, 1, jump.after)
         elif number < self.next:
-            yield WrongNumbers(Turn.RESTART, self.next, number, run.count, first)
+            taken = 0 if delta else self._taken(run, first)
+            turn = Turn.TAKEN if taken else Turn.RESTART
+            yield WrongNumbers(turn, self.next, number, taken or run.count, first)
+            if taken:
+                return taken
             self.first = number
             self.breaks.clear()
         self.next = number
+        return 0
+
+    def _taken(self, run: QueueRun, first: int) -> int:
+        """Count the first records of a run whose queue offsets earlier records of the log have.
+
+        Brokers drop them ("Build consume queue repeatedly"): a unit is written once. A queue that
+        was deleted and made again has no units of earlier records.
+        """
+        if run.queue_offset < self.first:
+            return 0
+        there, size, _ = CQ_UNIT.packer.unpack(self._unit(run.queue_offset))
+        is_earlier = size > 0 and self.first_physical_offset <= there < first
+        return min(run.count, self.next - run.queue_offset) if is_earlier else 0
 
     def _is_left(self, number: int) -> bool:
         """Tell whether one record had gone over the last break, and this is where it begins."""
@@ -144,11 +168,14 @@ class Numbering:
         return ends == [(self.next, number)]
 
     def _points_to(self, number: int, physical_offset: int) -> bool:
+        return first_offset(self._unit(number)) == physical_offset
+
+    def _unit(self, number: int) -> bytes:
+        """Give the unit of a queue offset; one that leads nowhere where it cannot be read."""
         try:
-            raw = self.units.packed(number, 1)
+            return self.units.packed(number, 1)
         except UnreadablePath:
-            return False
-        return first_offset(raw) == physical_offset
+            return UNREAD
 
 
 @dataclass(slots=True)

@@ -115,6 +115,14 @@ def test_restart() -> None:
     assert ([0, 7, 0], wrong, []) == placed(there, run(0, 0), run(7, 1, 2), run(0, 3))
 
 
+def test_taken() -> None:
+    """Records with numbers that earlier ones have, which have the units, are in no queue."""
+    wrong = [WrongNumbers(Turn.TAKEN, 3, 1, 2, 3 * SIZE)]
+    assert ([0, 3], wrong, []) == placed(range(3), run(0, 0, 1, 2), run(1, 3, 4, 5))
+    wrong = [WrongNumbers(Turn.TAKEN, 2, 1, 1, 2 * SIZE)]
+    assert ([0, 2], wrong, []) == placed(range(2), run(0, 0, 1), run(1, 2), run(2, 3))
+
+
 def test_moved() -> None:
     """A record that lies elsewhere than it says has no place here."""
     assert ([0], [], []) == placed([0], run(0, 0), run(1, 5), is_moved=lambda at: at == 5 * SIZE)

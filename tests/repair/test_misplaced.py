@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 import pytest
@@ -91,6 +92,35 @@ def test_unknown_queue(tmp_path: Path) -> None:
     left = {(finding.code, finding.path) for finding in plan.left}
     assert left == {(finding.code, finding.path) for finding in store.findings()}
     assert ("FS-ORPHAN", "consumequeue/ext-orders") in left
+
+
+@pytest.mark.parametrize("name", ["rocketmq-4.9.3-traffic", "rocketmq-5.3.3-expired"])
+def test_lacking_beside(name: str, tmp_path: Path) -> None:
+    """Without its unit, a record that one queue has too many is put where another lacks it."""
+    root = fixture_store(name, tmp_path)
+    sound = [path.read_bytes() for path in plain_store.segments(root)]
+    offsets = {_place_of(record): record.physical_offset for record in plain_store.records(root)}
+    at = next(
+        at
+        for (topic, queue_id, number), at in offsets.items()
+        if offsets.get((topic, queue_id ^ 1, number), at) < at
+        and {(topic, queue_id, number - 1), (topic, queue_id, number + 1)} <= {*offsets}
+    )
+    inflict.flip_field(
+        "queue_id", byte=3, bit=0, where=0, wanted=lambda record: record.physical_offset == at
+    )(root)
+    shutil.rmtree(root / "consumequeue")
+    (root / "abort").touch()
+    store = Broken(root, str(broker_conf(name)))
+    plan = store.plan()
+    repair.apply(plan, in_place=True)
+    assert sound == [path.read_bytes() for path in plain_store.segments(root)]
+    assert [] == store.plan().edits
+    assert not {"CL-QOFF-BACK", "CL-QOFF-GAP", "CQ-GAP"} & {one.code for one in store.findings()}
+
+
+def _place_of(record: Record) -> tuple[str, int, int]:
+    return record.topic, record.integer("queue_id"), record.integer("queue_offset")
 
 
 def test_further_queues(tmp_path: Path) -> None:

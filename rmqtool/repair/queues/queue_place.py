@@ -38,6 +38,10 @@ class Hole(NamedTuple):
     before: int  # physical offset of the record in front of them
     after: int  # physical offset of the record after them
 
+    def holds(self, queue_offset: int) -> bool:
+        """Tell whether a queue offset is one of them."""
+        return 0 <= queue_offset - self.start < self.length
+
 
 class HasUnits(Protocol):
     """A queue as it is."""
@@ -106,7 +110,7 @@ class BridgedPlacement(Placement):
 
     def wants(self, queue_offset: int) -> bool:
         """Tell whether a record of the log asks for the unit of a queue offset."""
-        in_hole = any(0 <= queue_offset - hole.start < hole.length for hole in self.holes)
+        in_hole = any(hole.holds(queue_offset) for hole in self.holes)
         return self.first <= queue_offset < self.next and not in_hole
 
     def put_back(self, queue_offset: int, unit: bytes, store_timestamp: int) -> PlacedUnits:

@@ -106,7 +106,8 @@ def _put_back(run: QueueRun, row: int, record: WrongQueue) -> QueueRun | None:
         return replace(run, queue_id=queue_id, queue_offset=here, units=wanted, count=1)
     if (run.topic, run.queue_id, here) != record.claimed:
         return None
-    if not is_ext_address(CQ_UNIT["tags_code"].of(record.unit)):  # else judged as any address is
+    is_address = is_ext_address(CQ_UNIT["tags_code"].of(record.unit))  # judged as any address is
+    if record.has_unit and not is_address:
         wanted = memoryview(record.unit)
     return replace(run, topic=topic, queue_id=queue_id, queue_offset=number, units=wanted, count=1)
 

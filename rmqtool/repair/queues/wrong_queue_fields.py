@@ -41,9 +41,10 @@ if TYPE_CHECKING:
     from rmqtool.findings.finding import Finding
     from rmqtool.formats.message import Message
     from rmqtool.queues.units import QueueUnits
+    from rmqtool.repair.queues.queue_place import Hole
     from rmqtool.repair.queues.queues import QueueRepair
     from rmqtool.repair.writer import EditWriter
-    from rmqtool.store.record_heads import LogReader
+    from rmqtool.store.record_heads import LogReader, RecordHead
     from rmqtool.store.segment import Segment
 
     Place = tuple[bytes, int, int]  # topic, queue id, queue offset
@@ -51,6 +52,7 @@ if TYPE_CHECKING:
 
 OF_UNITS: Final = frozenset({CQ_MISMATCH, CQ_SHIFT})
 OF_RECORDS: Final = frozenset({CL_QOFF_BACK, CL_QOFF_DUP, CL_QOFF_GAP})
+DOUBLED: Final = frozenset({CL_QOFF_BACK, CL_QOFF_DUP})
 MOST_MOVED: Final = 100  # records whose units are looked for, each through its queue
 FIELDS: Final = ("topic", "queue_id", "queue_offset")
 
@@ -85,11 +87,17 @@ class WrongQueue:
         return {self.claimed[:2], self.own[:2], *multi_dispatch}
 
     def is_answered(self, defect: Finding) -> bool:
-        """Tell whether a finding is only a consequence."""
+        """Tell whether a finding is only a consequence: of the record, or of those beside it."""
         if defect.physical_offset == self.physical_offset:
             return defect.code in {*OF_UNITS, *OF_RECORDS, IX_KEY}
-        queues = {(topic_text(topic), queue_id) for topic, queue_id in self.queues}
-        return defect.code in OF_RECORDS and (defect.topic, defect.queue_id) in queues
+        if defect.code not in OF_RECORDS or defect.topic is None:
+            return False
+        queue = (topic_raw(defect.topic), defect.queue_id)
+        places = [place for place in (self.claimed, self.own) if place[:2] == queue]
+        if not places:  # queue offsets in further queues are others
+            return queue in self.queues
+        beside = {str(number) for place in places for number in (place[2], place[2] + 1)}
+        return bool(beside & {defect.expected, defect.actual})
 
 
 def find(
@@ -115,6 +123,9 @@ def find(
         with closing(DatabaseSource(inspection.store)) as database:  # validation has closed its own
             for claimed in findings:
                 for record in _at(inspection, database, repair, claimed, breaks, log):
+                    wrong_queues[record.physical_offset] = record
+            for own, unit in _in_holes(repair, findings, log):
+                for record in _judged_at(inspection, database, repair, own, (unit, False), log):
                     wrong_queues[record.physical_offset] = record
             for place in islice(moved, MOST_MOVED):
                 for record in _of_moved(inspection, database, repair, place, log):
@@ -143,6 +154,20 @@ def _at(
         unit, is_there = _missing_unit(repair, own), False
     if not any(unit) and inspection.scope.numbers_unread:
         unit = _lone_unit(defect, breaks, log)
+    yield from _judged_at(inspection, database, repair, own, (unit, is_there), log)
+
+
+def _judged_at(
+    inspection: Inspection,
+    database: DatabaseSource,
+    repair: QueueRepair,
+    own: Place,
+    found_unit: tuple[bytes, bool],
+    log: LogReader,
+) -> Iterator[WrongQueue]:
+    """Give the record of a unit, where one field of it is not as its own place wants it."""
+    unit, is_there = found_unit
+    units = _queue(inspection, database, (topic_text(own[0]), own[1]))
     pointed = _pointed(unit, log)
     if pointed is None or repair.judge.damaged_at(pointed.offset, pointed.message.size):
         return
@@ -162,6 +187,34 @@ def _at(
         return
     if not _is_claimed(repair, record) and not _has_unit(inspection, database, record):
         yield record
+
+
+def _in_holes(
+    repair: QueueRepair, findings: Iterable[Finding], log: LogReader
+) -> Iterator[tuple[Place, bytes]]:
+    """Yield places and units of records that one queue has too many, and another one lacks.
+
+    Such a record has the queue offset of an earlier one, while exactly one other queue of the topic
+    lacks a record of that queue offset, just where this one lies in the log.
+    """
+    doubled = [
+        (topic_raw(defect.topic), defect.physical_offset)
+        for defect in findings
+        if defect.code in DOUBLED and defect.topic and defect.physical_offset is not None
+    ]
+    holes: dict[bytes, list[tuple[int, Hole]]] = {topic: [] for topic, _ in doubled}
+    for (topic, queue_id), queue in repair.queues.items() if doubled else ():
+        if topic in holes:
+            holes[topic] += [(queue_id, hole) for hole in queue.placement.holes]
+    for topic, place in islice(doubled, MOST_MOVED):
+        head = log.head_at(place)
+        lacking = [
+            queue_id
+            for queue_id, hole in holes[topic]
+            if head and hole.holds(head.queue_offset) and hole.before < place < hole.after
+        ]
+        if head is not None and len(lacking) == 1:
+            yield (topic, lacking[0], head.queue_offset), _unit_of(head)
 
 
 def _of_moved(
@@ -231,8 +284,13 @@ def _lone_unit(defect: Finding, breaks: Breaks, log: LogReader) -> bytes:
     after = (defect.topic, defect.queue_id, int(stated) + 1, number + 1)
     is_lone = defect.code == CL_QOFF_GAP or after in breaks  # it goes forward, or back
     is_lone |= int(stated) < 0  # what no broker writes
+    return _unit_of(head) if is_lone else bytes(UNIT)
+
+
+def _unit_of(head: RecordHead) -> bytes:
+    """Give the unit of a record, without its tags code: the run that dispatch makes has that."""
     unit: bytes = CQ_UNIT.packer.pack(head.physical_offset, head.size, 0)
-    return unit if is_lone else bytes(UNIT)
+    return unit
 
 
 def _breaks(findings: Iterable[Finding]) -> Breaks:

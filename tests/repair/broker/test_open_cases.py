@@ -77,9 +77,7 @@ def test_open(what: str, tmp_path: Path) -> None:
         (5003, 39),
         (5101, 439),
         (5203, 159),
-        pytest.param(
-            *(5201, 299), marks=pytest.mark.xfail(strict=True, reason="open: docs/limits.md")
-        ),
+        (5201, 299),
         pytest.param(
             *(101, 677), marks=pytest.mark.xfail(strict=True, reason="open: docs/limits.md")
         ),
