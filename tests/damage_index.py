@@ -99,9 +99,11 @@ def _swap_names(store: Path) -> None:
     aside.rename(paths[1])
 
 
-def _remove_first(store: Path) -> None:
-    paths = sorted((store / "index").iterdir())
-    paths[0].unlink()
+def _remove(row: int) -> Callable[[Path], None]:
+    def remove(store: Path) -> None:
+        sorted((store / "index").iterdir())[row].unlink()
+
+    return remove
 
 
 def _double_last(index: IndexFile) -> None:
@@ -178,7 +180,8 @@ INDEX: Final[list[Damage]] = [
     ),
     Damage("cut-index", inflict.resize_file("index/*", lambda v: v - 400), ("IX-LEN",), NEEDS),
     Damage("swap-index-names", _swap_names, ("IX-ORDER",), NEEDS, fixture="4.9.3-traffic"),
-    Damage("remove-first-index", _remove_first, ("IX-MISSING",), NEEDS, fixture="4.9.3-traffic"),
+    Damage("remove-first-index", _remove(0), ("IX-MISSING",), NEEDS, fixture="4.9.3-traffic"),
+    Damage("remove-last-index", _remove(-1), ("IX-MISSING",), NEEDS, fixture="4.9.3-traffic"),
     Damage(
         "index-of-a-crash",
         inflict.together(

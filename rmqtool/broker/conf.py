@@ -12,7 +12,6 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Final, Generic, NamedTuple, TypeVar
 
-from rmqtool.broker.keys import known_keys
 from rmqtool.formats import batch_queue, consume_queue, index
 from rmqtool.formats.java import parse_long
 
@@ -71,6 +70,8 @@ class Key(NamedTuple, Generic[T]):
 
     def is_known_to(self, version: Version) -> bool:
         """Tell whether a release knows it."""
+        from rmqtool.broker.keys import known_keys  # a table that few commands ask
+
         return known_keys()[self.name].is_known_to(version)
 
     def given(self, conf: BrokerConf | None, version: Version | None = None) -> T | None:

@@ -370,7 +370,7 @@ class Checks:
         kinds = IN_FILES if scope.compares_queues else ()
         kinds = (UnreadQueues,) if scope.numbers_unread else kinds
         queues = [kind(inspection, facts, queue_facts) for kind in kinds]
-        index = IndexComparer(inspection, facts) if scope.compares_index else None
+        index = IndexComparer(inspection, facts, queue_facts) if scope.compares_index else None
         rocks = None if rocksdb is None else rocksdb.comparer(inspection, queue_facts)
 
         def take(report: PartReport, proven: Proven) -> Iterator[Finding]:
@@ -389,10 +389,10 @@ class Checks:
         with LogReader(store.old_commitlog, store.commitlog) as reader:
             for comparer in queues:
                 yield from comparer.finish(reader)
-        if rocksdb is not None and rocks is not None:
-            yield from rocksdb.finish_queues(inspection, facts, rocks)
-        if index is not None:
-            yield from index.finish()
+            if rocksdb is not None and rocks is not None:
+                yield from rocksdb.finish_queues(inspection, facts, rocks)
+            if index is not None:
+                yield from index.finish(reader)
         if inspection.options.wants("commitlog") and log.reads_records:
             yield from log.transactions.check(inspection, facts)
         yield from inspection.pending()

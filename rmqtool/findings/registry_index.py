@@ -111,8 +111,7 @@ IX_MISSING: Final = Code(
     WARNING,
     Owner.INDEX,
     also=(NOTE,),
-    when="warning for a key; a note for a tag entry, which brokers before 5.4.0 do not write, "
-    "and for keys after the last entry",
+    when="a note for keys that the next start indexes, for tags before 5.4.0, and between files",
     meaning="a key of a record in the range of the index has no entry",
     consequence="the message is not found by this key",
     remedy="rebuild the index",

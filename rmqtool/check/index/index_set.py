@@ -12,9 +12,12 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
+from rmqtool.broker.conf import INDEX, INDEX_FILES
+from rmqtool.broker.rules import Rules
 from rmqtool.check.index import kernels_index as kernel
 from rmqtool.check.index.index_file import FileReader
 from rmqtool.check.index.index_header import index_files
+from rmqtool.check.next_start import NextStart
 from rmqtool.check.queues.grouping import grouped
 from rmqtool.errors import UnreadablePath
 from rmqtool.findings.catalogue import Severity
@@ -38,9 +41,11 @@ if TYPE_CHECKING:
 
     from rmqtool.check.inspection import Inspection
     from rmqtool.check.log.facts import LogFacts
+    from rmqtool.check.queues.ranges import QueueFacts
     from rmqtool.derive.runs import IndexRun
     from rmqtool.findings.finding import Finding
     from rmqtool.store.index_files import IndexInUse
+    from rmqtool.store.record_heads import LogReader
 
     Pairs = npt.NDArray[np.int64]
     Run = tuple[npt.NDArray[np.int32], Pairs, Pairs]
@@ -99,14 +104,15 @@ class EntryDoubts:
 class IndexComparer:
     """Takes the index runs of the log in order."""
 
-    def __init__(self, inspection: Inspection, facts: LogFacts) -> None:
-        self._inspection, self._facts = inspection, facts
+    def __init__(self, inspection: Inspection, facts: LogFacts, queue_facts: QueueFacts) -> None:
+        self._inspection, self._facts, self._queue_facts = inspection, facts, queue_facts
         self._files: list[IndexInUse] = []
         self._current: FileReader | None = None
         self._next = 0
         self._last_offset = -1  # of the last record that was found
         self._last_hashes = np.empty(0, np.int32)  # of its keys, sorted
         self._missing_after = 0  # entries that the log wants after the last file
+        self._first_after = -1  # physical offset of the first record of these; -1 for none
         self._missing_between = 0  # between two files, one of which was not full
         self._skipped = 0  # last entries of records, as releases before 5.4.0 leave them out
         self._has_tag_keys = inspection.scope.release.indexes_tags
@@ -180,7 +186,7 @@ class IndexComparer:
         while state[kernel.RUN] < wanted:
             reader = self._current
             if reader is None:
-                self._missing_after += wanted - int(state[kernel.RUN])
+                self._note_after(arrays[1][int(state[kernel.RUN]) :])
                 return
             try:
                 why = reader.compare(arrays, state)
@@ -200,6 +206,16 @@ class IndexComparer:
             elif why == kernel.DIFFERS:
                 yield from self._explain(reader, arrays, state)
             self._note_last(arrays, state)
+
+    def _note_after(self, offsets: Pairs) -> None:
+        """Count keys after the last entry; of the last record one may be left: its tags."""
+        rest = int(np.searchsorted(offsets, self._last_offset, "right"))
+        if rest == 1 and self._has_tag_keys and self._files and not self._files[-1].is_full:
+            self._skipped += 1
+            offsets = offsets[1:]
+        self._missing_after += len(offsets)
+        if self._first_after < 0 and offsets.size:
+            self._first_after = int(offsets[0])
 
     def _without_lost(self, run: Run) -> Run:
         """Leave out the entries of records that are torn, or that lie elsewhere than they say."""
@@ -298,9 +314,36 @@ class IndexComparer:
         yield finding(IX_MISSING, at, f"{plural} no entry before this one")
 
     @grouped
-    def finish(self) -> Iterator[Finding]:
-        """Judge what is left in the files, and say what was only counted."""
+    def finish(self, log: LogReader) -> Iterator[Finding]:
+        """Judge what is left in the files, and say what was only counted.
+
+        Args:
+            log: as it is; all queues have been compared with it.
+        """
         yield from self._holding(self._finish())
+        if self._missing_after and self._files:
+            yield self._after(NextStart(self._inspection, self._queue_facts, log))
+
+    def _after(self, start: NextStart) -> Finding:
+        """Say that keys have no entry at the end of the index: dispatch was late, or they are lost.
+
+        A start indexes what it dispatches, and nothing else: see `IndexService#buildIndex`.
+        """
+        inspection, first = self._inspection, self._first_after
+        settings, rules = inspection.store.broker_conf, Rules(inspection.scope.version)
+        is_asked = INDEX.of(settings) and (
+            INDEX_FILES.of(settings) or not rules.may_leave_index_out
+        )
+        is_late = inspection.store.moment.is_live or start.dispatches_from(first)
+        is_lost = is_asked and not is_late and not inspection.is_above_unread("index")
+        amount = counted(self._missing_after, "key of a record has", "keys of records have")
+        return finding(
+            IX_MISSING,
+            At("index", None, None, first),
+            f"{amount} no entry: past the last entry of the index"
+            f"{'; a start does not index all of them' if is_lost else ''}",
+            severity=None if is_lost else Severity.NOTE,
+        )
 
     def _finish(self) -> Iterator[Finding]:
         yield from self._begin()
@@ -315,7 +358,6 @@ class IndexComparer:
             message = f"{counted(self._duplicates, 'entry is', 'entries are')} there twice"
             yield finding(IX_DUP, self._first_duplicate, message)
         left_out = {
-            "past the last entry of the index": self._missing_after,
             "before or between index files that are not full": self._missing_between,
             "for tags; releases before 5.4.0 do not index tags": self._skipped,
         }

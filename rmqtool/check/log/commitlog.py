@@ -51,9 +51,9 @@ if TYPE_CHECKING:
 
 
 # Areas that are judged by what queues hold, and by what the log wants of them.
-WITH_UNITS: Final = ("consumequeue", "offsets", "checkpoint", "compaction", "rocksdb")
+WITH_UNITS: Final = ("consumequeue", "index", "offsets", "checkpoint", "compaction", "rocksdb")
 WITH_QUEUES: Final = (*WITH_UNITS, "batchconsumequeue", "consumequeue_ext")
-WITH_RECORDS: Final = (*WITH_QUEUES, "index", "timer")
+WITH_RECORDS: Final = (*WITH_QUEUES, "timer")
 NOT_READ: Final = "with --only commitlog they are read at --level deep"
 
 

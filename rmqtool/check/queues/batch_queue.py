@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from rmqtool.broker.names import topic_text
+from rmqtool.check.next_start import NextStart
 from rmqtool.check.queues.grouping import grouped
 from rmqtool.check.queues.queue_state import StretchJudge
-from rmqtool.check.queues.queue_tails import NextStart
 from rmqtool.errors import UnreadablePath
 from rmqtool.findings.finding import At, finding
 from rmqtool.findings.registry_commitlog import CL_QOFF_DUP, CL_QOFF_GAP
@@ -184,7 +184,7 @@ class BatchComparer(StretchJudge[BatchState]):
                 message = f"{counted(state.missing, 'record')} of the queue without a unit"
                 queue = (state.units.topic, state.units.queue_id)
                 at = At(state.units.path, None, None, state.first_missing, *queue)
-                if start.writes_units_from(state.first_missing):
+                if start.dispatches_from(state.first_missing):
                     yield finding(CQ_LAG, at, message, severity=start.severity)
                 else:
                     yield finding(BQ_UNIT, at, message)

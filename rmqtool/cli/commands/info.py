@@ -21,7 +21,7 @@ COUNT_MESSAGES: Final = frozenset({"topics", "queues"})  # lost ones among them:
 SINGLE: Final = frozenset({"store", "end", "dispatch"})  # a row each: a person reads it as a list
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True)
 class Info(Command):
     """Nothing is scanned, so it takes the same time for a small and for a large commitlog.
     Sections: store, release, geometry, segments, oddities, end, dispatch, topics, queues, index,
