@@ -444,6 +444,7 @@ def _scope(
         compares_queues &= bool(topics) or DOUBLE_WRITE.of(store.broker_conf)
     can_read = rocksdb is not None and rocksdb.can_read_queues
     has_index = bool(store.branches_of(ArtefactKind.INDEX))
+    has_index |= is_root and IndexComparer.is_asked_for(inspection, version)
     return CheckScope(
         version=version,
         is_release_known=is_release_known,

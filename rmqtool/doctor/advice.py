@@ -16,6 +16,7 @@ from rmqtool.broker.conf import CLEANS_FORCIBLY, DELAY_LEVELS
 from rmqtool.doctor.examination import REFUSES_RATIO
 from rmqtool.findings.catalogue import Owner, Severity
 from rmqtool.findings.registry_consume_queue import CQ_NOREC, CQ_RANGE
+from rmqtool.findings.registry_index import IX_MISSING
 from rmqtool.findings.registry_layout import FS_GAP, FS_NOLOG, FS_OWNER
 from rmqtool.plural import counted
 from rmqtool.repair.remedies import DLEDGER, NO_LOG, renames
@@ -69,7 +70,7 @@ def steps_for(seen: Examination) -> list[AdviceStep]:
         return [_live(seen)]
     steps = [*_around(seen), *_lengths(seen), *_of_log(seen)]
     if not steps:
-        edits, left = list(_repair(seen)), list(_left(seen))
+        edits, left = list(_repair(seen)) or list(_lost_keys(seen)), list(_left(seen))
         # A repair that saves nothing comes after what the start costs.
         first = [] if any(edit.costs for edit in edits) else [step for step in left if step.costs]
         remarks = [step for step in left if step.is_remark]
@@ -263,6 +264,21 @@ def _repair(seen: Examination) -> Iterator[AdviceStep]:
         restore,
         costs=bool(_costs(seen, left)),
     )
+
+
+def _lost_keys(seen: Examination) -> Iterator[AdviceStep]:
+    """Yield the repair of a store, sound else, in which keys lead to no message."""
+    lost = [
+        finding
+        for finding in seen.findings
+        if finding.code == IX_MISSING and finding.severity is not Severity.NOTE
+    ]
+    if lost and not _damage(seen) and seen.plan is not None and seen.plan.edits:
+        yield AdviceStep(
+            f"{lost[0].code} {lost[0].path}: {lost[0].message}",
+            f"{IX_MISSING.consequence}; {_consequence(seen)}",
+            _repair_command(seen),
+        )
 
 
 def _repair_command(seen: Examination, *options: str) -> str:

@@ -68,13 +68,18 @@ DIFFERENCES: Final = Table(
 )
 
 LOST_SHOWN: Final = 10
-TROUBLE: Final = {
-    "filler": "units that stand in for lost records, so that later ones keep their queue offset: "
-    "consumers get nothing for them or, in the first segment, the next message once more",
-    "repeated": "records left out, whose queue offset was taken already",
-    "misnumbered": "records with a damaged queue offset; their unit is where it was missing",
-    "implausible": "records left out, whose queue offset is impossible",
-    "shifted": "units that are not at their queue offset, as with a broker",
+TROUBLE: Final = {  # what is counted, and the rest of the sentence
+    "filler": (
+        "unit",
+        (
+            "in place of lost records, so that later ones keep their queue offset: consumers get "
+            "nothing there or, in the first segment, the next message once more"
+        ),
+    ),
+    "repeated": ("record", "left out for a queue offset that was taken already"),
+    "misnumbered": ("record", "with a damaged queue offset, and the unit where it was missing"),
+    "implausible": ("record", "left out for an impossible queue offset"),
+    "shifted": ("unit", "not where the queue offset says, as with a broker"),
 }
 
 
@@ -186,7 +191,7 @@ def _left_out(options: RebuildOptions, result: RebuildResult) -> Iterator[str]:
 def _trouble(result: RebuildResult) -> Iterator[str]:
     """Say of each kind of trouble once what it means, and in which queues it is."""
     hurt = [queue for queue in result.queues if not queue.tally.is_whole and not queue.left_out]
-    for name, sentence in TROUBLE.items():
+    for name, (thing, sentence) in TROUBLE.items():
         queues = [queue for queue in hurt if getattr(queue.tally, name)]
         if not queues:
             continue
@@ -197,4 +202,4 @@ def _trouble(result: RebuildResult) -> Iterator[str]:
         ]
         more = f" and {len(queues) - LOST_SHOWN:,} more" if len(queues) > LOST_SHOWN else ""
         where = "queue" if len(queues) == 1 else "queues"
-        yield f"{total:,} {sentence}; {where} {', '.join(places)}{more}"
+        yield f"{counted(total, thing)} {sentence}; {where} {', '.join(places)}{more}"

@@ -226,7 +226,10 @@ def is_repaired(finding: Finding, writer: EditWriter, obstacle: str) -> bool:
         return any(_touches(edit, finding) for edit in writer.edits)
     if code.owner is Owner.INDEX:
         is_reported = any((left.code, left.path) == (code, finding.path) for left in writer.left)
-        return is_reported or any(edit.code.owner is Owner.INDEX for edit in writer.edits)
+        is_written = any(edit.path.startswith("index/") for edit in writer.edits)
+        return (
+            is_reported or is_written or any(edit.code.owner is code.owner for edit in writer.edits)
+        )
     if code == CQ_LMQ:
         below = f"{finding.path}/"  # of a queue whose files are gone its directory is named
         is_anew = any(edit.path.startswith(below) for edit in writer.edits)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -63,6 +64,29 @@ def test_late(name: str, tmp_path: Path) -> None:
         units[units["physical_offset"] >= first] = 0
         path.write_bytes(units.tobytes())
     assert "note" == _missing(name, root).severity
+
+
+@pytest.mark.parametrize("name", [*NAMES, "rocketmq-5.3.3-compaction"])
+def test_no_index(name: str, tmp_path: Path) -> None:
+    """An index that is gone as a whole is missed, whatever the checkpoint says, and made anew."""
+    root = fixture_store(name, tmp_path)
+    shutil.rmtree(root / "index")
+    assert "warning" == _missing(name, root).severity
+    plan = repair.plan(root, broker_conf=str(broker_conf(name)))
+    assert {"index"} == {Path(edit.path).parts[0] for edit in plan.edits}
+    assert not plan.left
+    repair.apply(plan, in_place=True)
+    findings, _, _ = run(root, conf=broker_conf(name), version=name.split("-")[1])
+    assert not [one for one in findings if one.severity != "note"]
+
+
+def test_no_configuration(tmp_path: Path) -> None:
+    """Without a broker.conf nobody knows whether there should be an index."""
+    name = NAMES[1]
+    root = fixture_store(name, tmp_path)
+    shutil.rmtree(root / "index")
+    findings, _, _ = run(root, version="5.3.3")
+    assert ["note"] == [one.severity for one in findings if one.code == "IX-MISSING"]
 
 
 def test_not_asked_for(tmp_path: Path) -> None:

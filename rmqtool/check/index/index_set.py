@@ -39,6 +39,7 @@ if TYPE_CHECKING:
 
     import numpy.typing as npt
 
+    from rmqtool.broker.release import Version
     from rmqtool.check.inspection import Inspection
     from rmqtool.check.log.facts import LogFacts
     from rmqtool.check.queues.ranges import QueueFacts
@@ -50,6 +51,7 @@ if TYPE_CHECKING:
     Pairs = npt.NDArray[np.int64]
     Run = tuple[npt.NDArray[np.int32], Pairs, Pairs]
 
+INDEX_NAME: Final = "index"
 LEAST_FOREIGN: Final = 32  # entries; fewer may be damaged by chance
 MOST_HELD: Final = 4096  # findings of one file that wait
 
@@ -117,7 +119,7 @@ class IndexComparer:
         self._skipped = 0  # last entries of records, as releases before 5.4.0 leave them out
         self._has_tag_keys = inspection.scope.release.indexes_tags
         self._duplicates = 0
-        self._first_duplicate = At("index")
+        self._first_duplicate = At(INDEX_NAME)
         self._doubts = EntryDoubts()
 
     def open(self) -> Iterator[Finding]:
@@ -321,7 +323,7 @@ class IndexComparer:
             log: as it is; all queues have been compared with it.
         """
         yield from self._holding(self._finish())
-        if self._missing_after and self._files:
+        if self._missing_after:
             yield self._after(NextStart(self._inspection, self._queue_facts, log))
 
     def _after(self, start: NextStart) -> Finding:
@@ -330,20 +332,26 @@ class IndexComparer:
         A start indexes what it dispatches, and nothing else: see `IndexService#buildIndex`.
         """
         inspection, first = self._inspection, self._first_after
-        settings, rules = inspection.store.broker_conf, Rules(inspection.scope.version)
-        is_asked = INDEX.of(settings) and (
-            INDEX_FILES.of(settings) or not rules.may_leave_index_out
-        )
         is_late = inspection.store.moment.is_live or start.dispatches_from(first)
-        is_lost = is_asked and not is_late and not inspection.is_above_unread("index")
+        is_known = bool(self._files) or inspection.store.broker_conf is not None
+        is_lost = not is_late and self.is_asked_for(inspection, inspection.scope.version)
+        is_lost &= is_known and not inspection.is_above_unread(INDEX_NAME)
         amount = counted(self._missing_after, "key of a record has", "keys of records have")
+        where = "past the last entry of the index" if self._files else "there is no index file"
+        where += "; a start does not index all of them" if is_lost else ""
         return finding(
             IX_MISSING,
-            At("index", None, None, first),
-            f"{amount} no entry: past the last entry of the index"
-            f"{'; a start does not index all of them' if is_lost else ''}",
+            At(INDEX_NAME, None, None, first),
+            f"{amount} no entry: {where}",
             severity=None if is_lost else Severity.NOTE,
         )
+
+    @staticmethod
+    def is_asked_for(inspection: Inspection, version: Version) -> bool:
+        """Tell whether a release keeps the index in files, by its broker.conf or by default."""
+        settings = inspection.store.broker_conf
+        may_leave_out = Rules(version).may_leave_index_out
+        return INDEX.of(settings) and (INDEX_FILES.of(settings) or not may_leave_out)
 
     def _finish(self) -> Iterator[Finding]:
         yield from self._begin()
@@ -365,7 +373,7 @@ class IndexComparer:
             if count and self._files:
                 amount = counted(count, "key of a record has", "keys of records have")
                 message = f"{amount} no entry: {words}"
-                yield finding(IX_MISSING, At("index"), message, severity=Severity.NOTE)
+                yield finding(IX_MISSING, At(INDEX_NAME), message, severity=Severity.NOTE)
 
     def _judge_rest(self, reader: FileReader) -> Iterator[Finding]:
         """Judge the entries that no record of the log has asked for."""

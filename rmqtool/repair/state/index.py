@@ -20,7 +20,7 @@ from rmqtool.derive.settings import rules_of
 from rmqtool.errors import UnreadablePath
 from rmqtool.findings.catalogue import Owner, Severity
 from rmqtool.findings.registry_commitlog import CL_CRC, CL_PHYOFF, CL_PROPCRC, CL_TOPIC
-from rmqtool.findings.registry_index import IX_HEAD, IX_KEY
+from rmqtool.findings.registry_index import IX_HEAD, IX_KEY, IX_MISSING
 from rmqtool.findings.registry_state import CP_AHEAD
 from rmqtool.formats import java
 from rmqtool.formats.checkpoint import CHECKPOINT
@@ -72,14 +72,14 @@ def edit(writer: EditWriter, survey: LogSurvey, findings: list[Finding], jobs: i
         if finding.code.owner is Owner.INDEX and finding.severity is not Severity.NOTE
     ]
     places = [artefact.place for artefact in store.branches_of(ArtefactKind.INDEX)]
-    is_gone = _is_gone(store, findings)
-    if not survey.facts.is_known or not (places or is_gone):
+    missed = _missed(store, findings)
+    if not survey.facts.is_known or not (places or missed):
         return
     is_ahead = _is_ahead(survey, findings)
-    if not (defects or survey.moved or is_ahead or is_gone):
+    if not (defects or survey.moved or is_ahead or missed):
         return
     code = defects[0].code if defects else IX_KEY if is_ahead else CL_PHYOFF
-    code = CP_AHEAD if is_gone else code
+    code = missed or code
     harmed = {defect.path for defect in defects}
     directory = places[0] if places else survey.inspection.child(INDEX_DIRECTORY)
     sink = IndexEdits(writer, store, directory.location, harmed, code)
@@ -100,15 +100,19 @@ def edit(writer: EditWriter, survey: LogSurvey, findings: list[Finding], jobs: i
         survey.index_end = builder.end_timestamp_of_last
 
 
-def _is_gone(store: Store, findings: list[Finding]) -> bool:
-    """Tell whether the checkpoint speaks of an index, and there is not one that a broker keeps."""
-    is_wanted = INDEX.of(store.broker_conf) and INDEX_FILES.of(store.broker_conf)
+def _missed(store: Store, findings: list[Finding]) -> Code | None:
+    """Give what says that no index file is there, where a broker keeps one; None else."""
+    if not (INDEX.of(store.broker_conf) and INDEX_FILES.of(store.broker_conf)):
+        return None
     time = CHECKPOINT["index_msg_timestamp"].position
-    return (
-        is_wanted
-        and not store.index_files()
-        and any(finding.code == CP_AHEAD and finding.position == time for finding in findings)
-    )
+    codes = {
+        finding.code
+        for finding in findings
+        if finding.severity is not Severity.NOTE
+        and (finding.code == IX_MISSING or (finding.code == CP_AHEAD and finding.position == time))
+    }
+    known = [code for code in (CP_AHEAD, IX_MISSING) if code in codes]
+    return known[0] if known and not store.index_files() else None
 
 
 def _is_ahead(survey: LogSurvey, findings: list[Finding]) -> bool:
