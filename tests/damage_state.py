@@ -461,6 +461,13 @@ STATE: Final[list[Damage]] = [
         "epoch-order", inflict.put_file("epochFileCheckpoint", b"2\n0\n2-0\n1-4096\n"), ("EP-CRC",)
     ),
     Damage(
+        "lose-json",
+        inflict.remove("config/consumerOffset.json"),
+        ("CF-VERSION",),
+        "config/consumerOffset.json.bak",
+        also=("CO-RANGE",),
+    ),
+    Damage(
         "cut-json",
         inflict.edit_text("config/topics.json", lambda t: t[: len(t) // 2]),
         ("CF-JSON",),

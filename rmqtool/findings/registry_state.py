@@ -207,9 +207,9 @@ CF_VERSION: Final = Code(
     "CF-VERSION",
     NOTE,
     Owner.PERSON,
-    meaning="a configuration file is older than its .bak",
+    meaning="a configuration file is older than its .bak, or gone where that is there",
     consequence="the broker uses the older one",
-    remedy="compare the two files",
+    remedy="compare the two files; of one that is gone the .bak has all but the last change",
     command=DUMP,
 )
 CF_QUEUES: Final = Code(

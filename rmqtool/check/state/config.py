@@ -67,6 +67,7 @@ def check(inspection: Inspection) -> Iterator[Finding]:
         backup = documents.get(file.name + BACKUP)
         if backup is not None and file.name in documents:
             yield from _compare(file, documents[file.name], backup)
+    yield from _lone_backups(inspection, files)
     if (topics := inspection.document(TOPICS_JSON)) is not None:
         yield from _unread(topics)
 
@@ -201,6 +202,25 @@ def _is_new(place: Place) -> bool:
     """Tell whether a file has changed just now: a broker may wait long while it writes one."""
     entry = place.stat()
     return entry is not None and time.time() * 1000 - entry.mtime_ms < NEW_MS
+
+
+def _lone_backups(inspection: Inspection, files: list[ConfigFile]) -> Iterator[Finding]:
+    """Name each `.bak` whose file is gone: brokers load it, and say nothing.
+
+    Source: ConfigManager#loadBak, MixAll#string2File, 4.9.3 to 5.5.0: what was there before the
+    last change becomes the `.bak`, and only then the file is replaced.
+    """
+    names = {file.name for file in files}
+    for file in files:
+        name = file.name.removesuffix(BACKUP)
+        is_lone = name not in names and file.document is not None
+        if (
+            is_lone
+            and not inspection.store.moment.is_live
+            and not inspection.is_above_unread(CONFIG)
+        ):
+            message = f"there is no {name}: brokers load this copy, which lacks the last change"
+            yield finding(CF_VERSION, At(file.path), message)
 
 
 def _compare(
