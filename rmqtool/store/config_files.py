@@ -69,7 +69,7 @@ class Problem(NamedTuple):
     says: str  # one sentence, with the path
 
 
-@dataclass(frozen=True, eq=False, slots=True)
+@dataclass(frozen=True, slots=True)
 class ConfigDocument:
     """What one configuration file says."""
 

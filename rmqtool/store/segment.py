@@ -122,7 +122,7 @@ class SegmentPart(NamedTuple):
         return self.end >= self.segment.size
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True)
 class MappedFiles:
     """A mapped file queue."""
 
