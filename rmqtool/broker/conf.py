@@ -246,6 +246,14 @@ LENGTHS: Final = frozenset(
 KEYS: Final = {key.name: key for key in tuple(globals().values()) if isinstance(key, Key)}
 
 
+def keeps_index_files(conf: BrokerConf | None, version: Version) -> bool:
+    """Tell whether a release indexes keys in files, by its `broker.conf` or by default.
+
+    Source: IndexService#buildIndex; MessageStoreConfig#isIndexFileWriteEnable, 5.4.0 and newer.
+    """
+    return INDEX.of(conf, version) and INDEX_FILES.of(conf, version)
+
+
 def _entries(raw: bytes) -> Iterator[tuple[int, str, str]]:
     """Yield line, key and value."""
     for number, line in _logical_lines(raw.decode("iso-8859-1")):

@@ -8,7 +8,7 @@ from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
-from rmqtool.broker.conf import DOUBLE_WRITE, ROCKSDB_KEYS
+from rmqtool.broker.conf import DOUBLE_WRITE, ROCKSDB_KEYS, keeps_index_files
 from rmqtool.broker.release import COMMONEST
 from rmqtool.broker.rules import Rules
 from rmqtool.check import layout
@@ -444,7 +444,7 @@ def _scope(
         compares_queues &= bool(topics) or DOUBLE_WRITE.of(store.broker_conf)
     can_read = rocksdb is not None and rocksdb.can_read_queues
     has_index = bool(store.branches_of(ArtefactKind.INDEX))
-    has_index |= is_root and IndexComparer.is_asked_for(inspection, version)
+    has_index |= is_root and keeps_index_files(store.broker_conf, version)
     return CheckScope(
         version=version,
         is_release_known=is_release_known,

@@ -53,9 +53,8 @@ def test_lost(name: str, tmp_path: Path) -> None:
     assert not repair.plan(root, broker_conf=str(broker_conf(name))).edits
 
 
-@pytest.mark.parametrize("name", NAMES)
-def test_late(name: str, tmp_path: Path) -> None:
-    """Records without their units, too, are dispatched by the next start: a note."""
+def _late(name: str, tmp_path: Path) -> Path:
+    """Give a store whose last messages are in no queue, and in no index file."""
     root, first = _without_last(name, tmp_path)
     places = [record.physical_offset for record in plain_store.records(root)]
     first = max(place for place in places if place < first)  # that one stays without from 5.3.2 on
@@ -63,7 +62,13 @@ def test_late(name: str, tmp_path: Path) -> None:
         units = np.frombuffer(path.read_bytes(), CQ_UNIT.dtype).copy()
         units[units["physical_offset"] >= first] = 0
         path.write_bytes(units.tobytes())
-    assert "note" == _missing(name, root).severity
+    return root
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_late(name: str, tmp_path: Path) -> None:
+    """Records without their units, too, are dispatched by the next start: a note."""
+    assert "note" == _missing(name, _late(name, tmp_path)).severity
 
 
 @pytest.mark.parametrize("name", [*NAMES, "rocketmq-5.3.3-compaction"])
@@ -115,9 +120,24 @@ def test_real_broker(name: str, tmp_path: Path) -> None:
     """A start and a clean stop leave the index without them."""
     root, _ = _without_last(name, tmp_path)
     before = _missing(name, root)
+    _start(name, root, tmp_path)
+    after = _missing(name, root)
+    assert (before.message, before.severity) == (after.message, after.severity)
+
+
+@pytest.mark.broker
+@pytest.mark.parametrize("name", NAMES)
+def test_real_broker_catches_up(name: str, tmp_path: Path) -> None:
+    """What is a note the next start indexes."""
+    root = _late(name, tmp_path)
+    _start(name, root, tmp_path)
+    findings, _, _ = run(root, conf=broker_conf(name), version=name.split("-")[1])
+    assert "IX-MISSING" not in {one.code for one in findings}
+
+
+def _start(name: str, root: Path, tmp_path: Path) -> None:
+    """Start a real message store, and stop it cleanly."""
     home = tmp_path / "home"
     home.mkdir()
     with Jvm(name.split("-")[1], home) as jvm:
         OpenStore(jvm, root, {**manifest(name)["settings"], **ALWAYS}).close()
-    after = _missing(name, root)
-    assert (before.message, before.severity) == (after.message, after.severity)

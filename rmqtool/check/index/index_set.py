@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from rmqtool.broker.conf import INDEX, INDEX_FILES
-from rmqtool.broker.rules import Rules
+from rmqtool.broker.conf import keeps_index_files
 from rmqtool.check.index import kernels_index as kernel
 from rmqtool.check.index.index_file import FileReader
 from rmqtool.check.index.index_header import index_files
@@ -39,7 +38,6 @@ if TYPE_CHECKING:
 
     import numpy.typing as npt
 
-    from rmqtool.broker.release import Version
     from rmqtool.check.inspection import Inspection
     from rmqtool.check.log.facts import LogFacts
     from rmqtool.check.queues.ranges import QueueFacts
@@ -334,8 +332,9 @@ class IndexComparer:
         inspection, first = self._inspection, self._first_after
         is_late = inspection.store.moment.is_live or start.dispatches_from(first)
         is_known = bool(self._files) or inspection.store.broker_conf is not None
-        is_lost = not is_late and self.is_asked_for(inspection, inspection.scope.version)
-        is_lost &= is_known and not inspection.is_above_unread(INDEX_NAME)
+        is_asked = keeps_index_files(inspection.store.broker_conf, inspection.scope.version)
+        is_lost = is_asked and is_known and not is_late
+        is_lost &= not inspection.is_above_unread(INDEX_NAME)
         amount = counted(self._missing_after, "key of a record has", "keys of records have")
         where = "past the last entry of the index" if self._files else "there is no index file"
         where += "; a start does not index all of them" if is_lost else ""
@@ -345,13 +344,6 @@ class IndexComparer:
             f"{amount} no entry: {where}",
             severity=None if is_lost else Severity.NOTE,
         )
-
-    @staticmethod
-    def is_asked_for(inspection: Inspection, version: Version) -> bool:
-        """Tell whether a release keeps the index in files, by its broker.conf or by default."""
-        settings = inspection.store.broker_conf
-        may_leave_out = Rules(version).may_leave_index_out
-        return INDEX.of(settings) and (INDEX_FILES.of(settings) or not may_leave_out)
 
     def _finish(self) -> Iterator[Finding]:
         yield from self._begin()

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final, Literal
 
 import numpy as np
 
-from rmqtool.broker.conf import INDEX, INDEX_FILES
+from rmqtool.broker.conf import keeps_index_files
 from rmqtool.broker.dispatch import index_keys
 from rmqtool.derive.part import DeriveOptions, derive
 from rmqtool.derive.runs import IndexRun
@@ -44,6 +44,7 @@ if TYPE_CHECKING:
 
     import numpy.typing as npt
 
+    from rmqtool.broker.release import Version
     from rmqtool.broker.rules import Rules
     from rmqtool.derive.runs import Runs
     from rmqtool.findings.catalogue import Code
@@ -72,7 +73,7 @@ def edit(writer: EditWriter, survey: LogSurvey, findings: list[Finding], jobs: i
         if finding.code.owner is Owner.INDEX and finding.severity is not Severity.NOTE
     ]
     places = [artefact.place for artefact in store.branches_of(ArtefactKind.INDEX)]
-    missed = _missed(store, findings)
+    missed = _missed(store, findings, survey.inspection.scope.version)
     if not survey.facts.is_known or not (places or missed):
         return
     is_ahead = _is_ahead(survey, findings)
@@ -100,9 +101,9 @@ def edit(writer: EditWriter, survey: LogSurvey, findings: list[Finding], jobs: i
         survey.index_end = builder.end_timestamp_of_last
 
 
-def _missed(store: Store, findings: list[Finding]) -> Code | None:
+def _missed(store: Store, findings: list[Finding], version: Version) -> Code | None:
     """Give what says that no index file is there, where a broker keeps one; None else."""
-    if not (INDEX.of(store.broker_conf) and INDEX_FILES.of(store.broker_conf)):
+    if not keeps_index_files(store.broker_conf, version):
         return None
     time = CHECKPOINT["index_msg_timestamp"].position
     codes = {
