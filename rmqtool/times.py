@@ -15,11 +15,12 @@ from rmqtool.plural import nearest
 
 USUAL: Final = "Europe/Berlin, Asia/Shanghai, UTC, local"
 DAY_MS: Final = 86_400_000
-MINUTE_MS: Final = 60_000
+DAY_MINUTES: Final = 1440
 LOCAL: Final = "local"
 _ISO: Final = r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z"
 # A damaged timestamp may be any 64-bit integer, datetime ends with the year 9999.
 _DAYS_IN_400_YEARS: Final = 146_097
+_ENDS: Final = [f".{ms:03d}Z" for ms in range(1000)]
 
 
 def iso_time(ms: int) -> str:
@@ -28,14 +29,21 @@ def iso_time(ms: int) -> str:
     Years beyond four digits have the sign that ISO 8601 asks for (`+292278994-08-17T…`), so that
     even a damaged timestamp has exactly one text.
     """
-    minutes, rest = divmod(ms, MINUTE_MS)
-    return f"{_iso_minute(minutes)}:{rest // 1000:02d}.{rest % 1000:03d}Z"
+    seconds, rest = divmod(ms, 1000)
+    return _iso_second(seconds) + _ENDS[rest]
+
+
+@lru_cache(maxsize=4096)
+def _iso_second(seconds: int) -> str:
+    """Give the date and the time of a number of seconds since 1970: many times share theirs."""
+    minutes, second = divmod(seconds, 60)
+    return f"{_iso_minute(minutes)}:{second:02d}"
 
 
 @lru_cache(maxsize=4096)
 def _iso_minute(minutes: int) -> str:
-    """Give the date and the time of a number of minutes since 1970: many times share theirs."""
-    days, minute = divmod(minutes, DAY_MS // MINUTE_MS)
+    """Give the date and the time of a number of minutes since 1970."""
+    days, minute = divmod(minutes, DAY_MINUTES)
     eras, rest = divmod(days, _DAYS_IN_400_YEARS)
     day = datetime.fromtimestamp(rest * 86_400, UTC)
     year = day.year + 400 * eras

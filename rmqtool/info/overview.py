@@ -441,16 +441,23 @@ def group_rows(documents: Iterable[Mapping[str, Any]], ranges: SpanColumns) -> l
         documents: contents of `consumerOffset.json` and `lmqConsumerOffset.json`.
         ranges: of all queues.
     """
-    names = zip(ranges.topics, ranges.queue_ids, strict=True)
+    offsets: dict[tuple[str, str], list[ConsumerOffset]] = defaultdict(list)
+    for offset in _offsets(documents):
+        offsets[offset.group, offset.topic].append(offset)
+    prefixes = (DLQ_PREFIX, RETRY_PREFIX)
+    asked = {topic for _, topic in offsets}
+    asked.update(prefix + group for group, _ in offsets for prefix in prefixes)
     bounds = zip(ranges.min_offsets, ranges.max_offsets, strict=True)
-    by_queue = dict(zip(names, bounds, strict=True))
+    names = zip(ranges.topics, ranges.queue_ids, bounds, strict=True)
+    by_queue = {
+        (topic, queue_id): reach
+        for topic, queue_id, reach in names
+        if topic in asked or topic.startswith(prefixes)
+    }
     topics = TopicSums(Counter(), Counter())
     for (topic, _), (min_offset, max_offset) in by_queue.items():
         topics.messages[topic] += max_offset - min_offset
         topics.queues[topic] += 1
-    offsets: dict[tuple[str, str], list[ConsumerOffset]] = defaultdict(list)
-    for offset in _offsets(documents):
-        offsets[offset.group, offset.topic].append(offset)
     groups = {pair: _row(pair, offsets[pair], by_queue, topics) for pair in offsets}
     known = {group for group, _ in offsets}
     for topic in topics.messages:
