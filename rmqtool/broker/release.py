@@ -112,6 +112,7 @@ class Trace(NamedTuple):
     at_least: Version | None = None
     # the first release that no longer does so; None when it bounds from below only
     below: Version | None = None
+    is_doubtful: bool = False  # a few bytes without a checksum: one flipped bit writes it, too
 
 
 class WrittenBy(NamedTuple):
@@ -125,10 +126,12 @@ class WrittenBy(NamedTuple):
 
     @classmethod
     def of(cls, traces: Iterable[Trace]) -> WrittenBy:
-        """Join traces to a range."""
+        """Join traces to a range; a doubtful one counts where no other contradicts it."""
         traces = tuple(traces)
-        at_least = max((trace.at_least for trace in traces if trace.at_least), default=None)
         below = min((trace.below for trace in traces if trace.below), default=None)
+        at_least = _newest(traces)
+        if below and at_least and below <= at_least:
+            at_least = _newest(trace for trace in traces if not trace.is_doubtful)
         if below and at_least and below <= at_least:
             below = None
         return cls(traces, at_least, below)
@@ -164,3 +167,8 @@ class WrittenBy(NamedTuple):
             f"before {self.below}" if self.below else "",
         ]
         return ", ".join(filter(None, parts)) or "unknown"
+
+
+def _newest(traces: Iterable[Trace]) -> Version | None:
+    """Give the newest of the lower bounds; None without one."""
+    return max((trace.at_least for trace in traces if trace.at_least), default=None)

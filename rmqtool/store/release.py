@@ -115,7 +115,7 @@ def _checkpoint(store: Store) -> Iterator[Trace]:
         return
     for name, release in traces.CHECKPOINT_FIELDS.items():
         if fields.get(name):
-            yield Trace("checkpoint", f"{name} is not 0", release)
+            yield Trace("checkpoint", f"{name} is not 0", release, is_doubtful=True)
 
 
 def _config_files(store: Store) -> Iterator[Trace]:

@@ -129,6 +129,17 @@ def test_range(at_least: str | None, below: str | None, expected: str) -> None:
     assert Version.parse(expected) == wrote.version
 
 
+@pytest.mark.parametrize(
+    ("known", "expected"),
+    [(None, "5.5.0"), ("5.4.0", "5.3.3"), ("5.0.0", "4.9.3"), ("5.5.1", "5.5.0")],
+)
+def test_doubtful_trace(known: str | None, expected: str) -> None:
+    """One that a flipped bit may have written counts where no other contradicts it."""
+    below = None if known is None else Version.parse(known)
+    doubtful = Trace("checkpoint", "a field", Version(5, 5, 0), is_doubtful=True)
+    assert Version.parse(expected) == WrittenBy.of([doubtful, Trace("a", "b", below=below)]).version
+
+
 def test_commonest_without_traces() -> None:
     """Where nothing tells, the commonest release is taken, and nothing is claimed."""
     assert (COMMONEST, "unknown") == (WrittenBy.of([]).version, str(WrittenBy.of([])))

@@ -9,7 +9,10 @@ import pytest
 from rmqtool import repair
 from rmqtool.findings.catalogue import Owner, Severity
 from rmqtool.findings.registry_commitlog import CL_TIME
-from rmqtool.findings.registry_index import IX_HEAD
+from rmqtool.findings.registry_index import IX_HEAD, IX_MISSING
+from rmqtool.findings.registry_state import CP_LOGICOFF
+from rmqtool.store.release import written_by
+from rmqtool.store.tree import open_store
 from tests import inflict, plain_store
 from tests.check.validation import run
 from tests.stores import broker_conf, fixture_store
@@ -18,6 +21,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 INDEX_TIME = 16  # position of indexMsgTimestamp in the checkpoint
+QUEUED_OFFSET = 40  # of logicsPhysicalOffset
 
 
 @pytest.mark.parametrize("name", ["rocketmq-4.9.3-traffic", "rocketmq-5.5.0-traffic"])
@@ -34,6 +38,23 @@ def test_newest_record_is_lost(name: str, tmp_path: Path) -> None:
     findings = run(tmp_path / "repaired", conf=conf)[0]
     assert [] == [finding.code for finding in findings if finding.code.owner is Owner.INDEX]
     assert () == tuple(repair.plan(tmp_path / "repaired", broker_conf=str(conf)).edits)
+
+
+@pytest.mark.parametrize("value", [300, 1 << 40])
+@pytest.mark.parametrize("name", ["rocketmq-4.9.3-traffic", "rocketmq-5.3.3-traffic"])
+def test_flipped_bits_make_no_release(name: str, value: int, tmp_path: Path) -> None:
+    """A field of the checkpoint that only 5.5.0 writes does not decide against other files.
+
+    `repair` wrote entries of tags, took the field away, and `validate` called the entries damage.
+    """
+    root = fixture_store(name, tmp_path)
+    wrote = written_by(open_store(root))
+    inflict.write_at(root / "checkpoint", QUEUED_OFFSET, value.to_bytes(8))
+    plain_store.index_files(root)[-1].path.unlink()
+    assert wrote.version == written_by(open_store(root)).version
+    assert {CP_LOGICOFF, IX_MISSING} <= {finding.code for finding in run(root)[0]}
+    repair.apply(repair.plan(root), output=tmp_path / "repaired")
+    assert [] == [finding.code for finding in run(tmp_path / "repaired")[0]]
 
 
 def test_made_file_counts_from_what_stays(tmp_path: Path) -> None:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from rmqtool.findings.finding import Finding
     from rmqtool.repair.survey import LogSurvey
     from rmqtool.repair.writer import EditWriter
-    from rmqtool.store.record_heads import LogReader
+    from rmqtool.store.record_heads import LogReader, RecordHead
 
 KEEPS_INDEX: Final = (
     "index_msg_timestamp: the newest entry's time, so that the start keeps the index"
@@ -95,19 +95,30 @@ def _true(fields: dict[str, int], survey: LogSurvey, log: LogReader) -> dict[str
     fields[INDEX_TIME] = min(fields[INDEX_TIME], _index_end(survey))
     fields["confirm_phy_offset"] = min(fields["confirm_phy_offset"], survey.end)
     offset = fields["logics_physical_offset"]
-    if offset and not _is_sound_offset(offset, survey, log):
-        segment = inspection.segment_at(offset) or (
-            inspection.store.commitlog.segments[-1] if facts.last_record < offset else None
-        )
-        head = None
-        while segment is not None and head is None:
-            position = min(offset, facts.last_record + 1, segment.end) - segment.start
-            head = last_sound(log, segment, position, survey.damaged)
-            segment = inspection.segment_at(segment.start - 1)
-        fields["logics_physical_offset"] = head.physical_offset if head is not None else 0
-        if head is None:
-            fields["logics_msg_timestamp"] = 0
+    if not offset or _is_sound_offset(offset, survey, log):
+        return fields
+    if not inspection.scope.release.records_queued_offset:
+        fields["logics_physical_offset"] = 0  # as its brokers leave it
+        return fields
+    head = _sound_up_to(offset, survey, log)
+    fields["logics_physical_offset"] = head.physical_offset if head is not None else 0
+    if head is None:
+        fields["logics_msg_timestamp"] = 0
     return fields
+
+
+def _sound_up_to(offset: int, survey: LogSurvey, log: LogReader) -> RecordHead | None:
+    """Give the last undamaged record up to a place in the log; None without one."""
+    inspection, facts = survey.inspection, survey.facts
+    segment = inspection.segment_at(offset) or (
+        inspection.store.commitlog.segments[-1] if facts.last_record < offset else None
+    )
+    head = None
+    while segment is not None and head is None:
+        position = min(offset, facts.last_record + 1, segment.end) - segment.start
+        head = last_sound(log, segment, position, survey.damaged)
+        segment = inspection.segment_at(segment.start - 1)
+    return head
 
 
 def _is_sound_offset(offset: int, survey: LogSurvey, log: LogReader) -> bool:
