@@ -246,7 +246,7 @@ LENGTHS: Final = frozenset(
 KEYS: Final = {key.name: key for key in tuple(globals().values()) if isinstance(key, Key)}
 
 
-def keeps_index_files(conf: BrokerConf | None, version: Version) -> bool:
+def keeps_index_files(conf: BrokerConf | None, version: Version | None) -> bool:
     """Tell whether a release indexes keys in files, by its `broker.conf` or by default.
 
     Source: IndexService#buildIndex; MessageStoreConfig#isIndexFileWriteEnable, 5.4.0 and newer.

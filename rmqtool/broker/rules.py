@@ -264,9 +264,6 @@ class Rules:
     indexes_tags = _since(
         "5.4.0", "IndexService#buildIndex", "the key index has an entry for the tags, too"
     )
-    may_leave_index_out = _since(
-        "5.4.0", "MessageStoreConfig#isIndexFileWriteEnable", "indexFileWriteEnable exists"
-    )
 
     # Recovery
     normal_start = Rule(

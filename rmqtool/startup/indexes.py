@@ -96,7 +96,7 @@ class ModelIndex:
 
         Source: IndexService#buildIndex.
         """
-        if not self.settings.indexes or not self._writes_files:
+        if not self.settings.keeps_index_files:
             return
         file = self._last_for_append()
         if record.physical_offset < file.end_physical_offset:
@@ -109,7 +109,7 @@ class ModelIndex:
 
     def put_many(self, block: Block, chosen: NDArray[np.bool_]) -> None:
         """Index the chosen records of a block, as `put` would one after the other."""
-        if not self.settings.indexes or not self._writes_files:
+        if not self.settings.keeps_index_files:
             return
         numbers = np.flatnonzero(chosen)
         offsets = block.physical_offsets[numbers]
@@ -138,10 +138,6 @@ class ModelIndex:
             fitting = min(count, self.capacity - file.index_count)
             file.index_count += fitting
             count -= fitting
-
-    @property
-    def _writes_files(self) -> bool:
-        return self.settings.writes_index_files or not self.rules.may_leave_index_out
 
     def _last_for_append(self) -> ModelIndexFile:
         """Source: IndexService#getAndCreateLastIndexFile."""

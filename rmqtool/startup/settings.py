@@ -33,7 +33,7 @@ class Settings:
     forces_property_crc: bool = conf.FORCES_PROPERTY_CRC.default  # `forceVerifyPropCRC`
     indexes: bool = conf.INDEX.default  # `messageIndexEnable`
     index_is_safe: bool = conf.INDEX_IS_SAFE.default  # `messageIndexSafe`
-    writes_index_files: bool = conf.INDEX_FILES.default  # `indexFileWriteEnable`
+    keeps_index_files: bool = True  # `messageIndexEnable` and `indexFileWriteEnable`
     rechecks_queues: bool = conf.RECHECKS_QUEUES.default  # `recheckReputOffsetFromCq`
     recover_files: int = conf.RECOVERED_FILES.default  # `commitLogRecoverMaxNum`
     checks_log_offset: bool = conf.CHECKS_LOG_OFFSET.default  # `checkCommitLogOffsetOnRecover`
@@ -63,7 +63,7 @@ def settings_of(broker_conf: conf.BrokerConf | None, version: Version | None = N
         forces_property_crc=conf.FORCES_PROPERTY_CRC.of(broker_conf, version),
         indexes=conf.INDEX.of(broker_conf, version),
         index_is_safe=conf.INDEX_IS_SAFE.of(broker_conf, version),
-        writes_index_files=conf.INDEX_FILES.of(broker_conf, version),
+        keeps_index_files=conf.keeps_index_files(broker_conf, version),
         rechecks_queues=conf.RECHECKS_QUEUES.of(broker_conf, version),
         recover_files=conf.RECOVERED_FILES.of(broker_conf, version),
         checks_log_offset=conf.CHECKS_LOG_OFFSET.of(broker_conf, version),
