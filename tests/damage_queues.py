@@ -181,6 +181,19 @@ def _edit_batch(position: int, size: int, change: Callable[[int], int]) -> infli
     return edit
 
 
+def _next_batch_file(size: int) -> inflict.Inflict:
+    """Add a file after the last one, which is full: a broker takes the queue for empty then."""
+
+    def change(store: Path) -> None:
+        last = plain_store.numbered(_batch_file(store).parent)[-1]
+        length = last.stat().st_size
+        if not any(last.read_bytes()[-BATCH_UNIT:]):
+            raise inflict.NotApplicable(store)
+        (last.parent / f"{int(last.name) + length:020}").write_bytes(bytes(size * length))
+
+    return change
+
+
 def _drop_batch_unit(store: Path) -> None:
     path = _batch_file(store)
     raw = path.read_bytes()
@@ -293,6 +306,20 @@ QUEUES: Final[list[Damage]] = [
         "flip-batch-unit",
         _edit_batch(28, 8, lambda v: v + 1),
         ("BQ-UNIT",),
+        "batchconsumequeue",
+        fixture="batch-queue",
+    ),
+    Damage(
+        "zeros-after-a-batch-queue",
+        _next_batch_file(1),
+        ("CQ-EMPTY",),
+        "batchconsumequeue",
+        fixture="batch-queue",
+    ),
+    Damage(
+        "empty-batch-file",
+        _next_batch_file(0),
+        ("FS-LEN",),
         "batchconsumequeue",
         fixture="batch-queue",
     ),

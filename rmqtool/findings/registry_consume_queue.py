@@ -101,7 +101,7 @@ CQ_EMPTY: Final = Code(
     Owner.QUEUES,
     meaning="the newest file of a queue holds no unit, only zeros",
     consequence="brokers count a unit in it: who pulls that gets an error, and the next message "
-    "gets the wrong queue offset",
+    "gets the wrong queue offset; a batch queue they take for empty",
     remedy="remove the file",
     command=REPAIR,
     also=(NOTE,),

@@ -175,9 +175,10 @@ def _judged(model: Model, before: Before, log: LogExtent) -> Iterator[QueueOutco
         parts = [*numbered_units(queue.files, queue.layout)]
         kept = _count(units for _, units in parts)
         was = before.count(queue, kept)
-        if queue.appended or kept != was:
-            key, then = (queue.topic, queue.queue_id), join(units for _, units in parts)
-            before.coverage.change(key, before.units(queue), then)
+        then = [_in_reach(queue, units) for _, units in parts]
+        if queue.appended or _count(then) != was:
+            key = (queue.topic, queue.queue_id)
+            before.coverage.change(key, before.units(queue), join(then))
         yield QueueOutcome(
             topic=queue.topic,
             queue_id=queue.queue_id,
@@ -197,6 +198,16 @@ def _judged(model: Model, before: Before, log: LogExtent) -> Iterator[QueueOutco
             deleted_files=tuple(queue.files.deleted),
             created_files=tuple(queue.files.created),
         )
+
+
+def _in_reach(queue: ConsumeQueue | BatchQueue, units: NDArray[Any]) -> NDArray[Any]:
+    """Give the units up to the end that a broker knows: none of a batch queue it takes for empty.
+
+    Source: BatchConsumeQueue#reviseMaxAndMinOffsetInQueue, 5.0.0 to 5.5.0.
+    """
+    if not isinstance(queue, BatchQueue):
+        return units
+    return units[units["msg_base_offset"] < queue.maximum]
 
 
 def index_outcome(index: ModelIndex) -> IndexFate:

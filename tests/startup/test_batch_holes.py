@@ -27,6 +27,8 @@ HOLES: Final = (
     pytest.param(460, (92, 230), False, 48, id="units in the middle"),
     pytest.param(0, (0, 460), False, 0, id="first file"),
     pytest.param(0, (0, 46), False, 176, id="first unit"),
+    pytest.param(1840, (0, 460), False, 0, id="a file more"),
+    pytest.param(1840, (0, 460), True, 0, id="a file more after a crash"),
 )
 NOISE: Final = ("batch-queue", 0, 76)
 REFUSED: Final = ("batch-queue", 0, 32)
@@ -68,8 +70,10 @@ def _damaged(place: Path, start: int, zeros: tuple[int, int] | None, is_killed: 
     path = root / QUEUE / f"{start:020}"
     if zeros is None:
         path.unlink()
-    else:
+    elif path.exists():
         write_at(path, zeros[0], bytes(zeros[1] - zeros[0]))
+    else:
+        path.write_bytes(bytes(FILE))
     if is_killed:
         (root / "abort").touch()
     return root
@@ -112,8 +116,9 @@ def test_judged(oracle: Oracle, tmp_path: Path) -> None:
     if oracle.jvm.version.startswith("4"):
         pytest.skip("has no batch queues")
     lost = _damaged(tmp_path / "lost", 460, None, is_killed=False)
+    more = _damaged(tmp_path / "more", 1840, (0, FILE), is_killed=True)
     others = (_noise(tmp_path / "noise"), _refused(tmp_path / "refused"), _far(tmp_path / "far"))
-    for root in (lost, *others):
+    for root in (lost, more, *others):
         opened = root.with_name("opened")
         shutil.copytree(root, opened)
         compare(oracle, root, opened, SETTINGS)

@@ -14,7 +14,7 @@ import numpy as np
 from rmqtool.broker.names import topic_text
 from rmqtool.check.next_start import NextStart
 from rmqtool.check.queues.grouping import grouped
-from rmqtool.check.queues.queue_state import StretchJudge
+from rmqtool.check.queues.queue_state import StretchJudge, empty_files
 from rmqtool.errors import UnreadablePath
 from rmqtool.findings.finding import At, finding
 from rmqtool.findings.registry_commitlog import CL_QOFF_DUP, CL_QOFF_GAP
@@ -190,6 +190,15 @@ class BatchComparer(StretchJudge[BatchState]):
                     yield finding(BQ_UNIT, at, message)
             try:
                 yield from self._after_the_log(state)
+                yield from empty_files(self._inspection, state.units, state.numbering.next)
+            except UnreadablePath as error:
+                yield from self._unread(state, error)
+        for name in self.walk.without(self._inspection.units("batch_queues")):
+            state = BatchState(
+                units := self._inspection.queue("batch_queues", name), BatchNumbering(units)
+            )
+            try:
+                yield from empty_files(self._inspection, units, 0)
             except UnreadablePath as error:
                 yield from self._unread(state, error)
 

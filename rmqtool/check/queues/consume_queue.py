@@ -20,6 +20,7 @@ from rmqtool.check.queues.queue_state import (
     StretchJudge,
     UnreadQueue,
     at_unit,
+    empty_files,
     not_the_next,
 )
 from rmqtool.check.queues.queue_tails import Tails
@@ -218,7 +219,7 @@ class QueueComparer(StretchJudge[QueueState]):
             state = self._opened(name)
             try:
                 yield from judge.uncovered(state, 0, None, is_first=True)
-                yield from judge.empty_files(state, 0)
+                yield from empty_files(inspection, state.units, 0)
             except UnreadablePath as error:
                 yield from self._unread(state, error)
         yield from inspection.pending()
@@ -247,7 +248,7 @@ class QueueComparer(StretchJudge[QueueState]):
         for gap in placement.breaks:
             yield from self._of_break(state, gap, judge)
         yield from judge.uncovered(state, placement.next, None)
-        yield from judge.empty_files(state, placement.next)
+        yield from empty_files(self._inspection, state.units, placement.next)
         for start, end, physical_offset in state.wrong:
             if end == placement.next and not any(True for _ in state.units.used(start)):
                 tails.add(state, start, physical_offset)

@@ -5,9 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, Generic
 
+from rmqtool.broker.rules import counts_zeros
 from rmqtool.check.queues.grouping import grouped
 from rmqtool.errors import UnreadablePath
-from rmqtool.findings.finding import At
+from rmqtool.findings.catalogue import Severity
+from rmqtool.findings.finding import At, finding
+from rmqtool.findings.registry_consume_queue import CQ_EMPTY
 from rmqtool.formats.consume_queue import CQ_UNIT
 from rmqtool.ledger.walk import HeldUnits, Queue, QueueWalk, WalkedQueue
 
@@ -37,17 +40,49 @@ def not_the_next(records: int, topic: str, queue_id: int) -> str:
 def at_unit(
     units: QueueUnits, number: int, length: int | None = None, physical_offset: int | None = None
 ) -> At:
-    """Give the place of units, for a finding.
+    """Give the place of units, for a finding; of a batch queue, whose unit tells its own offset.
 
     Args:
-        units: of a consume queue.
+        units: of a queue.
         number: of the first one.
         length: bytes.
         physical_offset: of the record of the first one.
     """
     path, position = units.locate(number)
-    queue = (units.topic, units.queue_id, number)
+    number_is_offset = units.layout is CQ_UNIT
+    queue = (units.topic, units.queue_id, number if number_is_offset else None)
     return At(path, position, length, physical_offset, *queue)
+
+
+def empty_files(inspection: Inspection, units: QueueUnits, end: int) -> Iterator[Finding]:
+    """Find the newest files of a queue without a unit, which begin at a number or later.
+
+    A running broker makes a file before it writes the first unit. See `counts_zeros`.
+
+    Args:
+        inspection: of the store.
+        units: of a plain queue or a batch queue.
+        end: number after the last unit that the log wants.
+
+    Raises:
+        UnreadablePath: a file may not be read.
+    """
+    first, count, size = EVERYTHING, 0, units.layout.size
+    for segment in reversed(units.files.segments):
+        begin = segment.start // size
+        if not segment.size or begin < end or any(True for _ in units.used(begin, first)):
+            break
+        first, count = begin, count + segment.size // size
+    if not count or inspection.store.moment.is_live:
+        return
+    is_first = first == units.files.start // size
+    is_counted = counts_zeros(None if is_first else units.packed(first - 1, 1))
+    yield finding(
+        CQ_EMPTY,
+        at_unit(units, first, count * size),
+        actual=f"{count * size:,} bytes of zeros",
+        severity=None if is_counted else Severity.NOTE,
+    )
 
 
 @dataclass(slots=True)

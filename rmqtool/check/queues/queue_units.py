@@ -10,12 +10,11 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import numpy as np
 
 from rmqtool.broker.names import LMQ_PREFIX
-from rmqtool.broker.rules import counts_zeros, passes_pre_blank
-from rmqtool.check.queues.queue_state import EVERYTHING, UNIT, QueueState, at_unit
+from rmqtool.broker.rules import passes_pre_blank
+from rmqtool.check.queues.queue_state import UNIT, QueueState, at_unit
 from rmqtool.findings.catalogue import Severity
 from rmqtool.findings.finding import At, finding
 from rmqtool.findings.registry_consume_queue import (
-    CQ_EMPTY,
     CQ_EXTRA,
     CQ_GAP,
     CQ_HOLE,
@@ -94,28 +93,6 @@ class UnitJudge:
             is_first = is_first and not bool(real.any())
             yield from self._invalid(state, number, kinds == UnitKind.INVALID)
             yield from self._judge_real(state, number, (offsets, sizes), real)
-
-    def empty_files(self, state: QueueState, end: int) -> Iterator[Finding]:
-        """Find the newest files of a queue without a unit, which begin at a number or later.
-
-        A running broker makes a file before it writes the first unit. See `counts_zeros`.
-        """
-        first, count = EVERYTHING, 0
-        for segment in reversed(state.files.segments):
-            begin = segment.start // UNIT
-            if not segment.size or begin < end or any(True for _ in state.units.used(begin, first)):
-                break
-            first, count = begin, count + segment.size // UNIT
-        if not count or self._inspection.store.moment.is_live:
-            return
-        is_first = first == state.files.start // UNIT
-        is_counted = counts_zeros(None if is_first else state.units.packed(first - 1, 1))
-        yield finding(
-            CQ_EMPTY,
-            self._at(state, first, count, None),
-            actual=f"{count * UNIT:,} bytes of zeros",
-            severity=None if is_counted else Severity.NOTE,
-        )
 
     def pass_over(self, units: npt.NDArray[np.void]) -> Mask:
         """Tell which units let brokers pass a lost record: bool, shape (n,)."""

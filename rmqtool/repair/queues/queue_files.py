@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from rmqtool.store.segment import MappedFiles, Segment
 
 NO_UNIT: Final = "no unit is left in it, and a broker would count one"
+NO_BATCH_UNIT: Final = "no unit is left in it, and a broker would take the queue for empty"
 TORN_REASON: Final = "the rest of a unit that was cut off at the end of the file"
 IMPLAUSIBLE: Final = "so many messages before it, as its queueOffset says, were never in the log"
 BATCH_REASON: Final = "units of these records, in the order of the log"
@@ -258,11 +259,13 @@ def joined(patches: list[tuple[int, Patch]]) -> list[tuple[int, Patch]]:
 def edit_batch_queues(
     writer: EditWriter, repair: BatchRepair, inspection: Inspection, put_back: Collection[str] = ()
 ) -> None:
-    """Write what differs of the batch queues likewise; of others only lengths are put right."""
+    """Write what differs of the batch queues likewise; of others only files are put right."""
     for topic, queue_id in inspection.units("batch_queues"):
         if (topic_raw(topic), queue_id) not in repair.queues:
             units = inspection.queue("batch_queues", (topic, queue_id))
-            _lengths(writer, units.files, repair.file_length)
+            end = max((number + len(used) for number, used in units.used()), default=0)
+            gone = _without_batch_units(writer, units.files, end)
+            _lengths(writer, units.files, repair.file_length, gone)
     orphans = _Orphans(writer, inspection, put_back)
     for queue in sorted(
         repair.queues.values(), key=lambda repaired: (repaired.topic, repaired.queue_id)
@@ -274,12 +277,37 @@ def edit_batch_queues(
         patches = [(number * BATCH_UNIT, raw) for number, raw in queue.patches]
         for start, raw in _cut(patches, repair.file_length):
             files[start - start % repair.file_length].append((start % repair.file_length, raw))
-        gone = [start for start in files if start >= queue.end * BATCH_UNIT]
+        gone = _without_batch_units(writer, queue.files, queue.end, files)
         _lengths(writer, queue.files, repair.file_length, gone)
         for start, pieces in sorted(files.items()):
-            _batch_file(writer, queue, start, pieces, repair.file_length)
+            if start not in gone:
+                _batch_file(writer, queue, start, pieces, repair.file_length)
         if files:
             orphans.name(queue)
+
+
+def _without_batch_units(
+    writer: EditWriter, files: MappedFiles, end: int, cut: Collection[int] = ()
+) -> set[int]:
+    """Take out files that have no unit, or keep none; give their starts.
+
+    For one that goes on where the units end a broker takes the whole queue for empty: see
+    `counts_zeros`, and BatchConsumeQueue#reviseMaxAndMinOffsetInQueue.
+
+    Args:
+        writer: takes the edits.
+        files: of the queue.
+        end: number after its last unit.
+        cut: starts of files of which units go.
+    """
+    later = [segment for segment in files if segment.start >= end * BATCH_UNIT]
+    is_counted = bool(later) and later[0].start in {end * BATCH_UNIT, files.start}
+    gone = {it.start for it in later if is_counted or it.start in cut or not it.size}
+    for segment in later:
+        if segment.start in gone:
+            code = BQ_UNIT if segment.start in cut else CQ_EMPTY if segment.size else FS_LEN
+            writer.remove(segment.place.location, code, NO_BATCH_UNIT)
+    return gone
 
 
 def _batch_file(
@@ -290,9 +318,6 @@ def _batch_file(
     length: int,
 ) -> None:
     segment = _segment(queue.files, start)
-    if segment is not None and start >= queue.end * BATCH_UNIT:
-        writer.remove(segment.place.location, BQ_UNIT, NO_UNIT)
-        return
     if segment is not None:
         for position, raw in pieces:
             writer.write(segment, position, Content.of(raw), BQ_UNIT, BATCH_REASON)
