@@ -446,6 +446,7 @@ DAMAGES: Final = {
         RocksDamage("add metadata", CRASH, _add_rows("config/topics", ODD_ROW), ("RD-KEY",)),
         RocksDamage("add metadata 2", OLD_V2, _add_rows("config/rdb", ODD_ROW), ("RD-KEY",)),
         RocksDamage("add pop", POP, _add_rows("kvStore", ("popState", *ODD_ROW[1:])), ("RD-KEY",)),
+        RocksDamage("lose pop", POP, lambda s: shutil.rmtree(s / "kvStore"), ("RD-GONE",)),
         RocksDamage(
             "add timer, half",
             STORE,

@@ -151,6 +151,11 @@ class Rules:
         "RemotingSerializable#fromJson",
         "white space in place of JSON is an error (fastjson2)",
     )
+    spreads_number_keys = _since(
+        "5.4.0",
+        "RemotingSerializable#toJson",
+        "numbers that are keys of a map stand on lines of their own (fastjson2)",
+    )
     has_metadata_families = _since(
         "5.3.1",
         "ConfigRocksDBStorage#postLoad",

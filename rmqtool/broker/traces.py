@@ -59,7 +59,7 @@ CONFIG_FILES: Final = (TOPICS_JSON, GROUPS_JSON, OFFSETS_JSON, ORDERS_JSON)
 # The first entry of a map with number keys: on the line of the brace, or below it.
 FIRST_WITH_FASTJSON_2: Final = Version(5, 4, 0)
 FASTJSON_1: Final = re.compile(rb'":\{-?\d+:')
-FASTJSON_2: Final = re.compile(rb'":\{\s+-?\d+:')
+FASTJSON_2: Final = re.compile(rb'":\{\s*\n\s*-?\d+:')
 OFFSET_FILES: Final = (OFFSETS_JSON, DELAYS_JSON)
 
 # The separator after the last property: written before 4.9.1, and again from 5.2.0 on.

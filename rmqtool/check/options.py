@@ -112,8 +112,12 @@ class ValidateOptions:
         return any(word in CODES and CODES[word].area == Area.COMMITLOG for word in self.only)
 
     def keeps(self, finding: Finding) -> bool:
-        """Tell whether a finding is to be reported."""
-        return self.keeps_code(finding.code)
+        """Tell whether a finding is to be reported: of queues several codes are of both kinds."""
+        if self.keeps_code(finding.code):
+            return True
+        is_of_batches = finding.path.startswith(f"{Area.BATCH_QUEUE}/")
+        is_shared = is_of_batches and finding.code.area == Area.CONSUME_QUEUE
+        return is_shared and Area.BATCH_QUEUE in self.only and finding.code not in self.ignore
 
     def keeps_code(self, code: Code) -> bool:
         """Tell whether findings of a code are to be reported; what cannot be read always is."""

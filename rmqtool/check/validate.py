@@ -339,6 +339,7 @@ class Checks:
             ("offsets", offsets.check(inspection, facts, ranges)),
             ("offsets", missing.check_offsets()),
             ("timer", missing.check_timer()),
+            ("rocksdb", missing.check_pop()),
             ("filters", filters.check(inspection)),
         ):
             if inspection.options.wants(area):

@@ -97,6 +97,16 @@ RD_KEY: Final = Code(
     remedy="find out what wrote it: another program, or a key was damaged before it was written",
     command=ROWS,
 )
+RD_GONE: Final = Code(
+    "RD-GONE",
+    WARNING,
+    Owner.PERSON,
+    meaning="a database that broker.conf asks for is missing",
+    consequence="a broker begins an empty one: messages that pop consumers took and did not "
+    "acknowledge never come again",
+    remedy="restore it from a backup; none needed where the key was set since the last start",
+    command=STARTUP,
+)
 RQ_RANGE: Final = Code(
     "RQ-RANGE",
     DAMAGE,

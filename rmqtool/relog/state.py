@@ -40,6 +40,7 @@ from rmqtool.store.used import data_stretches
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
+    from rmqtool.broker.rules import Rules
     from rmqtool.rebuild.options import RebuildResult
     from rmqtool.store.tree import Store
     from rmqtool.writing.output_tree import OutputTree
@@ -79,7 +80,7 @@ def write_state(
             document = _with_topics(document, built)
             compacted = {topic.topic for topic in topics(document) if topic.is_compaction}
         if document:
-            _write(tree, name, document)
+            _write(tree, name, document, built.rules.release)
     kept = stores if queue_offsets is QueueOffsets.KEEP else ()  # new numbers begin at 0
     carried = _write_offsets(tree, kept, built)
     hands_over = any(queue.topic in compacted for queue in built.queues)
@@ -170,10 +171,12 @@ def _write_offsets(tree: OutputTree, stores: Sequence[Store], built: RebuildResu
         _lower(delayed, levels, by_level)
     consumed = {name: queues for name, queues in consumed.items() if queues}
     # Empty ones, too: where these files are missing, they have been lost.
-    _write(tree, OFFSETS_JSON, {OFFSET_TABLE: consumed})
+    release = built.rules.release
+    _write(tree, OFFSETS_JSON, {OFFSET_TABLE: consumed}, release)
     if has_light:
-        _write(tree, LIGHT_OFFSETS_JSON, {OFFSET_TABLE: consumed, "lmqOffsetTable": light})
-    _write(tree, DELAYS_JSON, {OFFSET_TABLE: delayed})
+        document = {OFFSET_TABLE: consumed, "lmqOffsetTable": light}
+        _write(tree, LIGHT_OFFSETS_JSON, document, release)
+    _write(tree, DELAYS_JSON, {OFFSET_TABLE: delayed}, release)
     return sum(map(len, consumed.values())) + len(light)
 
 
@@ -197,8 +200,8 @@ def _lower(known: dict[str, int], document: Document, ends: Mapping[str, int | N
             known[name] = min(offset, end, known.get(name, end))
 
 
-def _write(tree: OutputTree, name: str, document: Document) -> None:
-    raw = text_of(document).encode("utf-8", "surrogateescape")
+def _write(tree: OutputTree, name: str, document: Document, release: Rules) -> None:
+    raw = text_of(document, release).encode("utf-8", "surrogateescape")
     tree.file(CONFIG, name, size=len(raw), pieces=[(0, raw)])
 
 

@@ -1,4 +1,4 @@
-"""Find configuration that is missing altogether: CF-GONE, CF-TOPICS, CO-GONE, DO-GONE, TC-GONE.
+"""Find state that is missing altogether: CF-GONE, CF-TOPICS, CO-GONE, DO-GONE, TC-GONE, RD-GONE.
 
 A sound store may lack a file: a broker that was killed in its first seconds, one without consumers,
 or one that keeps it in RocksDB. What is missing is damage where the log tells that it was there.
@@ -8,10 +8,12 @@ Source: ConfigManager#load, #persist, BrokerController#shutdown, 4.9.3 to 5.5.0;
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Final
 
+from rmqtool.broker.conf import POP_DATABASE
 from rmqtool.broker.names import (
     RETRY_PREFIX,
     SCHEDULE_TOPIC,
@@ -22,9 +24,11 @@ from rmqtool.broker.names import (
 from rmqtool.errors import UnreadablePath
 from rmqtool.findings.catalogue import Severity
 from rmqtool.findings.finding import At, finding
+from rmqtool.findings.registry_rocksdb import RD_GONE
 from rmqtool.findings.registry_state import CF_GONE, CF_TOPICS, CO_GONE, DO_GONE, TC_GONE
 from rmqtool.formats.config_names import DELAYS_JSON, GROUPS_JSON, OFFSETS_JSON, TOPICS_JSON
-from rmqtool.formats.config_shapes import subscription_groups, topics
+from rmqtool.formats.config_shapes import consumer_offsets, subscription_groups, topics
+from rmqtool.formats.rocksdb_databases import POP_STORE
 from rmqtool.plural import counted
 from rmqtool.queues.discovery import UNIT_FAMILIES
 from rmqtool.store.artefact import TIMER_CHECK, ArtefactKind
@@ -107,9 +111,9 @@ class MissingConfig:
         if not needed.presence.has(TOPICS_JSON) and needed.topics:
             message = _missing(needed, TOPICS_JSON, _no_route(needed))
             yield finding(CF_TOPICS, At(_path(needed, TOPICS_JSON)), message)
-        retried = {name for name in _names(needed.presence) if name.startswith(RETRY_PREFIX)}
-        if retried and not needed.presence.has(GROUPS_JSON) and needed.has_messages:
-            cost = f"{counted(len(retried), 'group')} of consumers get default settings"
+        groups = _retrying(_names(needed.presence)) | _committed(needed.presence)
+        if groups and not needed.presence.has(GROUPS_JSON) and needed.has_messages:
+            cost = f"{counted(len(groups), 'group')} of consumers get default settings"
             at, message = At(_path(needed, GROUPS_JSON)), _missing(needed, GROUPS_JSON, cost)
             yield finding(CF_GONE, at, message, severity=Severity.WARNING)
 
@@ -137,6 +141,23 @@ class MissingConfig:
             message = f"there is no {TIMER_CHECK}: {_timers_again(needed)}"
             yield finding(TC_GONE, At(f"{CONFIG}/{TIMER_CHECK}"), message)
 
+    def check_pop(self) -> Iterator[Finding]:
+        """Find the database of pop consumers gone, which a broker makes as soon as it is asked for.
+
+        Source: BrokerController#BrokerController, PopConsumerService#start, 5.3.2 to 5.5.1.
+        """
+        inspection, broker_conf = self._inspection, self._inspection.store.broker_conf
+        if not POP_DATABASE.of(broker_conf, inspection.scope.version):
+            return
+        is_asked = inspection.store.asked.kind is ArtefactKind.STORE
+        if not is_asked or inspection.is_above_unread(POP_STORE):
+            return
+        with suppress(UnreadablePath):  # said elsewhere
+            paths = {database.path for database in inspection.store.rocksdb()}
+            if POP_STORE not in paths and any(True for _ in self._ranges.names()):
+                message = f"{POP_DATABASE.name} is set, but there is no {POP_STORE}"
+                yield finding(RD_GONE, At(POP_STORE), message)
+
     def _is_reported(self, needed: Needed) -> bool:
         return self._inspection.options.wants("config") and not needed.presence.has_any
 
@@ -149,9 +170,20 @@ def groups_of(presence: ConfigPresence, queue_topics: Iterable[str]) -> frozense
         queue_topics: topics that have a queue.
     """
     configured = {group.group for group in subscription_groups(presence.document(GROUPS_JSON))}
-    names = {*queue_topics, *_names(presence)}
-    retried = {name.removeprefix(RETRY_PREFIX) for name in names if name.startswith(RETRY_PREFIX)}
+    retried = _retrying({*queue_topics, *_names(presence)})
     return frozenset(group for group in configured | retried if not is_system_group(group))
+
+
+def _retrying(names: Iterable[str]) -> frozenset[str]:
+    """Give the groups that have a topic for messages to retry."""
+    prefix = RETRY_PREFIX
+    return frozenset(name.removeprefix(prefix) for name in names if name.startswith(prefix))
+
+
+def _committed(presence: ConfigPresence) -> frozenset[str]:
+    """Give the groups that have offsets: a broker knows the settings of each that connects."""
+    offsets = consumer_offsets(presence.document(OFFSETS_JSON))
+    return frozenset(offset.group for offset in offsets if not is_system_group(offset.group))
 
 
 def _names(presence: ConfigPresence) -> set[str]:

@@ -31,6 +31,7 @@ from rmqtool.repair.log.content import Content
 from rmqtool.repair.state import offsets
 from rmqtool.repair.state.offsets import (
     batch_topics,
+    known_release,
     queue_counts,
     text_of,
     topic_entry,
@@ -217,7 +218,7 @@ def neutral(survey: LogSurvey, name: str) -> tuple[str, str] | None:
     document = {TABLES[name]: table}
     if name == LIGHT_OFFSETS_JSON:
         document["lmqOffsetTable"] = {}
-    return text_of(document), LOST[name]
+    return text_of(document, known_release(survey)), LOST[name]
 
 
 def _delay_queues(survey: LogSurvey) -> list[tuple[int, int, int]]:

@@ -103,7 +103,8 @@ def edit(
             asked = set_offsets(document, changes, ends, with_repaired_queues(survey, writer))
             changed += asked
         if changed:
-            content, place = Content.of(text_of(document).encode()), survey.inspection.child(path)
+            place = survey.inspection.child(path)
+            content = Content.of(text_of(document, known_release(survey)).encode())
             before = writer.forget(place.location)
             reason = ASKED if changed == asked else REASON
             reason = f"{before.reason}; {reason}" if before else reason
@@ -139,7 +140,8 @@ def _replace_database(
         reason = f"{path} has topics and groups, too: set offsets with mqadmin once a broker runs"
         raise UsageError(option=OPTION, reason=reason)
     version = {"counter": 1, "stateVersion": 0, "timestamp": survey.facts.newest_time}
-    content = Content.of(text_of({"dataVersion": version, **document}).encode())
+    text = text_of({"dataVersion": version, **document}, known_release(survey))
+    content = Content.of(text.encode())
     writer.remove(survey.inspection.child(path).location, CO_RANGE, NEW_DATABASE)
     for name in (OFFSETS_JSON, f"{OFFSETS_JSON}{BACKUP}"):
         place = survey.inspection.child(f"{CONFIG}/{name}")
@@ -222,7 +224,7 @@ def _tables(document: dict[str, Any]) -> Iterator[tuple[str, Any]]:
 
 # Configuration files as brokers write them: JSON whose maps with number keys have bare keys.
 #
-# See TopicConfigSerializeWrapper, ConsumerOffsetManager, fastjson 1.2, 4.9.3 to 5.5.0.
+# See TopicConfigSerializeWrapper, ConsumerOffsetManager, 4.9.3 to 5.5.0; fastjson 1.2, fastjson2.
 
 
 FIRST: Final = min(LINES.values())
@@ -259,20 +261,25 @@ def topics_text(survey: LogSurvey) -> str:
 
     Where nothing tells the release, it has only what all releases write: it must not tell one.
     """
-    inspection, batch = survey.inspection, batch_topics(survey)
-    scope = inspection.scope
-    release = scope.release if scope.is_release_known else Rules(FIRST)
+    batch, known = batch_topics(survey), known_release(survey)
+    release = known or Rules(FIRST)
     table = {
         topic: topic_entry(release, topic, count, is_batch=topic in batch)
         for topic, count in sorted(queue_counts(survey).items())
     }
-    if not scope.is_release_known:
+    if known is None:
         return text_of({TOPIC_TABLE: table})
     version: dict[str, Any] = {"counter": 1}
     if release.has_state_version:
         version["stateVersion"] = 0
     version["timestamp"] = survey.facts.newest_time
     return text_of({"dataVersion": version, TOPIC_TABLE: table})
+
+
+def known_release(survey: LogSurvey) -> Rules | None:
+    """Give the release that a store tells, or somebody named; None for neither."""
+    scope = survey.inspection.scope
+    return scope.release if scope.is_release_known else None
 
 
 def topic_entry(release: Rules, topic: str, count: int, *, is_batch: bool) -> dict[str, Any]:
@@ -289,18 +296,25 @@ def topic_entry(release: Rules, topic: str, count: int, *, is_batch: bool) -> di
     }
 
 
-def text_of(value: object, depth: int = 0) -> str:
-    """Give JSON as fastjson prints it: tabs, no space after a colon, bare number keys."""
+def text_of(value: object, release: Rules | None = None, depth: int = 0) -> str:
+    """Give JSON as brokers print it: tabs, no space after a colon, bare number keys.
+
+    Args:
+        value: plain JSON.
+        release: of the broker; None where nothing tells it: the layout must not do so.
+        depth: of the value.
+    """
     if not isinstance(value, dict):
         return json.dumps(value, ensure_ascii=False)
     if not value:
         return "{}"
     is_numbered = all(key.lstrip("-").isdecimal() for key in value)
     pad, end = "\t" * (depth + 1), "\n" + "\t" * depth
+    names = value if is_numbered else [json.dumps(key, ensure_ascii=False) for key in value]
     lines = [
-        f"{key if is_numbered else json.dumps(key, ensure_ascii=False)}:{text_of(item, depth + 1)}"
-        for key, item in value.items()
+        f"{name}:{text_of(item, release, depth + 1)}"
+        for name, item in zip(names, value.values(), strict=True)
     ]
-    if is_numbered:
-        return "{" + ",".join(lines) + end + "}"
+    if is_numbered and (release is None or not release.spreads_number_keys):
+        return ("{" if release else "{ ") + ",".join(lines) + end + "}"
     return "{\n" + ",\n".join(pad + line for line in lines) + end + "}"
