@@ -12,7 +12,7 @@ from rmqtool import repair
 from rmqtool.formats.batch_queue import BATCH_CQ_UNIT
 from tests import plain_store
 from tests.damage import DAMAGES
-from tests.inflict import flip_bits, resize
+from tests.inflict import flip_bits, resize, write_at
 from tests.repair.repaired import broken, traces
 
 NAME = "rocketmq-5.5.0-batch-queue"
@@ -177,3 +177,23 @@ def test_release_without_batch_queues(tmp_path: Path) -> None:
     assert made
     repair.apply(plan, in_place=True)
     assert not repair.plan(store.root, broker_version="4.9.3", bridge_missing=True).edits
+
+
+def test_no_record_is_left(tmp_path: Path) -> None:
+    """Units past the log are named, and go, in a queue of which the log has no record any more.
+
+    `validate` said nothing of such a queue, and `repair` left it.
+    """
+    store = broken(NAME, None, tmp_path)
+    assert store is not None
+    log = plain_store.records(store.root)
+    batches = {path.name for path in (store.root / "batchconsumequeue").iterdir()}
+    first = next(record for record in log if record.topic in batches)
+    for record in log:
+        if record.physical_offset > first.physical_offset:
+            write_at(record.path, record.position, bytes(record.size))
+    other = f"batchconsumequeue/{first.topic}/{1 - first.integer('queue_id')}/"
+    assert "CQ-RANGE" in {it.code for it in store.findings() if it.path.startswith(other)}
+    repair.apply(store.plan(), in_place=True)
+    assert ([], []) == (store.findings(), store.plan().edits)
+    assert not any((store.root / other).iterdir())

@@ -40,7 +40,6 @@ if TYPE_CHECKING:
     from rmqtool.store.record_heads import LogReader
 
 UNIT: Final = BATCH_CQ_UNIT.size
-SEARCHED_UNITS: Final = 1 << 16
 MOST: Final = 64  # units of one queue that are reported one by one
 
 
@@ -82,8 +81,10 @@ class BatchComparer(StretchJudge[BatchState]):
         )
 
     def _begin(self, topic: bytes, queue_id: int, _: SoundSoFar | None) -> BatchState | None:
+        return self._opened((topic_text(topic), queue_id))
+
+    def _opened(self, name: tuple[str, int]) -> BatchState | None:
         """Begin a queue; None for one that was not asked for, or a part of which is unreadable."""
-        name = (topic_text(topic), queue_id)
         if self._inspection.options.topic not in {None, name[0]}:
             return None
         units = self._inspection.queue("batch_queues", name)
@@ -194,33 +195,35 @@ class BatchComparer(StretchJudge[BatchState]):
             except UnreadablePath as error:
                 yield from self._unread(state, error)
         for name in self.walk.without(self._inspection.units("batch_queues")):
-            state = BatchState(
-                units := self._inspection.queue("batch_queues", name), BatchNumbering(units)
-            )
+            if (other := self._opened(name)) is None:
+                continue
             try:
-                yield from empty_files(self._inspection, units, 0)
+                yield from self._after_the_log(other)
+                yield from empty_files(self._inspection, other.units, 0)
             except UnreadablePath as error:
-                yield from self._unread(state, error)
+                yield from self._unread(other, error)
 
     def _after_the_log(self, state: BatchState) -> Iterator[Finding]:
-        units = state.units.read(state.numbering.next, SEARCHED_UNITS)
-        rows = np.flatnonzero((units["size"] > 0) & (units["batch_size"] > 0))
-        if not rows.size:
+        """Judge units after that of the last record; without one all that have not expired."""
+        last, count, first = -1, 0, None
+        if self._facts.bridges and state.numbering.next > 0:
+            last = int(state.units.read(state.numbering.next - 1, 1)["physical_offset"][0])
+        for number, units in state.units.used(max(state.numbering.next, 0)):
+            offsets = units["physical_offset"].astype(np.int64)
+            left = (units["size"] > 0) & (units["batch_size"] > 0) & (offsets >= self._facts.start)
+            lost = left & self._facts.mask(offsets)
+            self._facts.lost.count_units(offsets[lost])
+            left &= ~lost & (offsets != last)  # repair lets the last record stand for lost ones
+            rows = np.flatnonzero(left)
+            if rows.size and first is None:
+                first = number + int(rows[0]), units[rows[0]]
+            count += rows.size
+        if first is None:
             return
-        offsets = units["physical_offset"][rows].astype(np.int64)
-        lost = self._facts.mask(offsets)
-        self._facts.lost.count_units(offsets[lost])
-        if self._facts.bridges and state.numbering.next:
-            last = state.units.read(state.numbering.next - 1, 1)["physical_offset"][0]
-            lost |= offsets == last  # repair lets the last record stand for lost ones after it
-        left = rows[~lost]
-        if left.size:
-            at = state.at(state.numbering.next + int(left[0]), len(left), units[left[0]])
-            beyond = int(offsets[~lost][0]) >= self._facts.end
-            message = (
-                f"{counted(len(left), 'unit is', 'units are')} after the last unit of a record"
-            )
-            yield finding(CQ_RANGE if beyond else BQ_UNIT, at, message)
+        at, beyond = state.at(first[0], count, first[1]), first[1]["physical_offset"]
+        is_beyond = int(beyond) >= self._facts.end
+        message = f"{counted(count, 'unit is', 'units are')} after the last unit of a record"
+        yield finding(CQ_RANGE if is_beyond else BQ_UNIT, at, message)
 
 
 def _word(value: object) -> str:

@@ -9,12 +9,13 @@ the one before: its messages are delivered twice. Source: BatchConsumeQueue#reco
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from rmqtool.broker.names import topic_text
+from rmqtool.broker.names import topic_raw, topic_text
 from rmqtool.errors import UnreadablePath
 from rmqtool.formats.batch_queue import BATCH_CQ_UNIT, MOST_MESSAGES
 from rmqtool.ledger.numbering import PlacedUnits, end_of, with_right_numbers
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
     from rmqtool.findings.finding import Finding
     from rmqtool.ledger.sound import SoundSoFar
     from rmqtool.ledger.walk import Stretch
+    from rmqtool.queues.units import QueueUnits
     from rmqtool.repair.log.stretches import Damaged
     from rmqtool.repair.queues.unit_judge import LostUnits
 
@@ -190,6 +192,23 @@ class BatchRepair:
                 self.keep(self.walk.held(queue, queue.put(_standing_for(lost, last))))
                 queue.next_base = int(lost["msg_base_offset"] + lost["batch_size"])
             self._cut(queue)
+        is_known = self._facts.last_record >= 0  # a log without any may be elsewhere
+        names = self._inspection.units("batch_queues") if is_known else ()
+        for name in self.walk.without(names):
+            with suppress(UnreadablePath):  # it stays as it is
+                queue = RepairedBatchQueue(units := self._inspection.queue("batch_queues", name))
+                queue.end = self._end_of_known(units)
+                self._cut(queue)
+                self.queues[topic_raw(name[0]), name[1]] = queue
+
+    def _end_of_known(self, units: QueueUnits) -> int:
+        """Give the number after the last unit of a queue that does not point past the log."""
+        end = 0
+        for number, used in units.used():
+            is_known = (used["size"] > 0) & (used["physical_offset"] < self._judge.log_end)
+            rows = np.flatnonzero(is_known)
+            end = number + int(rows[-1]) + 1 if rows.size else end
+        return end
 
     def _cut(self, queue: RepairedBatchQueue) -> None:
         """Zero what stands after the last unit, what is left of a unit included."""

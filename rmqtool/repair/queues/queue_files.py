@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
@@ -10,6 +11,7 @@ from rmqtool.broker.names import LMQ_PREFIX, is_deleted, is_deleted_when_idle, t
 from rmqtool.check.queues.orphans import is_past, of_made, queue_counts
 from rmqtool.check.queues.queue_state import UNIT
 from rmqtool.check.queues.queue_tails import is_reached_by_name
+from rmqtool.errors import UnreadablePath
 from rmqtool.findings.registry_consume_queue import BQ_UNIT, CQ_EMPTY, CQ_GAP, CQ_RANGE
 from rmqtool.findings.registry_layout import FS_LEN, FS_ORPHAN
 from rmqtool.formats.batch_queue import BATCH_CQ_UNIT_SIZE as BATCH_UNIT
@@ -263,8 +265,10 @@ def edit_batch_queues(
     for topic, queue_id in inspection.units("batch_queues"):
         if (topic_raw(topic), queue_id) not in repair.queues:
             units = inspection.queue("batch_queues", (topic, queue_id))
-            end = max((number + len(used) for number, used in units.used()), default=0)
-            gone = _without_batch_units(writer, units.files, end)
+            gone = set[int]()
+            with suppress(UnreadablePath):
+                end = max((number + len(used) for number, used in units.used()), default=0)
+                gone = _without_batch_units(writer, units.files, end)
             _lengths(writer, units.files, repair.file_length, gone)
     orphans = _Orphans(writer, inspection, put_back)
     for queue in sorted(

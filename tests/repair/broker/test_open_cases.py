@@ -11,7 +11,9 @@ from pathlib import Path
 
 import pytest
 
+from tests import plain_store
 from tests.broker.jvm import Jvm
+from tests.inflict import write_at
 from tests.repair.broker.campaign import Judge
 from tests.repair.broker.damaged_case import Case, damaged
 from tests.repair.broker.survivors import Truth
@@ -31,10 +33,16 @@ def _zeroed(path: str, begin: int, end: int) -> Callable[[Path], None]:
     return inflict
 
 
+def _batches_zeroed(store: Path) -> None:
+    for record in plain_store.records(store):
+        if (store / "batchconsumequeue" / record.topic).is_dir():
+            write_at(record.path, record.position, bytes(record.size))
+
+
 OPEN: dict[str, tuple[str, Callable[[Path], None]]] = {
     "a batch queue all of whose records are lost": (
         "rocketmq-5.3.3-batch-queue",
-        _zeroed("commitlog/00000000000000000000", 1024, 103424),
+        _batches_zeroed,
     ),
 }
 
@@ -43,11 +51,20 @@ OPEN: dict[str, tuple[str, Callable[[Path], None]]] = {
 @pytest.mark.parametrize("what", OPEN)
 def test_open(what: str, tmp_path: Path) -> None:
     """A real store does what is said of it, and delivers after a repair what it held."""
-    fixture, inflict = OPEN[what]
-    root = fixture_store(fixture, tmp_path)
+    _judge_one(what, *OPEN[what], tmp_path)
+
+
+def test_batch_queue_past_the_log(tmp_path: Path) -> None:
+    """The same holds where the log ends before all records of a batch queue."""
+    cut = _zeroed("commitlog/00000000000000000000", 1024, 103424)
+    _judge_one("cut", "rocketmq-5.3.3-batch-queue", cut, tmp_path)
+
+
+def _judge_one(what: str, fixture: str, inflict: Callable[[Path], None], place: Path) -> None:
+    root = fixture_store(fixture, place)
     truth = Truth.of(root)
     inflict(root)
-    _judge(Case(0, 0, fixture, fixture.split("-")[1], root, truth, (what,)), tmp_path)
+    _judge(Case(0, 0, fixture, fixture.split("-")[1], root, truth, (what,)), place)
 
 
 @pytest.mark.parametrize(
