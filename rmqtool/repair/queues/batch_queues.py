@@ -33,7 +33,6 @@ if TYPE_CHECKING:
     from rmqtool.findings.finding import Finding
     from rmqtool.ledger.sound import SoundSoFar
     from rmqtool.ledger.walk import Stretch
-    from rmqtool.queues.units import QueueUnits
     from rmqtool.repair.log.stretches import Damaged
     from rmqtool.repair.queues.unit_judge import LostUnits
 
@@ -196,15 +195,15 @@ class BatchRepair:
         names = self._inspection.units("batch_queues") if is_known else ()
         for name in self.walk.without(names):
             with suppress(UnreadablePath):  # it stays as it is
-                queue = RepairedBatchQueue(units := self._inspection.queue("batch_queues", name))
-                queue.end = self._end_of_known(units)
+                queue = RepairedBatchQueue(self._inspection.queue("batch_queues", name))
+                queue.end = self._end_of_known(queue)
                 self._cut(queue)
                 self.queues[topic_raw(name[0]), name[1]] = queue
 
-    def _end_of_known(self, units: QueueUnits) -> int:
+    def _end_of_known(self, queue: RepairedBatchQueue) -> int:
         """Give the number after the last unit of a queue that does not point past the log."""
         end = 0
-        for number, used in units.used():
+        for number, used in queue.units.used():
             is_known = (used["size"] > 0) & (used["physical_offset"] < self._judge.log_end)
             rows = np.flatnonzero(is_known)
             end = number + int(rows[-1]) + 1 if rows.size else end

@@ -95,9 +95,7 @@ def _judge_one(what: str, fixture: str, inflict: Callable[[Path], None], place: 
         (5101, 439),
         (5203, 159),
         (5201, 299),
-        pytest.param(
-            *(101, 677), marks=pytest.mark.xfail(strict=True, reason="open: docs/limits.md")
-        ),
+        (101, 677),
     ],
 )
 def test_seeds(seed: int, number: int, tmp_path: Path) -> None:
