@@ -179,7 +179,7 @@ def test_release_without_batch_queues(tmp_path: Path) -> None:
     assert not repair.plan(store.root, broker_version="4.9.3", bridge_missing=True).edits
 
 
-def test_no_record_is_left(tmp_path: Path) -> None:
+def test_log_ends_before(tmp_path: Path) -> None:
     """Units past the log are named, and go, in a queue of which the log has no record any more.
 
     `validate` said nothing of such a queue, and `repair` left it.
@@ -197,3 +197,19 @@ def test_no_record_is_left(tmp_path: Path) -> None:
     repair.apply(store.plan(), in_place=True)
     assert ([], []) == (store.findings(), store.plan().edits)
     assert not any((store.root / other).iterdir())
+
+
+def test_all_records_are_lost(tmp_path: Path) -> None:
+    """Units whose records are lost go where none is left that could stand for them."""
+    store = broken(NAME, None, tmp_path)
+    assert store is not None
+    directory, before = store.root / "batchconsumequeue", traces(store.root)
+    for record in plain_store.records(store.root):
+        if (directory / record.topic).is_dir():
+            write_at(record.path, record.position, bytes(record.size))
+    damaged = traces(store.root)
+    repair.apply(store.plan(), in_place=True)
+    assert ([], []) == (store.findings(), store.plan().edits)
+    assert [] == [path for path in directory.glob("*/*/*") if path.is_file()]
+    repair.undo(store.root)
+    assert before != damaged == traces(store.root)

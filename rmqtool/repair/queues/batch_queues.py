@@ -201,12 +201,18 @@ class BatchRepair:
                 self.queues[topic_raw(name[0]), name[1]] = queue
 
     def _end_of_known(self, queue: RepairedBatchQueue) -> int:
-        """Give the number after the last unit of a queue that does not point past the log."""
+        """Give the number after the last unit whose record has expired, or is there.
+
+        What follows delivers nothing, or what lies where its record was: without it the queue goes
+        on with the number of the first message that is lost.
+        """
         end = 0
-        for number, used in queue.units.used():
-            is_known = (used["size"] > 0) & (used["physical_offset"] < self._judge.log_end)
-            rows = np.flatnonzero(is_known)
-            end = number + int(rows[-1]) + 1 if rows.size else end
+        for number, units in queue.units.used():
+            is_unit = (units["size"] > 0) & (units["physical_offset"] < self._judge.log_end)
+            rows = [
+                row for row in np.flatnonzero(is_unit).tolist() if not self._is_lost(units[row])
+            ]
+            end = number + rows[-1] + 1 if rows else end
         return end
 
     def _cut(self, queue: RepairedBatchQueue) -> None:
