@@ -131,9 +131,11 @@ class WrittenBy(NamedTuple):
         below = min((trace.below for trace in traces if trace.below), default=None)
         at_least = _newest(traces)
         if below and at_least and below <= at_least:
-            at_least = _newest(trace for trace in traces if not trace.is_doubtful)
-        if below and at_least and below <= at_least:
-            below = None
+            firm = _newest(trace for trace in traces if not trace.is_doubtful)
+            if firm and below <= firm:
+                below = None
+            else:
+                at_least = firm
         return cls(traces, at_least, below)
 
     @property

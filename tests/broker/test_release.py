@@ -140,6 +140,17 @@ def test_doubtful_trace(known: str | None, expected: str) -> None:
     assert Version.parse(expected) == WrittenBy.of([doubtful, Trace("a", "b", below=below)]).version
 
 
+def test_doubtful_trace_beside_an_old_one() -> None:
+    """Where others contradict each other, too, the store was upgraded, and it counts."""
+    traces = [
+        Trace("checkpoint", "a field", Version(5, 5, 0), is_doubtful=True),
+        Trace("a", "an old file", below=Version(5, 4, 0)),
+        Trace("b", "a new file", Version(5, 4, 0)),
+    ]
+    wrote = WrittenBy.of(traces)
+    assert (Version(5, 5, 0), None) == (wrote.at_least, wrote.below)
+
+
 def test_commonest_without_traces() -> None:
     """Where nothing tells, the commonest release is taken, and nothing is claimed."""
     assert (COMMONEST, "unknown") == (WrittenBy.of([]).version, str(WrittenBy.of([])))
