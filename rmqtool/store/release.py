@@ -15,6 +15,7 @@ from rmqtool.errors import DecodeError, RmqtoolError, UnreadablePath
 from rmqtool.formats.config_names import OFFSETS_JSON, ORDERS_JSON
 from rmqtool.formats.message import decode
 from rmqtool.formats.properties import PROPERTY_SEPARATOR
+from rmqtool.formats.rocksdb_databases import MANAGERS, ONE, VERSION_2
 from rmqtool.store.artefact import ArtefactKind
 from rmqtool.store.record_heads import LogReader
 from rmqtool.store.tail import find_tail
@@ -137,10 +138,21 @@ def _config_files(store: Store) -> Iterator[Trace]:
         yield Trace(f"config/{sampled}", says, below=traces.FIRST_OF_5)
     fastjson_2 = traces.FIRST_WITH_FASTJSON_2
     for name, raw in _samples(store, traces.OFFSET_FILES):
+        if _is_left_behind(store, name):
+            continue
         if traces.FASTJSON_1.search(raw):
             yield Trace(f"config/{name}", "written by fastjson 1", below=fastjson_2)
         elif traces.FASTJSON_2.search(raw):
             yield Trace(f"config/{name}", "written by fastjson2", fastjson_2)
+
+
+def _is_left_behind(store: Store, name: str) -> bool:
+    """Tell whether a database stands for a file, which nobody writes any more."""
+    manager = MANAGERS.get(name)
+    if manager is None or store.asked.kind is not ArtefactKind.STORE:
+        return False
+    paths = {database.path for database in store.rocksdb()}
+    return bool(paths & {manager.path, ONE, VERSION_2})
 
 
 def _without_pull_offsets(samples: Mapping[str, bytes]) -> Iterator[Trace]:

@@ -166,6 +166,16 @@ def test_pull_offsets_tell_before_5_5_1(tmp_path: Path) -> None:
     assert written_by(open_store(root)).below is None
 
 
+def test_file_that_a_database_stands_for(tmp_path: Path) -> None:
+    """A file of offsets that brokers left behind tells nothing of the last one that wrote."""
+    root = fixture_store("rocketmq-5.5.0-rocksdb", tmp_path)
+    before = written_by(open_store(root))
+    old = '{"offsetTable":{\n\t"T@G":{0:1\n\t}\n}}'
+    (root / "config" / "consumerOffset.json").write_text(old)
+    assert before[1:] == written_by(open_store(root))[1:]
+    assert before.at_least
+
+
 @pytest.mark.parametrize("scenario", ["traffic", "crash", "timer", "batch-queue", "compaction"])
 def test_5_5_1_is_told(scenario: str, tmp_path: Path) -> None:
     """A store of 5.5.1 is told from one of 5.5.0, and its own rules are taken."""
