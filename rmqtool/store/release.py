@@ -120,39 +120,41 @@ def _checkpoint(store: Store) -> Iterator[Trace]:
 
 
 def _config_files(store: Store) -> Iterator[Trace]:
-    """Look for keys in the text, and for how a map is laid out in it."""
+    """Look for keys in the text, and for how a map is laid out in it.
+
+    What a file lacks tells of its writer alone: where a database stands for it that was long ago.
+    """
     has_state_version = False
     sampled = ""
     samples = [*_samples(store, traces.CONFIG_FILES)]
-    yield from _without_pull_offsets(dict(samples))
+    old = _left_behind(store)
+    yield from _without_pull_offsets({name: raw for name, raw in samples if name not in old})
     for name, raw in samples:
         for key, release in traces.CONFIG_KEYS.items():
             if f'"{key}"'.encode() in raw:
-                until = traces.CONFIG_KEYS_UNTIL.get(key)
+                until = None if name in old else traces.CONFIG_KEYS_UNTIL.get(key)
                 yield Trace(f"config/{name}", f"it has the key {key}", release, until)
                 has_state_version |= key == traces.STATE_VERSION
-        if b'"dataVersion"' in raw:
+        if b'"dataVersion"' in raw and name not in old:
             sampled = name
     if sampled and not has_state_version:
         says = "dataVersion has no stateVersion"
         yield Trace(f"config/{sampled}", says, below=traces.FIRST_OF_5)
     fastjson_2 = traces.FIRST_WITH_FASTJSON_2
     for name, raw in _samples(store, traces.OFFSET_FILES):
-        if _is_left_behind(store, name):
-            continue
-        if traces.FASTJSON_1.search(raw):
-            yield Trace(f"config/{name}", "written by fastjson 1", below=fastjson_2)
-        elif traces.FASTJSON_2.search(raw):
+        if traces.FASTJSON_2.search(raw):
             yield Trace(f"config/{name}", "written by fastjson2", fastjson_2)
+        elif name not in old and traces.FASTJSON_1.search(raw):
+            yield Trace(f"config/{name}", "written by fastjson 1", below=fastjson_2)
 
 
-def _is_left_behind(store: Store, name: str) -> bool:
-    """Tell whether a database stands for a file, which nobody writes any more."""
-    manager = MANAGERS.get(name)
-    if manager is None or store.asked.kind is not ArtefactKind.STORE:
-        return False
+def _left_behind(store: Store) -> frozenset[str]:
+    """Give the files for which there is a database: nobody has written them since that was made."""
+    if store.asked.kind is not ArtefactKind.STORE:
+        return frozenset()
     paths = {database.path for database in store.rocksdb()}
-    return bool(paths & {manager.path, ONE, VERSION_2})
+    whose = MANAGERS.items()
+    return frozenset(name for name, its in whose if paths & {its.path, ONE, VERSION_2})
 
 
 def _without_pull_offsets(samples: Mapping[str, bytes]) -> Iterator[Trace]:
