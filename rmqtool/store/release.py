@@ -21,9 +21,10 @@ from rmqtool.store.record_heads import LogReader
 from rmqtool.store.tail import find_tail
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping
+    from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 
     from rmqtool.store.place import Place
+    from rmqtool.store.rocksdb import RocksDb
     from rmqtool.store.tree import Store
 
 LARGEST_SAMPLE: Final = 4 << 20
@@ -42,7 +43,10 @@ def written_by(
     Raises:
         UnreadablePath: a directory may not be listed.
     """
-    traces = [*_files(store), *_databases(store), *_checkpoint(store), *_config_files(store)]
+    databases = store.rocksdb() if store.asked.kind is ArtefactKind.STORE else []
+    old = _left_behind(databases)
+    traces = [*_files(store), *map(_database, databases), *_checkpoint(store)]
+    traces += _config_files(store, old)
     return WrittenBy.of([*traces, *_record(_newest(store, unread), _is_5(traces))])
 
 
@@ -102,11 +106,8 @@ def _files(store: Store) -> Iterator[Trace]:
         yield Trace("abort", "it is empty", below=traces.FIRST_OF_5)
 
 
-def _databases(store: Store) -> Iterator[Trace]:
-    if store.asked.kind is not ArtefactKind.STORE:
-        return
-    for database in store.rocksdb():
-        yield Trace(database.path, "a RocksDB database", Version.known(database.since))
+def _database(database: RocksDb) -> Trace:
+    return Trace(database.path, "a RocksDB database", Version.known(database.since))
 
 
 def _checkpoint(store: Store) -> Iterator[Trace]:
@@ -119,15 +120,18 @@ def _checkpoint(store: Store) -> Iterator[Trace]:
             yield Trace("checkpoint", f"{name} is not 0", release, is_doubtful=True)
 
 
-def _config_files(store: Store) -> Iterator[Trace]:
+def _config_files(store: Store, old: Container[str]) -> Iterator[Trace]:
     """Look for keys in the text, and for how a map is laid out in it.
 
     What a file lacks tells of its writer alone: where a database stands for it that was long ago.
+
+    Args:
+        store: the store.
+        old: names of such files.
     """
     has_state_version = False
     sampled = ""
     samples = [*_samples(store, traces.CONFIG_FILES)]
-    old = _left_behind(store)
     yield from _without_pull_offsets({name: raw for name, raw in samples if name not in old})
     for name, raw in samples:
         for key, release in traces.CONFIG_KEYS.items():
@@ -148,11 +152,9 @@ def _config_files(store: Store) -> Iterator[Trace]:
             yield Trace(f"config/{name}", "written by fastjson 1", below=fastjson_2)
 
 
-def _left_behind(store: Store) -> frozenset[str]:
+def _left_behind(databases: Iterable[RocksDb]) -> frozenset[str]:
     """Give the files for which there is a database: nobody has written them since that was made."""
-    if store.asked.kind is not ArtefactKind.STORE:
-        return frozenset()
-    paths = {database.path for database in store.rocksdb()}
+    paths = {database.path for database in databases}
     whose = MANAGERS.items()
     return frozenset(name for name, its in whose if paths & {its.path, ONE, VERSION_2})
 
