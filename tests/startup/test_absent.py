@@ -14,17 +14,20 @@ import pytest
 import rmqtool
 from rmqtool import repair
 from rmqtool.broker.names import is_made_by_brokers
+from rmqtool.findings.registry_rocksdb import RD_GONE
 from rmqtool.formats.properties import REAL_TOPIC
 from rmqtool.startup import Prediction, predict
 from rmqtool.startup.report import verdict
 from rmqtool.store.config_files import CONFIG_NAMES
 from rmqtool.store.release import written_by
 from rmqtool.store.tree import open_store
+from rmqtool.tables.pending import pop_in_flight
 from tests import plain_store
 from tests.broker.bare_store import YEARS_IN_HOURS
 from tests.broker.broker import running_broker
 from tests.broker.jars import VERSIONS
 from tests.broker.jvm import Jvm
+from tests.check.validation import run
 from tests.inflict import resize_file
 from tests.startup.oracle import Oracle
 from tests.startup.test_metadata import broker_settings, topics_of
@@ -314,6 +317,25 @@ def test_pop_store(variant: Release, tmp_path: Path) -> None:
         assert broker is not None
         with pytest.raises(Exception, match="PopConsumerStore init error"):
             broker.start()
+
+
+@pytest.mark.broker
+def test_pop_store_is_gone(tmp_path: Path) -> None:
+    """A broker begins an empty one: what was taken and not acknowledged is not known any more."""
+    name = "rocketmq-5.5.0-rocksdb-pop"
+    root = fixture_store(name, tmp_path)
+    settings, taken = broker_settings(name, root), [*pop_in_flight(open_store(root))]
+    shutil.rmtree(root / "kvStore")
+    said = {finding.code for finding in run(root, conf=broker_conf(name))[0]}
+    assert RD_GONE in said
+    assert predicted(root, "5.5.0").starts
+    with Jvm("5.5.0", tmp_path / "jvm") as jvm:
+        broker = controller(Oracle(jvm), settings)
+        assert broker is not None
+        broker.start()
+        broker.shutdown()
+    assert (len(taken), []) == (16, [*pop_in_flight(open_store(root))])
+    assert RD_GONE not in {finding.code for finding in run(root, conf=broker_conf(name))[0]}
 
 
 @pytest.mark.parametrize("name", fixture_names())
