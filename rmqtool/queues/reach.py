@@ -17,7 +17,7 @@ from rmqtool.formats.properties import INNER_MULTI_DISPATCH
 from rmqtool.queues.kinds import are_real, as_units
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     import numpy.typing as npt
 
@@ -91,7 +91,7 @@ def is_record_of(
     log: LogReader,
     topic: str,
     queue_id: int,
-    queue_of: Callable[[str, int], QueueUnits | None],
+    places_of_queue: Callable[[str, int], Iterator[Int64s]],
     physical_offset: int,
 ) -> bool:
     """Tell whether a record that belongs into a queue is at a physical offset.
@@ -102,8 +102,8 @@ def is_record_of(
         log: the commitlog.
         topic: of the queue, or name of a light queue.
         queue_id: of the queue.
-        queue_of: gives a queue by topic and number. A name in a record is not a damaged one where
-            its queue leads to other records, too.
+        places_of_queue: gives where a queue leads to, by topic and number. A name in a record is
+            not a damaged one where its queue leads to other records, too.
         physical_offset: where the record is.
 
     Raises:
@@ -122,20 +122,15 @@ def is_record_of(
     names = message.properties.get(INNER_MULTI_DISPATCH, "").split(NAMES_SEPARATOR)
     if topic in names:
         return True
-    queues = (
-        queue_of(name, 0 if name.startswith(LMQ_PREFIX) else message.queue_id) for name in names
-    )
-    if all(queue is not None and _leads_beside(queue, physical_offset) for queue in queues):
+    numbered = ((name, 0 if name.startswith(LMQ_PREFIX) else message.queue_id) for name in names)
+    if all(_leads_beside(places_of_queue(*name), physical_offset) for name in numbered):
         return False
     return topic.startswith(LMQ_PREFIX) and may_name(message.properties_bytes, topic.encode())
 
 
-def _leads_beside(queue: QueueUnits, physical_offset: int) -> bool:
+def _leads_beside(places: Iterable[Int64s], physical_offset: int) -> bool:
     """Tell whether a queue leads to any record but one."""
-    return any(
-        (units["physical_offset"][are_real(units)] != physical_offset).any()
-        for _, units in queue.used()
-    )
+    return any((some != physical_offset).any() for some in places)
 
 
 def may_name(properties: bytes, topic: bytes) -> bool:

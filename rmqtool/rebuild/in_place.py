@@ -18,6 +18,7 @@ from rmqtool.rebuild.sinks import INDEX, WritingSink
 from rmqtool.store.address import place_of
 from rmqtool.store.artefact import ArtefactKind
 from rmqtool.store.broker_conf import places_elsewhere
+from rmqtool.store.names import name_problem
 from rmqtool.store.place import Place
 from rmqtool.store.queues import QueueFiles
 from rmqtool.store.record_heads import LogReader, OpenFiles
@@ -31,6 +32,7 @@ from rmqtool.writing.workplace import Workplace
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
+    from rmqtool.queues.reach import Int64s
     from rmqtool.queues.units import QueueUnits
     from rmqtool.rebuild.options import RebuildOptions, RebuildResult
     from rmqtool.store.tree import Store
@@ -120,6 +122,21 @@ class _Trees:
                 place = above if parts[1:] else above.child(name[0]).child(str(name[1]))
                 yield queue, PlainUnits.of(QueueFiles(*name, place, queue.path), opened)
 
+    def places(
+        self, queues: Queues, opened: OpenFiles, topic: str, queue_id: int
+    ) -> Iterator[Int64s]:
+        """Give where a queue leads to, as it is and as it will be: physical offsets."""
+        queue = queues.files.queue(topic, queue_id)
+        if queue is not None:
+            yield places_in(queue)
+        tree = self._trees.get((QueueKind.CONSUME_QUEUE,))
+        if tree is None or name_problem(topic):
+            return
+        place = Place(tree.location).child(topic).child(str(queue_id))
+        if place.stat() is not None:
+            path = f"{QueueKind.CONSUME_QUEUE}/{topic}/{queue_id}"
+            yield places_in(PlainUnits.of(QueueFiles(topic, queue_id, place, path), opened))
+
     def finish(self, result: RebuildResult) -> None:
         """Replace families without a unit, too: what they have on disk belongs to no record."""
         target, root = self._options.target, place_of(self._options.store)
@@ -189,7 +206,8 @@ def _refuse_harm(trees: _Trees, store: Store) -> None:
     with Queues(store) as queues, OpenFiles() as opened, LogReader(*logs) as log:
         for present, staged in trees.replaced(queues, opened):
             name = (present.topic, present.queue_id)
-            is_sound = partial(is_record_of, log, *name, queues.files.queue)
+            places = partial(trees.places, queues, opened)
+            is_sound = partial(is_record_of, log, *name, places)
             fewer = _out_of_reach(present, staged, is_sound)
             if fewer > 0:
                 harm = f"{counted(fewer, 'message')} of topic {name[0]} queue {name[1]} "

@@ -37,13 +37,14 @@ from rmqtool.repair.queues.unwanted_units import UnwantedUnits
 from rmqtool.store.record_heads import LogReader
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable
+    from collections.abc import Collection, Iterable, Iterator
 
     from rmqtool.check.inspection import Inspection
     from rmqtool.check.log.facts import LogFacts
     from rmqtool.findings.finding import Finding
     from rmqtool.ledger.sound import SoundSoFar
     from rmqtool.ledger.walk import Stretch
+    from rmqtool.queues.reach import Int64s
     from rmqtool.repair.log.stretches import Stretches
     from rmqtool.repair.queues.multi_dispatch import WrongLightNumber
     from rmqtool.repair.writer import EditWriter
@@ -161,17 +162,25 @@ class QueueRepair:
     def _out_of_reach(self, queue: RepairedQueue, log: LogReader) -> int:
         """Count the sound messages that the edits of a queue put out of reach."""
         name, patches = (queue.topic, queue.queue_id), queue.patches
-        there = self._inspection.units("queues")
         stretches = [(patch.number, patch.end) for patch in patches]
         return messages_out_of_reach(
             [places_of(queue.units.packed(first, end - first)) for first, end in stretches],
             [places_of(patch.raw) for patch in patches],
             lambda place: (
                 not self.judge.damaged_at(place, SMALLEST_RECORD)
-                and is_record_of(log, *name, lambda *other: there.get(other), place)
+                and is_record_of(log, *name, self._places, place)
             ),
             partial(places_in, queue.units, stretches),
         )
+
+    def _places(self, topic: str, queue_id: int) -> Iterator[Int64s]:
+        """Give where a queue leads to, as it is and as the log wants it: physical offsets."""
+        there = self._inspection.units("queues").get((topic, queue_id))
+        if there is not None:
+            yield places_in(there)
+        wanted = self.queues.get((topic_raw(topic), queue_id))
+        for patch in wanted.patches if wanted is not None else ():
+            yield places_of(patch.raw)
 
     def _put_back(self, name: tuple[bytes, int], number: int, record: WrongLightNumber) -> None:
         """Want the unit of a record in a further queue, in place of what would fill its hole."""

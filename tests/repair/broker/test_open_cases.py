@@ -84,6 +84,8 @@ def test_batch_queue_without_records(how: str, tmp_path: Path) -> None:
         (5101, 439),
         (5203, 159),
         (5201, 299),
+        (6401, 248),
+        (6501, 161),
         (101, 677),
     ],
 )
