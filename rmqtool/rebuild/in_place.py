@@ -12,7 +12,7 @@ from rmqtool.memory import give_back_rest
 from rmqtool.plural import counted
 from rmqtool.queues.discovery import Queues
 from rmqtool.queues.files import PlainUnits
-from rmqtool.queues.reach import is_record_of, messages_out_of_reach, places_in
+from rmqtool.queues.reach import each_place, is_record_of, messages_out_of_reach, places_in
 from rmqtool.rebuild.options import StoreType
 from rmqtool.rebuild.sinks import INDEX, WritingSink
 from rmqtool.store.address import place_of
@@ -128,14 +128,14 @@ class _Trees:
         """Give where a queue leads to, as it is and as it will be: physical offsets."""
         queue = queues.files.queue(topic, queue_id)
         if queue is not None:
-            yield places_in(queue)
+            yield from each_place(queue)
         tree = self._trees.get((QueueKind.CONSUME_QUEUE,))
         if tree is None or name_problem(topic):
             return
         place = Place(tree.location).child(topic).child(str(queue_id))
         if place.stat() is not None:
             path = f"{QueueKind.CONSUME_QUEUE}/{topic}/{queue_id}"
-            yield places_in(PlainUnits.of(QueueFiles(topic, queue_id, place, path), opened))
+            yield from each_place(PlainUnits.of(QueueFiles(topic, queue_id, place, path), opened))
 
     def finish(self, result: RebuildResult) -> None:
         """Replace families without a unit, too: what they have on disk belongs to no record."""

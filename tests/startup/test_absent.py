@@ -14,7 +14,9 @@ import pytest
 import rmqtool
 from rmqtool import repair
 from rmqtool.broker.names import is_made_by_brokers
+from rmqtool.findings.catalogue import Severity
 from rmqtool.findings.registry_rocksdb import RD_GONE
+from rmqtool.findings.registry_state import CF_GONE
 from rmqtool.formats.properties import REAL_TOPIC
 from rmqtool.startup import Prediction, predict
 from rmqtool.startup.report import verdict
@@ -336,6 +338,19 @@ def test_pop_store_is_gone(tmp_path: Path) -> None:
         broker.shutdown()
     assert (len(taken), []) == (16, [*pop_in_flight(open_store(root))])
     assert RD_GONE not in {finding.code for finding in run(root, conf=broker_conf(name))[0]}
+
+
+def test_groups_that_offsets_alone_tell(tmp_path: Path) -> None:
+    """Lost settings of groups are said where no topic for retries is left that speaks of them."""
+    root = fixture_store("rocketmq-5.3.3-traffic", tmp_path)
+    for path in (root / "config").glob("subscriptionGroup.json*"):
+        path.unlink()
+    for path in (root / "config").glob("topics.json*"):
+        text = path.read_text(encoding="utf-8")
+        path.write_text(text.replace("%RETRY%", "retry-"), encoding="utf-8")
+    (gone,) = (finding for finding in run(root)[0] if finding.code == CF_GONE)
+    assert (Severity.WARNING, "config/subscriptionGroup.json") == (gone.severity, gone.path)
+    assert "4 groups of consumers get default settings" in gone.message
 
 
 @pytest.mark.parametrize("name", fixture_names())

@@ -205,12 +205,14 @@ class BatchComparer(StretchJudge[BatchState]):
 
     def _after_the_log(self, state: BatchState) -> Iterator[Finding]:
         """Judge units after that of the last record; without one all that have not expired."""
-        last, count, first = -1, 0, None
+        last, count, first, is_alone = -1, 0, None, state.numbering.next < 0
         if self._facts.bridges and state.numbering.next > 0:
             last = int(state.units.read(state.numbering.next - 1, 1)["physical_offset"][0])
         for number, units in state.units.used(max(state.numbering.next, 0)):
             offsets = units["physical_offset"].astype(np.int64)
-            left = (units["size"] > 0) & (units["batch_size"] > 0) & (offsets >= self._facts.start)
+            left = (units["size"] > 0) & (units["batch_size"] > 0)
+            if is_alone:
+                left &= (offsets < 0) | (offsets >= self._facts.start)
             lost = left & self._facts.mask(offsets)
             self._facts.lost.count_units(offsets[lost])
             left &= ~lost & (offsets != last)  # repair lets the last record stand for lost ones
@@ -223,6 +225,10 @@ class BatchComparer(StretchJudge[BatchState]):
         at, beyond = state.at(first[0], count, first[1]), first[1]["physical_offset"]
         is_beyond = int(beyond) >= self._facts.end
         message = f"{counted(count, 'unit is', 'units are')} after the last unit of a record"
+        if is_beyond:
+            message = (
+                f"{counted(count, 'unit points', 'units point')} past the end of the commitlog"
+            )
         yield finding(CQ_RANGE if is_beyond else BQ_UNIT, at, message)
 
 

@@ -206,13 +206,18 @@ class BatchRepair:
         What follows delivers nothing, or what lies where its record was: without it the queue goes
         on with the number of the first message that is lost.
         """
-        end = 0
+        end, start = 0, self._inspection.store.commitlog.start
         for number, units in queue.units.used():
-            is_unit = (units["size"] > 0) & (units["physical_offset"] < self._judge.log_end)
-            rows = [
-                row for row in np.flatnonzero(is_unit).tolist() if not self._is_lost(units[row])
-            ]
-            end = number + rows[-1] + 1 if rows else end
+            offsets = units["physical_offset"].astype(np.int64)
+            is_kept = (units["size"] > 0) & (offsets >= 0) & (offsets < start)
+            for row in np.flatnonzero(
+                (offsets >= start) & (offsets < self._judge.log_end)
+            ).tolist():
+                if self._is_sound(units[row]):
+                    is_kept[row] = True
+                    self.kept.add(int(offsets[row]))
+            rows = np.flatnonzero(is_kept)
+            end = number + int(rows[-1]) + 1 if rows.size else end
         return end
 
     def _cut(self, queue: RepairedBatchQueue) -> None:

@@ -27,7 +27,13 @@ from rmqtool.ledger.extensions import ExtUnits
 from rmqtool.ledger.sound import no_queue_whole
 from rmqtool.ledger.walk import HeldUnits, QueueWalk
 from rmqtool.machine.arrays import stretches
-from rmqtool.queues.reach import is_record_of, messages_out_of_reach, places_in, places_of
+from rmqtool.queues.reach import (
+    each_place,
+    is_record_of,
+    messages_out_of_reach,
+    places_in,
+    places_of,
+)
 from rmqtool.repair.patches import Patch, RepairedQueue
 from rmqtool.repair.queues.batch_queues import BatchRepair
 from rmqtool.repair.queues.multi_dispatch import LightNumbers, lost_separator
@@ -177,7 +183,7 @@ class QueueRepair:
         """Give where a queue leads to, as it is and as the log wants it: physical offsets."""
         there = self._inspection.units("queues").get((topic, queue_id))
         if there is not None:
-            yield places_in(there)
+            yield from each_place(there)
         wanted = self.queues.get((topic_raw(topic), queue_id))
         for patch in wanted.patches if wanted is not None else ():
             yield places_of(patch.raw)

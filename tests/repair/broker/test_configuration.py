@@ -11,6 +11,10 @@ from typing import Final
 import pytest
 
 from rmqtool import repair
+from rmqtool.broker import traces
+from rmqtool.broker.release import Version
+from rmqtool.broker.rules import Rules
+from rmqtool.repair.state.offsets import text_of
 from tests.broker.broker import conf_text
 from tests.broker.jvm import Jvm
 from tests.repair.test_reset_config import tear
@@ -99,3 +103,18 @@ def test_reset(jvm: Jvm, written: Path, tmp_path: Path) -> None:
     assert [] == plan.left
     repair.apply(plan, in_place=True)
     assert initialises(Oracle(jvm), settings)
+
+
+@pytest.mark.parametrize("is_known", [True, False], ids=["its release", "no release"])
+def test_layout_of_offsets(jvm: Jvm, *, is_known: bool) -> None:
+    """A broker reads what a repair writes, and writes it so again; or the text tells no release."""
+    release = Rules(Version.parse(jvm.version)) if is_known else None
+    text = text_of({"offsetTable": {"T@G": {"0": 7, "1": 9}}}, release)
+    manager = jvm.rocketmq("broker.offset.ConsumerOffsetManager")()
+    manager.decode(text)
+    read = manager.getOffsetTable().get("T@G")
+    assert {0: 7, 1: 9} == {entry.getKey(): entry.getValue() for entry in read.entrySet()}
+    layouts = (traces.FASTJSON_1, traces.FASTJSON_2)
+    ours = [bool(layout.search(text.encode())) for layout in layouts]
+    its = [bool(layout.search(str(manager.encode(True)).encode())) for layout in layouts]
+    assert ours == (its if is_known else [False, False])
