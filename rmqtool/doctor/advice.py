@@ -44,6 +44,7 @@ SURVIVOR: Final = ("--output", "NEW", "--queue-offsets", "renumber")
 PENDING: Final = ("--pending", "--output", "waiting.jsonl")
 TWO_LOGS: Final = "the queues belong to another log than the commitlog"
 LEAST_QUEUES: Final = 4
+SOUND: Final = "nothing is damaged"
 NO_REMEDY: Final = "none"
 WARNING: Final = Severity.WARNING
 FIRST: Final = "first "  # what a person has to do before a repair can be planned begins so
@@ -246,7 +247,7 @@ def _moves(seen: Examination, pairs: list[tuple[str, str]]) -> str:
 def _repair(seen: Examination) -> Iterator[AdviceStep]:
     """Yield the repair, where it has something to do that matters."""
     plan = seen.plan
-    if plan is None or not (_damage(seen) or _is_harmful(seen) or seen.missing):
+    if plan is None or not (_damage(seen) or _is_mendable(seen) or seen.missing):
         return
     if any(left.why.startswith(FIRST) for left in plan.left):
         return
@@ -387,7 +388,7 @@ def _costly(seen: Examination) -> AdviceStep:
     if seen.prediction is not None and seen.prediction.timers_lost:
         words = ["rmqtool", "extract", seen.store, *_conf_of(seen), *PENDING]
         advice = "this keeps what waits; once a broker runs, rmqtool send gives it the messages"
-    return AdviceStep("nothing is damaged", _consequence(seen), shlex.join(words), advice)
+    return AdviceStep(SOUND, _consequence(seen), shlex.join(words), advice)
 
 
 def _conf_of(seen: Examination) -> tuple[str, ...]:
@@ -414,13 +415,24 @@ def _start(seen: Examination) -> AdviceStep:
     cost = "nothing is lost by starting"
     if seen.prediction.retention is not None:
         cost = "starting loses nothing; see above for later deletions"
-    return AdviceStep("nothing is damaged", cost, advice=f"start the broker{who}")
+    return AdviceStep(SOUND, cost, advice=f"start the broker{who}")
 
 
 def _is_harmful(seen: Examination) -> bool:
     """Tell whether a start would fail, or cost something."""
     prediction = seen.prediction
     return prediction is not None and (not prediction.starts or prediction.costs)
+
+
+def _is_mendable(seen: Examination) -> bool:
+    """Tell whether a repair may change what a start would do: no due timer waits longer by one."""
+    prediction = seen.prediction
+    if prediction is None or not _is_harmful(seen):
+        return False
+    timers = bool(prediction.timers_lost) and prediction.starts
+    others = prediction.messages_costed > prediction.timers_lost or prediction.later_steps
+    is_suspect = any(finding.severity is not Severity.NOTE for finding in seen.findings)
+    return bool(not timers or others or prediction.unread or is_suspect)
 
 
 def _costs(seen: Examination, left: Container[str] = ()) -> list[str]:
@@ -475,7 +487,7 @@ def _worst(seen: Examination, left: Container[str] = ()) -> str:
         finding for finding in seen.findings if finding.severity is Severity.WARNING
     ]
     if not findings:
-        return f"{counted(seen.missing, 'message')} lost already"
+        return f"{counted(seen.missing, 'message')} lost already" if seen.missing else SOUND
     first = min(findings, key=lambda finding: not finding.path.startswith("commitlog"))
     more = len(findings) - 1
     also = f"; and {counted(more, 'finding')} more" if more else ""

@@ -112,7 +112,26 @@ def _numbers(records: HeldNumbers, units: UnitNumbers) -> tuple[Int64s, Mask, Ma
     others = np.full(len(records.numbers), _NO_NUMBER)
     np.minimum.at(others, rows[is_match], units.numbers[is_match])
     numbers = np.where(is_pointed & ~agrees, others, records.numbers)
+    is_odd = _are_odd(numbers, records)
+    numbers = np.where(is_odd, records.numbers, numbers)
+    is_match &= ~(is_odd[rows] & (units.numbers == others[rows]))
     return _without_outliers(numbers, records, is_pointed), is_pointed, is_match
+
+
+def _are_odd(numbers: Int64s, records: HeldNumbers) -> Mask:
+    """Tell which numbers do not go on between their neighbours where the stated ones do.
+
+    A unit of a plain queue has its number by its place; that of a batch queue states it, in bytes
+    that are as easily damaged as those of a record.
+    """
+    before = np.concatenate([[-1], numbers[:-1]])
+    after = np.concatenate([numbers[1:], [_NO_NUMBER]])
+    following = before + np.concatenate([[1], records.counts[:-1]])
+    goes_on = (before < numbers) & (numbers < after)
+    would = (before < records.numbers) & (records.numbers < after)
+    is_next = (records.numbers == following) & (numbers != following)
+    is_odd: Mask = would & (~goes_on | is_next)
+    return is_odd
 
 
 def _without_outliers(numbers: Int64s, records: HeldNumbers, is_pointed: Mask) -> Int64s:

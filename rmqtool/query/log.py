@@ -168,8 +168,12 @@ class Log:
             return f"outside of the log: {self.range_text}"
         return f"no file of the log holds [{before}, {after}): it is missing"
 
-    def record_at(self, physical_offset: int) -> LogRecord | NoRecord:
+    def record_at(self, physical_offset: int, states: int | None = None) -> LogRecord | NoRecord:
         """Read and verify the record that begins at an offset.
+
+        Args:
+            physical_offset: where it begins.
+            states: the physical offset that it has to state; None is the one where it begins.
 
         Raises:
             UnreadablePath: the file may not be read.
@@ -180,10 +184,10 @@ class Log:
         file = self.reader.file_of(segment)
         position = physical_offset - segment.start
         raw = file.read_at(position, FIRST_READ)
-        head = head_of(raw, 0, physical_offset)
+        head = head_of(raw, 0, physical_offset if states is None else states)
         if head is None:
             return _no_record(raw, physical_offset, segment)
-        if head.end > segment.end:
+        if physical_offset + head.size > segment.end:
             reason = f"a size of {head.size} reaches past the end of its file"
             return NoRecord(physical_offset, reason, segment)
         if head.size > len(raw):

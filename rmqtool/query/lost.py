@@ -22,7 +22,7 @@ import numpy as np
 from rmqtool.errors import RmqtoolError
 from rmqtool.findings.catalogue import Area, Owner, Severity
 from rmqtool.findings.registry import CODES
-from rmqtool.findings.registry_commitlog import CL_TAIL
+from rmqtool.findings.registry_commitlog import CL_PHYOFF, CL_TAIL
 from rmqtool.formats import java
 from rmqtool.formats.batch_queue import BATCH_CQ_UNIT
 from rmqtool.ledger.numbers import LostNumbers
@@ -68,6 +68,8 @@ class DoubtfulPlaces:
     """Where the log may have lost messages: physical offsets, half open, with a code each."""
 
     bounds: list[Bound] = field(default_factory=list)
+    # where records begin that state another physical offset, and which
+    moved: dict[int, int] = field(default_factory=dict)
 
     @classmethod
     def of(cls, log: Log, findings: Iterable[Finding]) -> DoubtfulPlaces:
@@ -84,6 +86,8 @@ class DoubtfulPlaces:
             if finding.code.area not in LOG_AREAS:
                 continue
             begin, end = finding.physical_offset, finding.physical_offset + (finding.length or 1)
+            if finding.code == CL_PHYOFF:
+                places.moved[begin] = int(finding.actual)
             if not isinstance(log.record_at(begin), LogRecord):
                 following = log.next_record(begin)
                 end = max(end, following.physical_offset if following else end)
@@ -104,6 +108,11 @@ class DoubtfulPlaces:
         begins, _, groups = self._merged
         group = groups[max(int(np.searchsorted(begins, offset, side="right")) - 1, 0)]
         return next((code for begin, end, code in group if begin <= offset < end), None)
+
+    @cached_property
+    def place_of(self) -> dict[int, int]:
+        """Where the record lies that states a physical offset at which it does not lie."""
+        return {stated: place for place, stated in self.moved.items()}
 
     @cached_property
     def unvouched(self) -> frozenset[int]:
@@ -231,8 +240,8 @@ class _Listing:
         listed = [
             self._completed(offset, row)
             for offset, rows in sorted(self.rows_by_offset.items())
-            if (is_sound := self._soundness(offset)) is not True
-            for row in _with_record(rows, is_sound)
+            if (record := self._record(offset)) is not True
+            for row in _with_record(rows, record)
         ]
         listed.sort(key=_place)
         if self.unlisted:
@@ -306,13 +315,27 @@ class _Listing:
                 row["store_time"] = time
                 row["sources"].append("key_hashes, store_time to the second: index")
 
-    def _soundness(self, offset: int) -> bool | LogRecord:
+    def _record(self, offset: int) -> bool | LogRecord:
         """Say whether a whole record is there: True, False, or one that nobody can vouch for."""
         record = self.lookup.log.record_at(offset)
         if not isinstance(record, LogRecord):
-            return False
+            return self._moved(offset)
         is_damaged = offset in self.places.unvouched
         return record if is_damaged or record.crc_matches is False else True
+
+    def _moved(self, offset: int) -> bool | LogRecord:
+        """Give the whole record that lies elsewhere, or here under another physical offset.
+
+        Where a file lies under the name of another one, a record of that one may be here.
+        """
+        log, places = self.lookup.log, self.places
+        if offset in places.place_of:
+            record = log.record_at(places.place_of[offset], offset)
+        elif offset in places.moved:
+            record = log.record_at(offset, places.moved[offset])
+        else:
+            return False
+        return record if isinstance(record, LogRecord) else False
 
     def _completed(self, offset: int, row: Fields) -> Fields:
         """Add code, and what neighbours tell."""
@@ -392,10 +415,23 @@ def _with_record(rows: list[Fields], record: bool | LogRecord) -> Iterator[Field
         return
     shown = message_row(record)
     rows_by_offset = {name: shown[name] for name in ("store_time", "keys", "unique_key", "size")}
-    source = "store_time, keys, unique_key: the record itself, whose checksum differs"
+    flaw = "whose checksum differs" if record.crc_matches is False else "which is damaged"
+    source = f"store_time, keys, unique_key: the record itself, {flaw}"
     for row in rows:
+        if record.physical_offset != row["physical_offset"] and not _is_named(record, row):
+            yield {**row, "fate": LOST}
+            continue
         own = {**rows_by_offset, **_confirmed(rows_by_offset, row)}
         yield {**row, **own, "fate": DOUBTFUL, "sources": [*row["sources"], source]}
+
+
+def _is_named(record: LogRecord, row: Fields) -> bool:
+    """Tell whether a row is about a record that lies there and states another physical offset."""
+    message, topic = record.message, row.get("topic")
+    if topic is None:
+        return False
+    is_own = (topic, row["queue_id"]) == (message.topic, message.queue_id)
+    return is_own and row["queue_offset"] == message.queue_offset
 
 
 def _confirmed(rows_by_offset: Fields, row: Fields) -> Fields:

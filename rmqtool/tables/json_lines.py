@@ -64,7 +64,8 @@ def json_lines(batch: pa.RecordBatch, columns: Sequence[str]) -> JsonLines:
     """Write a batch as JSON lines; a field is there whether or not it is null.
 
     Args:
-        batch: columns of integers, times, strings, lists or maps of strings, dictionaries of them.
+        batch: any columns; those of integers, times, strings, lists and maps of strings, and
+            dictionaries of them by kernels.
         columns: names of the fields, in the order in which they are written.
     """
     rows = batch.num_rows
@@ -155,7 +156,8 @@ def _pieces(column: pa.Array) -> Pieces:
         return _times(column)
     if pa.types.is_map(kind):
         return _groups(column.offsets, column.keys, column.items)
-    return _groups(column.offsets, None, column.values)
+    is_texts = pa.types.is_list(kind) and pa.types.is_string(kind.value_type)
+    return _groups(column.offsets, None, column.values) if is_texts else _one_by_one(column)
 
 
 def _no_nulls(column: pa.Array) -> pa.Array:
@@ -187,6 +189,13 @@ def _strings(text: Bytes, offsets: Integers) -> Pieces:
     out = np.empty(int(written[-1]) + SLACK, np.uint8)
     kernels.write_texts(pieces, kernels.ESCAPES, written, out)
     return Pieces.of(out, written)
+
+
+def _one_by_one(column: pa.Array) -> Pieces:
+    """Give the pieces of a column for which there is no kernel, such as booleans."""
+    words = [orjson.dumps(value) for value in column.to_pylist()]
+    text = np.frombuffer(b"".join([*words, bytes(SLACK)]), np.uint8).copy()
+    return Pieces.of(text, _offsets(np.array([len(word) for word in words], np.int64)))
 
 
 def _times(column: pa.Array) -> Pieces:

@@ -387,6 +387,20 @@ def test_late_timers(see: See, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     assert 2 == len((tmp_path / "waiting.jsonl").read_text().splitlines())
 
 
+def test_late_timers_of_a_queue_that_lags(
+    see: See, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """After a crash a start writes a lost queue again; no repair makes late timers wait longer."""
+    store = fixture_store("rocketmq-5.3.3-timer", tmp_path)
+    (store / "abort").touch()
+    shutil.rmtree(store / "consumequeue/timer-orders/0")
+    monkeypatch.setenv("RMQTOOL_AT", "2026-12-10T12:00:00Z")
+    (only,) = steps_for(see("late timers, a queue that lags", store))
+    assert "nothing is damaged" == only.cause
+    assert "starting it now costs: 2 timer messages never delivered" == only.consequence
+    assert only.command == "rmqtool extract store --pending --output waiting.jsonl"
+
+
 def test_each_cause_has_its_own_consequence(see: See, tmp_path: Path) -> None:
     """What costs most comes first, and what a repair cannot save is not said of it."""
     store = fixture_store(TRAFFIC, tmp_path)

@@ -91,6 +91,16 @@ def test_batches() -> None:
     assert [(10, 20)] == lost(records, held(count=10))
 
 
+def test_batch_unit_numbered_wrongly() -> None:
+    """A unit of a batch queue states its queue offset: a flipped bit in it loses no message."""
+    records = held((0, 0), (10, 1), (20, 2), count=10)
+    places = np.array([0, 100, 200])
+    for wrong in (0, 1, 2):
+        numbers = np.array([0, 10, 20])
+        numbers[wrong] += 1 << 20
+        assert [] == lost(records, HeldNumbers(numbers, np.full(3, 10), places)), wrong
+
+
 def test_unread() -> None:
     """Units into files that were not read are believed."""
     assert [(7, 8)] == lost(held((5, 0), (6, 1)), held(*SOUND, (9, 4)), 2, unread=3)

@@ -25,6 +25,7 @@ CASES: dict[str, tuple[str, Callable[[Path], None], str, int]] = {
     "zero sector": (TRAFFIC, inflict.zero_sector(), LOST, 2),
     "zero sector, 4.9.3": ("rocketmq-4.9.3-traffic", inflict.zero_sector(), LOST, 1),
     "flipped body": (TRAFFIC, inflict.flip_field("body"), DOUBTFUL, 1),
+    "flipped physical offset": (TRAFFIC, inflict.flip_field("physical_offset"), DOUBTFUL, 1),
     "torn tail": ("rocketmq-5.3.3-crash", inflict.tear_tail, DOUBTFUL, 1),
     "segment gone": (TRAFFIC, inflict.remove_segment(1), LOST, 300),
     "no log": (TRAFFIC, inflict.remove("commitlog"), LOST, 1000),

@@ -28,6 +28,9 @@ SCHEMA = pa.schema(
         ("word", pa.dictionary(pa.int32(), pa.string())),
         ("keys", pa.list_(pa.string())),
         ("properties", pa.map_(pa.string(), pa.string())),
+        ("is_so", pa.bool_()),
+        ("share", pa.float64()),
+        ("numbers", pa.list_(pa.int64())),
         ("maybe", pa.string()),
         ("null", pa.string()),
     ]
@@ -42,6 +45,9 @@ ROW = st.fixed_dictionaries(
         "keys": st.none() | st.lists(TEXT, max_size=3),
         "properties": st.none()
         | st.dictionaries(TEXT, TEXT, max_size=4).map(lambda d: [*d.items()]),
+        "is_so": st.none() | st.booleans(),
+        "share": st.none() | st.floats(allow_nan=False, allow_infinity=False),
+        "numbers": st.none() | st.lists(INT64, max_size=3),
         "maybe": st.none() | TEXT,
         "null": st.none(),
     }

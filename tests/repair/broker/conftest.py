@@ -13,6 +13,7 @@ from tests.broker.jars import VERSIONS, missing_tools
 from tests.broker.jvm import Jvm
 
 _HEAP: Final = ("-Xmx1g",)  # what Python has seen of Java stays there
+_TESTS_OF_A_PROCESS: Final = 20  # of two or three stores each
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
@@ -41,8 +42,44 @@ def sampled(*versions: str) -> list[ParameterSet]:
     ]
 
 
+class Processes:
+    """Java processes of a version, one after the other: a store that is stopped leaves memory.
+
+    Args:
+        version: of the message store.
+        homes: makes a directory for each.
+    """
+
+    def __init__(self, version: str, homes: pytest.TempPathFactory) -> None:
+        self._version, self._homes = version, homes
+        self._asked = 0
+        self._process: Jvm | None = None
+
+    def current(self) -> Jvm:
+        """Give one that has memory left."""
+        if self._process is None or not self._asked % _TESTS_OF_A_PROCESS:
+            self.halt()
+            self._process = Jvm(self._version, self._homes.mktemp("jvm"), options=_HEAP)
+        self._asked += 1
+        return self._process
+
+    def halt(self) -> None:
+        """End the one that runs."""
+        if self._process is not None:
+            self._process.halt()
+
+
 @pytest.fixture(scope="module", params=sampled("4.9.3", "5.3.3"))
-def jvm(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Jvm]:
-    """Give a Java process of each version in turn."""
-    with Jvm(request.param, tmp_path_factory.mktemp("jvm"), options=_HEAP) as process:
-        yield process
+def processes(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Processes]:
+    """Give the processes of each version in turn."""
+    made = Processes(request.param, tmp_path_factory)
+    yield made
+    made.halt()
+
+
+@pytest.fixture
+def jvm(processes: Processes) -> Jvm:
+    """Give a Java process of the version."""
+    return processes.current()
