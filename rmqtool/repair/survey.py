@@ -304,12 +304,17 @@ class LogSurvey:
                 self._add_zeros(facts)
 
     def _add_zeros(self, facts: SegmentFacts) -> None:
-        """Take zeros up to the end of a segment that others follow for damage: so queues do."""
+        """Take zeros up to the end of a segment that others follow for damage: so queues do.
+
+        What a file is too long by is no part of the log.
+        """
+        length = self.inspection.store.commitlog.file_length
         for stretch in facts.stretches[-1:]:
-            if stretch.kind is Extent.UNUSED and stretch.length >= self.maker.smallest:
-                start, code = facts.segment.start + stretch.position, CL_CHAIN
-                lost = f"{stretch.length:,} bytes of zeros"
-                self.damaged.add(Damaged(start, start + stretch.length, code, lost))
+            size = min(stretch.length, length - stretch.position)
+            if stretch.kind is Extent.UNUSED and size >= self.maker.smallest:
+                start = facts.segment.start + stretch.position
+                lost = f"{size:,} bytes of zeros"
+                self.damaged.add(Damaged(start, start + size, CL_CHAIN, lost))
 
     def bridge_early(self) -> None:
         """Take blanks for damage that queues have units into."""

@@ -86,6 +86,7 @@ def test_batch_queue_without_records(how: str, tmp_path: Path) -> None:
         (5201, 299),
         (6401, 248),
         (6501, 161),
+        (7101, 212),
         (101, 677),
     ],
 )
