@@ -154,7 +154,7 @@ def _examined(
         prediction = oracle.prediction
     for severity in Severity:  # the lock is no damage: it is told on its own
         summary.codes.pop((FS_LOCK, severity), None)
-    numbers = account.numbers if account is not None else ()
+    numbers = account and account.numbers
     version = Version.parse(options.broker_version or about.rules_of)
     early = None
     if host is not None and host.over and host.deletes_early:

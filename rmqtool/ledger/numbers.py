@@ -16,11 +16,16 @@ from rmqtool.formats.batch_queue import MOST_MESSAGES
 from rmqtool.formats.message import SMALLEST_RECORD
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from numpy.typing import NDArray
 
     Int64s = NDArray[np.int64]
     Mask = NDArray[np.bool_]
 
+# Files of a commitlog in a row, each without a unit into it, past which no unit is believed: a log
+# that has lost its end has units into all that is lost, and damaged bytes lead anywhere.
+MOST_UNNAMED: Final = 16
 _NO_NUMBER: Final = np.iinfo(np.int64).max
 
 
@@ -60,6 +65,21 @@ class NumberStretches(NamedTuple):
     def messages(self) -> int:
         """How many queue offsets there are."""
         return int((self.ends - self.starts).sum())
+
+
+def last_believed(numbers: Iterable[int], last: int) -> int:
+    """Give the number of the last commitlog file that units past its end really speak of.
+
+    Args:
+        numbers: of files into which units lead: their physical offset divided by the length of a
+            file.
+        last: number of the last file that is there.
+    """
+    for number in sorted(numbers):
+        if number - last > MOST_UNNAMED:
+            break
+        last = max(last, number)
+    return last
 
 
 def lost_numbers(
@@ -115,7 +135,23 @@ def _numbers(records: HeldNumbers, units: UnitNumbers) -> tuple[Int64s, Mask, Ma
     is_odd = _are_odd(numbers, records)
     numbers = np.where(is_odd, records.numbers, numbers)
     is_match &= ~(is_odd[rows] & (units.numbers == others[rows]))
+    is_match &= is_own | ~agrees[rows] | _are_repeated(units)
     return _without_outliers(numbers, records, is_pointed), is_pointed, is_match
+
+
+def _are_repeated(units: UnitNumbers) -> Mask:
+    """Tell which units lead where the one before or after them does: so repairs pass lost messages.
+
+    Others that lead to the record of another queue offset, as in a file under another one's name,
+    tell of no message.
+    """
+    order = np.argsort(units.numbers, kind="stable")
+    places = units.physical_offsets[order]
+    is_same = places[1:] == places[:-1]
+    is_repeated = np.zeros(len(order), np.bool_)
+    is_repeated[order[1:]] = is_same
+    is_repeated[order[:-1]] |= is_same
+    return is_repeated
 
 
 def _are_odd(numbers: Int64s, records: HeldNumbers) -> Mask:

@@ -19,14 +19,15 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 
 import numpy as np
 
+from rmqtool.broker.names import LMQ_PREFIX
 from rmqtool.errors import RmqtoolError
 from rmqtool.findings.catalogue import Area, Owner, Severity
 from rmqtool.findings.registry import CODES
 from rmqtool.findings.registry_commitlog import CL_PHYOFF, CL_TAIL
 from rmqtool.formats import java
 from rmqtool.formats.batch_queue import BATCH_CQ_UNIT
-from rmqtool.ledger.numbers import LostNumbers
-from rmqtool.machine.arrays import are_within
+from rmqtool.ledger.numbers import LostNumbers, last_believed
+from rmqtool.machine.arrays import are_within, distinct
 from rmqtool.query.log import LogRecord
 from rmqtool.query.lookup import Lookup
 from rmqtool.query.rows import message_row
@@ -147,22 +148,50 @@ def _int64(offsets: list[int]) -> npt.NDArray[np.int64]:
 
 
 def lost_messages(
-    store: Store, findings: Iterable[Finding], numbers: Iterable[LostNumbers] = ()
+    store: Store, findings: Iterable[Finding], numbers: Iterable[LostNumbers] | None = None
 ) -> list[Fields]:
     """List what is lost, by topic, queue and queue offset, as rows of `LOST_MESSAGES`.
 
     Args:
         store: a whole store; of one that cannot be read, a row says so.
         findings: of a validation of it.
-        numbers: queue offsets that have lost their messages; those that no unit leads to any more
-            are listed, too.
+        numbers: queue offsets that have lost their messages, None where that is not known. Those
+            that no unit leads to any more are listed, too; a queue offset that is not among them is
+            in a record elsewhere.
     """
     try:
         with Lookup(store, scan=False) as lookup:
             rows = _Listing(lookup, DoubtfulPlaces.of(lookup.log, findings)).rows()
     except RmqtoolError as error:
         rows = [_no_place(UNKNOWN, None, str(error))]
-    return _with_numbers(rows, numbers)
+    if numbers is None:
+        return rows
+    counted = [*numbers]
+    return _with_numbers(_as_counted(rows, counted), counted)
+
+
+def _as_counted(rows: list[Fields], numbers: Iterable[LostNumbers]) -> list[Fields]:
+    """Call doubtful what is lost by its place alone: a record elsewhere has the queue offset."""
+    lost: dict[tuple[str, int], list[tuple[int, int]]] = {}
+    for number in numbers:
+        stretch = number.queue_offset, number.queue_offset + number.messages
+        lost.setdefault((number.topic, number.queue_id), []).append(stretch)
+    kept = set()  # places whose own queue has not lost what was there
+    for row in rows:
+        if (
+            row["fate"] != LOST
+            or row["queue_offset"] is None
+            or row["topic"].startswith(LMQ_PREFIX)
+        ):
+            continue
+        first, end = row["queue_offset"], row["queue_offset"] + row["messages"]
+        stretches = lost.get((row["topic"], row["queue_id"]), ())
+        if not any(begin < end and first < stop for begin, stop in stretches):
+            kept.add(row["physical_offset"])
+    return [
+        {**row, "fate": DOUBTFUL} if row["fate"] == LOST and row["physical_offset"] in kept else row
+        for row in rows
+    ]
 
 
 def _with_numbers(rows: list[Fields], numbers: Iterable[LostNumbers]) -> list[Fields]:
@@ -230,6 +259,7 @@ class _Listing:
     near: dict[tuple[int, str], KeysByHash] = field(default_factory=dict)
     between: Between = (None, None)  # the records before and after the place asked for last
     asked: int | None = None  # that place
+    past: set[int] = field(default_factory=set)  # numbers of files that units past the log lead to
     unlisted: int = 0  # messages at further places in question
 
     def rows(self) -> list[Fields]:
@@ -237,9 +267,11 @@ class _Listing:
             for units in self.lookup.queues.queues_of(topic):
                 self._ask_queue(units)
         self._ask_index()
+        end = self._believed_end()
         listed = [
             self._completed(offset, row)
             for offset, rows in sorted(self.rows_by_offset.items())
+            if offset < end
             if (record := self._record(offset)) is not True
             for row in _with_record(rows, record)
         ]
@@ -256,6 +288,7 @@ class _Listing:
             chosen = are_real(some) & (offsets >= self.lookup.log.start)
             chosen &= self.places.holds(offsets)
             is_batch = units.layout is BATCH_CQ_UNIT
+            self.past |= {*distinct(offsets[chosen] // self.file_length).tolist()}
             listed = self._with_room(offsets, chosen)
             rest = some[chosen & ~listed]
             counts = np.maximum(rest["batch_size"].astype(np.int64), 1) if is_batch else None
@@ -274,6 +307,17 @@ class _Listing:
                 if is_batch:
                     rows_by_offset["store_time"] = iso_time(int(unit["store_timestamp"]))
                 self.rows_by_offset.setdefault(int(offsets[row]), []).append(rows_by_offset)
+
+    @property
+    def file_length(self) -> int:
+        """Bytes of a commitlog file; no limit where there is none to tell."""
+        return self.lookup.store.commitlog.file_length or PAST_ALL
+
+    def _believed_end(self) -> int:
+        """Give the end of what units and index say was in the log."""
+        ends = [part.end for part in self.lookup.log.files]
+        last = (max(ends) - 1) // self.file_length if ends else min(self.past, default=0)
+        return (last_believed(self.past, last) + 1) * self.file_length
 
     def _with_room(
         self, offsets: npt.NDArray[np.int64], chosen: npt.NDArray[np.bool_]
@@ -410,7 +454,10 @@ class _Listing:
 
 def _with_record(rows: list[Fields], record: bool | LogRecord) -> Iterator[Fields]:
     """Give the rows of a place with what a doubtful record says of itself."""
-    if not isinstance(record, LogRecord):
+    # One that states another place is the one that the queues name, or lies in its stead.
+    if not isinstance(record, LogRecord) or not (
+        record.physical_offset == rows[0]["physical_offset"] or _is_named(record, rows)
+    ):
         yield from ({**row, "fate": LOST} for row in rows)
         return
     shown = message_row(record)
@@ -418,20 +465,16 @@ def _with_record(rows: list[Fields], record: bool | LogRecord) -> Iterator[Field
     flaw = "whose checksum differs" if record.crc_matches is False else "which is damaged"
     source = f"store_time, keys, unique_key: the record itself, {flaw}"
     for row in rows:
-        if record.physical_offset != row["physical_offset"] and not _is_named(record, row):
-            yield {**row, "fate": LOST}
-            continue
         own = {**rows_by_offset, **_confirmed(rows_by_offset, row)}
         yield {**row, **own, "fate": DOUBTFUL, "sources": [*row["sources"], source]}
 
 
-def _is_named(record: LogRecord, row: Fields) -> bool:
-    """Tell whether a row is about a record that lies there and states another physical offset."""
-    message, topic = record.message, row.get("topic")
-    if topic is None:
-        return False
-    is_own = (topic, row["queue_id"]) == (message.topic, message.queue_id)
-    return is_own and row["queue_offset"] == message.queue_offset
+def _is_named(record: LogRecord, rows: list[Fields]) -> bool:
+    """Tell whether one of the rows about a place is of the queue and queue offset of a record."""
+    message = record.message
+    own = message.topic, message.queue_id, message.queue_offset
+    named = ("topic", "queue_id", "queue_offset")
+    return any(own == tuple(map(row.get, named)) for row in rows)
 
 
 def _confirmed(rows_by_offset: Fields, row: Fields) -> Fields:

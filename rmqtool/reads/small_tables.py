@@ -145,7 +145,7 @@ def _lost_rows(options: SourceOptions) -> Iterator[Row]:
     findings = list(run)
     store = store_of(options.path, options.broker_conf, None)
     account = account_of(store, run.summary.codes)
-    yield from lost_messages(store, findings, account.numbers if account is not None else ())
+    yield from lost_messages(store, findings, account and account.numbers)
 
 
 SMALL: Final = {

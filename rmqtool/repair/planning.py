@@ -192,7 +192,7 @@ def _examined(
     ):
         from rmqtool.query.lost import lost_messages  # of a sound store nothing is lost
 
-        plan.lost_messages = lost_messages(store, doubtful, account.numbers if account else ())
+        plan.lost_messages = lost_messages(store, doubtful, account and account.numbers)
         plan.edits = [*with_messages(plan.edits, plan.lost_messages)]
     if account is not None and account.messages:
         plan.notes.insert(0, f"{account.sentence()}: see `lost_messages`")

@@ -233,6 +233,7 @@ class AlreadyLost:
         numbers_asked = [*map(self.coverage.numbers.of, keys)]
         pointed = _UnitsByPlace.of([units[key] for key in keys])
         parts: dict[QueueKey, list[Int64s]] = {key: [_no_columns()] for key in keys}
+        renamed = [np.empty(0, np.int64)]
         for segment in sorted(segments, key=lambda census: census.start):
             own = self.coverage.numbers.of_names(segment.names, segment.topics, segment.queue_ids)
             asked = np.full(len(self.coverage.numbers), _NO_QUEUE)
@@ -256,11 +257,26 @@ class AlreadyLost:
             }
             for unit in others[is_renamed].tolist():
                 believed[keys[pointed.queues[unit]]][pointed.rows[unit]] = True
-        return {key: HeldNumbers(*np.concatenate(pieces, axis=1)) for key, pieces in parts.items()}
+            renamed.append(pointed.offsets[others[is_renamed]])
+        held = {key: HeldNumbers(*np.concatenate(pieces, axis=1)) for key, pieces in parts.items()}
+        of_others = np.sort(np.concatenate(renamed))
+        return {key: _own(held[key], units[key], of_others) for key in keys}
 
     def _has_records(self, key: QueueKey) -> bool:
         number, records = self.coverage.numbers.get(key), self._spans.records
         return number is not None and number < len(records) and bool(records[number])
+
+
+def _own(records: HeldNumbers, units: UnitNumbers, of_others: Int64s) -> HeldNumbers:
+    """Give the records of a queue; none of one that only damaged names of records make.
+
+    Args:
+        records: that name it.
+        units: that it has.
+        of_others: physical offsets, sorted, of records that a unit of another queue has read.
+    """
+    is_made_up = not units.numbers.size and is_in(records.physical_offsets, of_others).all()
+    return HeldNumbers(*_no_columns()) if is_made_up else records
 
 
 class _UnitsByPlace(NamedTuple):

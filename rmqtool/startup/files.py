@@ -223,6 +223,8 @@ class FileQueue:
     file_length: int  # configured length of its files
     # in the broker's order, which is that of their names
     files: list[ModelFile] = field(default_factory=list)
+    # such as it refuses for their length: it does not start, and what they hold is there
+    refused: list[ModelFile] = field(default_factory=list)
     # paths of files that the broker would delete, in order
     deleted: list[str] = field(default_factory=list)
     # paths of files that the broker would create, in order

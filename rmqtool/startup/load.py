@@ -73,29 +73,27 @@ class Loader:
             if self.rules.deletes_empty_last_file and is_last and not entry.size:
                 queue.deleted.append(path)
                 continue
-            file = self._file(entry, place, path, file_length)
-            if file is not None:
-                queue.files.append(file)
+            self._take(queue, entry, place, path)
         return queue
 
     def refuse(self, path: str, reason: str) -> None:
         """Note a reason not to start."""
         self.refusals.append(Refusal(path, reason))
 
-    def _file(self, entry: Entry, place: Place, path: str, file_length: int) -> ModelFile | None:
+    def _take(self, queue: FileQueue, entry: Entry, place: Place, path: str) -> None:
         if entry.kind is EntryKind.DIRECTORY:
             self.refuse(path, "a directory among files of a fixed length")
-            return None
-        if entry.size != file_length:
-            self.refuse(path, f"has {entry.size:,} bytes, {file_length:,} are configured")
-            return None
-        start = parse_long(entry.name)
-        if start is None:
+            return
+        length, start = queue.file_length, parse_long(entry.name)
+        is_right = entry.size == length
+        if not is_right:
+            self.refuse(path, f"has {entry.size:,} bytes, {length:,} are configured")
+        elif start is None:
             self.refuse(path, "the name is not a number")
-            return None
-        return ModelFile(
-            path, start, file_length, _followed_file(place), file_length, shelf=self.shelf
-        )
+        if start is not None:
+            shelf = self.shelf if is_right else None
+            file = ModelFile(path, start, length, _followed_file(place), length, shelf=shelf)
+            (queue.files if is_right else queue.refused).append(file)
 
 
 def every_file(directories: Sequence[tuple[Place, str]]) -> list[ModelFile]:

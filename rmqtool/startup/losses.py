@@ -19,6 +19,7 @@ from rmqtool.broker.dispatch import light_queue_texts
 from rmqtool.broker.names import LMQ_PREFIX
 from rmqtool.formats.message import BLANK, BLANK_MAGIC_CODE
 from rmqtool.judge.foreign import HEAD_BYTES, foreign_files
+from rmqtool.ledger.numbers import last_believed
 from rmqtool.machine.arrays import distinct, is_in
 from rmqtool.memory import give_back_rest
 from rmqtool.startup import walk
@@ -277,10 +278,15 @@ class LossCount:
 
         What lies before the first file has expired. Without a file nothing has.
         """
+        length = self.coverage.now.file_length
         outside = self.coverage.now.outside(
             (file.start, file.start + file.length) for file in files
         )
-        return outside[outside >= min((file.start for file in files), default=0)]
+        numbers = distinct(outside // length).tolist()
+        last = max((file.start // length for file in files), default=min(numbers, default=0))
+        end = (last_believed(numbers, last) + 1) * length
+        begin = min((file.start for file in files), default=0)
+        return outside[(begin <= outside) & (outside < end)]
 
     def _lose(self, segment: SegmentCensus, end: int, losses: Losses) -> None:
         """Count of messages that their queues lead to, before and after, those that are cut off."""

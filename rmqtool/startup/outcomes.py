@@ -63,7 +63,10 @@ class Before:
         Raises:
             UnreadablePath: a file may not be read.
         """
-        queues = {_key(queue): _held(queue.files.files) for queue in model.all_queues()}
+        queues = {
+            _key(queue): _held([*queue.files.files, *queue.files.refused])
+            for queue in model.all_queues()
+        }
         log = model.commitlog
         return cls(log.file_length, _copies(log.files), queues, model.plain)
 

@@ -5,7 +5,13 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from rmqtool.ledger.numbers import HeldNumbers, UnitNumbers, lost_numbers
+from rmqtool.ledger.numbers import (
+    MOST_UNNAMED,
+    HeldNumbers,
+    UnitNumbers,
+    last_believed,
+    lost_numbers,
+)
 
 SIZE = 100  # bytes of each record
 
@@ -61,6 +67,11 @@ def test_one_lost(units: tuple[Pair, ...], holes: tuple[int, ...]) -> None:
         pytest.param((*SOUND, (1 << 62, 4)), (), id="no room for so many before the last one"),
         pytest.param(((5, 0), (6, 1), (70, 2), (8, 3)), (), id="a wrong number, no units"),
         pytest.param(SOUND, ((15, 0), (16, 1), (17, 2), (18, 3)), id="units stand elsewhere"),
+        pytest.param(
+            SOUND,
+            (*SOUND, *((number + 200, place) for number, place in SOUND)),
+            id="a file of the queue once more, under another name",
+        ),
         pytest.param(((90, 0), (91, 1), (0, 2), (1, 3)), ((0, 2), (1, 3)), id="began again"),
         pytest.param(((5, 0), (6, 1), (6, 2), (7, 3)), (), id="twice the same number"),
     ],
@@ -99,6 +110,14 @@ def test_batch_unit_numbered_wrongly() -> None:
         numbers = np.array([0, 10, 20])
         numbers[wrong] += 1 << 20
         assert [] == lost(records, HeldNumbers(numbers, np.full(3, 10), places)), wrong
+
+
+def test_last_believed() -> None:
+    """Units past the end of the log tell of what it lost, but for those that lead anywhere."""
+    assert last_believed([], 7) == 7
+    assert last_believed([3, 8, 9], 7) == 9
+    assert last_believed([9, 7 + MOST_UNNAMED], 7) == 7 + MOST_UNNAMED
+    assert last_believed([9 + MOST_UNNAMED, 8, 1 << 40], 7) == 8
 
 
 def test_unread() -> None:

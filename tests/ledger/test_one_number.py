@@ -90,3 +90,65 @@ def test_bridges_are_no_messages(tmp_path: Path, capfd: pytest.CaptureFixture[st
     assert (1, 0) == (verdict["messages_only_a"], verdict["messages_only_b"])
     assert "B has 1 bridge of a repair in place of lost messages" in words
     assert "repair" not in words.partition("next: ")[2]
+
+
+def test_misdirected_write(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    """Bytes of units that a disk has put a few bytes beside their place tell of no lost message."""
+    name = "rocketmq-5.3.3-expired"
+    store, conf = fixture_store(name, tmp_path), str(broker_conf(name))
+    path = store / "consumequeue/expired-idle/0/00000000000000000000"
+    raw = bytearray(path.read_bytes())
+    raw[512 : 512 + 488] = raw[:488]
+    path.write_bytes(raw)
+    more = ("--broker-conf", conf)
+    (verdict,), _ = said(capfd, "startup", str(store), "--section", "verdict", *more)
+    rows, _ = said(capfd, "doctor", str(store), *more)
+    assert verdict["messages_missing"] == 0
+    assert not [row for row in rows if row["kind"] == "lost_messages"]
+    assert [row for row in rows if row["kind"] == "findings" and row["severity"] == "damage"]
+
+
+def test_queue_file_that_stops_the_broker(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """A file of units that stops the broker by its length is counted: its messages are lost, too."""
+    name = "rocketmq-4.9.3-ext"
+    store, more = fixture_store(name, tmp_path), ("--broker-conf", str(broker_conf(name)))
+    records = [
+        record for record in plain_store.records(store) if record.position + record.size > 76288
+    ]
+    log = store / "commitlog/00000000000000000000"
+    raw = log.read_bytes()
+    log.write_bytes(raw[:76288] + bytes(len(raw) - 76288))
+    (store / "abort").touch()
+    with (store / "consumequeue/ext-orders/1/00000000000000002000").open("ab") as file:
+        file.write(bytes(4096))
+    (verdict,), _ = said(capfd, "startup", str(store), "--section", "verdict", *more)
+    rows, _ = said(capfd, "doctor", str(store), *more)
+    assert not verdict["starts"]
+    assert len(records) == verdict["messages_missing"]
+    assert len(records) == len([row for row in rows if row["kind"] == "lost_messages"])
+
+
+def test_files_exchanged(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    """Messages in files that lie under each other's names are not lost, and not listed as such."""
+    name = "rocketmq-5.5.0-crash"
+    store, conf = fixture_store(name, tmp_path), str(broker_conf(name))
+    one, two = inflict.segment_at(store, 0), inflict.segment_at(store, -1)
+    first, second = one.read_bytes(), two.read_bytes()
+    one.write_bytes(second)
+    two.write_bytes(first)
+    rows, _ = said(capfd, "doctor", str(store), "--broker-conf", conf)
+    (diagnosis,) = [row for row in rows if row["kind"] == "diagnosis"]
+    assert diagnosis["messages_missing"] == 0
+    assert {"doubtful"} == {row["fate"] for row in rows if row["kind"] == "lost_messages"}
+
+
+@pytest.mark.parametrize("bit", [0, 30])
+def test_damaged_queue_id(tmp_path: Path, capfd: pytest.CaptureFixture[str], bit: int) -> None:
+    """A record that names another queue is a lost message of neither."""
+    name = "rocketmq-5.3.3-ipv6"
+    store, more = fixture_store(name, tmp_path), ("--broker-conf", str(broker_conf(name)))
+    inflict.flip_field("queue_id", byte=-1 - bit // 8, bit=bit % 8)(store)
+    (verdict,), _ = said(capfd, "startup", str(store), "--section", "verdict", *more)
+    assert verdict["messages_missing"] == 0
