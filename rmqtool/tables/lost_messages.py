@@ -17,8 +17,7 @@ LOST_MESSAGES: Final = Table(
         Column(
             "fate",
             Type.TEXT,
-            "lost; doubtful: bytes are damaged, or a record elsewhere has the queue offset; "
-            "unlisted: too many; unknown: not looked for",
+            "lost; doubtful: damaged, or elsewhere; unlisted: too many; unknown: not looked for",
         ),
         MESSAGES["topic"],
         MESSAGES["queue_id"],

@@ -111,7 +111,7 @@ def test_misdirected_write(tmp_path: Path, capfd: pytest.CaptureFixture[str]) ->
 def test_queue_file_that_stops_the_broker(
     tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    """A file of units that stops the broker by its length is counted: its messages are lost, too."""
+    """A file of units that stops the broker by its length tells of lost messages, too."""
     name = "rocketmq-4.9.3-ext"
     store, more = fixture_store(name, tmp_path), ("--broker-conf", str(broker_conf(name)))
     records = [
