@@ -18,6 +18,7 @@ import pytest
 from tests.broker.jvm import Jvm
 from tests.repair.broker import bridges
 from tests.repair.broker.bridges import SEGMENT, Choice, Queue
+from tests.repair.broker.conftest import Processes
 from tests.repair.broker.reading import BATCHES, Bounds, OpenStore
 from tests.startup.small_store import Outline, inner
 
@@ -36,18 +37,18 @@ class Asked:
 
 
 @pytest.fixture(scope="module")
-def sound(jvm: Jvm, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def sound(processes: Processes, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Give the store of all cases, nothing lost yet."""
-    return bridges.write_store(jvm, tmp_path_factory.mktemp("sound"))
+    return bridges.write_store(processes.current(), tmp_path_factory.mktemp("sound"))
 
 
 @pytest.fixture(scope="module")
-def asked(jvm: Jvm, sound: Path, tmp_path_factory: pytest.TempPathFactory) -> Asked:
+def asked(processes: Processes, sound: Path, tmp_path_factory: pytest.TempPathFactory) -> Asked:
     """Ask the sound store."""
     copy = tmp_path_factory.mktemp("asked") / "store"
     shutil.copytree(sound, copy)
     queues = bridges.queues_of(sound)
-    opened = OpenStore(jvm, copy)
+    opened = OpenStore(processes.current(), copy)
     times = {topic: found_by_time(opened, topic, queue) for topic, queue in queues.items()}
     opened.close()
     return Asked(queues, times)

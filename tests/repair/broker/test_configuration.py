@@ -17,6 +17,7 @@ from rmqtool.broker.rules import Rules
 from rmqtool.repair.state.offsets import text_of
 from tests.broker.broker import conf_text
 from tests.broker.jvm import Jvm
+from tests.repair.broker.conftest import Processes
 from tests.repair.test_reset_config import tear
 from tests.startup import harm
 from tests.startup.oracle import Oracle
@@ -64,9 +65,9 @@ CASES: Final = (
 
 
 @pytest.fixture(scope="module")
-def written(jvm: Jvm, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def written(processes: Processes, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Give a small store."""
-    return write_small_store(jvm, tmp_path_factory.mktemp("small"))["clean"]
+    return write_small_store(processes.current(), tmp_path_factory.mktemp("small"))["clean"]
 
 
 @pytest.mark.all_variants
