@@ -425,7 +425,7 @@ def _is_harmful(seen: Examination) -> bool:
 
 
 def _is_mendable(seen: Examination) -> bool:
-    """Tell whether a repair may change what a start would do: no due timer waits longer by one."""
+    """Tell whether a repair may save what a start costs: it saves no timer that waits too long."""
     prediction = seen.prediction
     if prediction is None or not _is_harmful(seen):
         return False

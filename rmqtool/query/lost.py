@@ -13,6 +13,7 @@ listed and the others counted, as a list takes some KiB of memory a row. Importi
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
@@ -58,6 +59,7 @@ UNKNOWN: Final = "unknown"
 LISTED: Final = 20_000  # places
 HASHES: Final = 64  # of one place; an index that is damaged may name it a million times
 BESIDE: Final = "queue_offset: the records of the queue on both sides"
+ELSEWHERE: Final = "which is damaged, or lies elsewhere"
 NEIGHBOURS: Final = 32  # records on each side whose keys are tried
 ASKED_AGAIN: Final = 1 << 20  # bytes; what lies around a place is looked for some MiB far
 PAST_ALL: Final = 2**63 - 1
@@ -164,13 +166,20 @@ def lost_messages(
             rows = _Listing(lookup, DoubtfulPlaces.of(lookup.log, findings)).rows()
     except RmqtoolError as error:
         rows = [_no_place(UNKNOWN, None, str(error))]
-    if numbers is None:
-        return rows
-    counted = [*numbers]
-    return _with_numbers(_as_counted(rows, counted), counted)
+    return rows if numbers is None else as_counted(rows, [*numbers])
 
 
-def _as_counted(rows: list[Fields], numbers: Iterable[LostNumbers]) -> list[Fields]:
+def as_counted(rows: list[Fields], numbers: list[LostNumbers]) -> list[Fields]:
+    """List as lost what the number of lost messages counts: no more, and no less.
+
+    Args:
+        rows: of places, as `LOST_MESSAGES`.
+        numbers: queue offsets that have lost their messages, of each queue ascending.
+    """
+    return _with_numbers(_but_elsewhere(rows, numbers), numbers)
+
+
+def _but_elsewhere(rows: list[Fields], numbers: Iterable[LostNumbers]) -> list[Fields]:
     """Call doubtful what is lost by its place alone: a record elsewhere has the queue offset."""
     lost: dict[tuple[str, int], list[tuple[int, int]]] = {}
     for number in numbers:
@@ -178,15 +187,12 @@ def _as_counted(rows: list[Fields], numbers: Iterable[LostNumbers]) -> list[Fiel
         lost.setdefault((number.topic, number.queue_id), []).append(stretch)
     kept = set()  # places whose own queue has not lost what was there
     for row in rows:
-        if (
-            row["fate"] != LOST
-            or row["queue_offset"] is None
-            or row["topic"].startswith(LMQ_PREFIX)
-        ):
+        topic, first = row["topic"], row["queue_offset"]
+        if row["fate"] != LOST or first is None or topic.startswith(LMQ_PREFIX):
             continue
-        first, end = row["queue_offset"], row["queue_offset"] + row["messages"]
-        stretches = lost.get((row["topic"], row["queue_id"]), ())
-        if not any(begin < end and first < stop for begin, stop in stretches):
+        stretches = lost.get((topic, row["queue_id"]), [])
+        before = bisect_left(stretches, (first + row["messages"],)) - 1
+        if before < 0 or stretches[before][1] <= first:
             kept.add(row["physical_offset"])
     return [
         {**row, "fate": DOUBTFUL} if row["fate"] == LOST and row["physical_offset"] in kept else row
@@ -201,9 +207,10 @@ def _with_numbers(rows: list[Fields], numbers: Iterable[LostNumbers]) -> list[Fi
         if row["queue_offset"] is not None:
             queue = listed.setdefault((row["topic"], row["queue_id"]), [])
             queue.append((row["queue_offset"], row["queue_offset"] + row["messages"]))
+    joined = {key: _joined(stretches) for key, stretches in listed.items()}
     added: list[Fields] = []
     for number in numbers:
-        for first, end in _rest(number, sorted(listed.get((number.topic, number.queue_id), ()))):
+        for first, end in _rest(number, joined.get((number.topic, number.queue_id), [])):
             rest = LostNumbers(number.topic, number.queue_id, first, end - first)
             row = LOST_MESSAGES.row(rest, None, sources=[BESIDE])
             added.append({**row, "fate": LOST})
@@ -220,16 +227,29 @@ def _with_numbers(rows: list[Fields], numbers: Iterable[LostNumbers]) -> list[Fi
     return [*sorted([*known_rows, *added[:LISTED]], key=_place), *others]
 
 
+def _joined(stretches: list[tuple[int, int]]) -> list[tuple[int, int]]:
+    """Give the same in order, those that overlap as one."""
+    joined: list[tuple[int, int]] = []
+    for begin, end in sorted(stretches):
+        if joined and begin <= joined[-1][1]:
+            joined[-1] = joined[-1][0], max(joined[-1][1], end)
+        else:
+            joined.append((begin, end))
+    return joined
+
+
 def _rest(number: LostNumbers, listed: list[tuple[int, int]]) -> Iterator[tuple[int, int]]:
-    """Yield what of some queue offsets is in none of these stretches, which are in order."""
+    """Yield what of some queue offsets is in none of these stretches, as `_joined` gives them."""
     first, last = number.queue_offset, number.queue_offset + number.messages
-    for begin, end in listed:
+    for at in range(max(bisect_left(listed, (first,)) - 1, 0), len(listed)):
+        begin, end = listed[at]
+        if begin >= last:
+            break
         if begin > first:
-            yield first, min(begin, last)
+            yield first, begin
         first = max(first, end)
-        if first >= last:
-            return
-    yield first, last
+    if first < last:
+        yield first, last
 
 
 def _no_place(fate: str, messages: int | None, source: str) -> Fields:
@@ -259,7 +279,7 @@ class _Listing:
     near: dict[tuple[int, str], KeysByHash] = field(default_factory=dict)
     between: Between = (None, None)  # the records before and after the place asked for last
     asked: int | None = None  # that place
-    past: set[int] = field(default_factory=set)  # numbers of files that units past the log lead to
+    past: set[int] = field(default_factory=set)  # numbers of files that places are in
     unlisted: int = 0  # messages at further places in question
 
     def rows(self) -> list[Fields]:
@@ -288,7 +308,7 @@ class _Listing:
             chosen = are_real(some) & (offsets >= self.lookup.log.start)
             chosen &= self.places.holds(offsets)
             is_batch = units.layout is BATCH_CQ_UNIT
-            self.past |= {*distinct(offsets[chosen] // self.file_length).tolist()}
+            self._speak_of(offsets[chosen])
             listed = self._with_room(offsets, chosen)
             rest = some[chosen & ~listed]
             counts = np.maximum(rest["batch_size"].astype(np.int64), 1) if is_batch else None
@@ -312,6 +332,10 @@ class _Listing:
     def file_length(self) -> int:
         """Bytes of a commitlog file; no limit where there is none to tell."""
         return self.lookup.store.commitlog.file_length or PAST_ALL
+
+    def _speak_of(self, offsets: npt.NDArray[np.int64]) -> None:
+        """Note into which files of the log some units or entries lead."""
+        self.past |= {*distinct(offsets // self.file_length).tolist()}
 
     def _believed_end(self) -> int:
         """Give the end of what units and index say was in the log."""
@@ -340,6 +364,7 @@ class _Listing:
                     offsets = batch.column("physical_offset")
                     chosen = self.places.holds(offsets) & (offsets >= self.lookup.log.start)
                     chosen &= batch.column("key_hash") >= 0
+                    self._speak_of(offsets[chosen])
                     numbers = np.flatnonzero(self._with_room(offsets, chosen))
                     pairs = np.stack([offsets, batch.column("key_hash")], axis=1)[numbers]
                     _, first = np.unique(pairs, axis=0, return_index=True)
@@ -462,7 +487,7 @@ def _with_record(rows: list[Fields], record: bool | LogRecord) -> Iterator[Field
         return
     shown = message_row(record)
     rows_by_offset = {name: shown[name] for name in ("store_time", "keys", "unique_key", "size")}
-    flaw = "whose checksum differs" if record.crc_matches is False else "which is damaged"
+    flaw = "whose checksum differs" if record.crc_matches is False else ELSEWHERE
     source = f"store_time, keys, unique_key: the record itself, {flaw}"
     for row in rows:
         own = {**rows_by_offset, **_confirmed(rows_by_offset, row)}

@@ -194,7 +194,7 @@ class Asked:
         after = Asked(repaired, self.conf, self.beside / "after")
         if after.validated.code != DONE:
             yield f"repair is done, and validate finds {after.damage()}"
-        if None not in {after.missing, self.missing} and after.missing > self.missing:  # type: ignore[operator]
+        if (after.missing or 0) > (self.missing or 0) and self.missing is not None:
             yield f"{self.missing} messages were lost, and {after.missing} are after a repair"
         for table in READ:
             output = self.beside / f"repaired-{table}"

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import shutil
+from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -12,6 +15,7 @@ from rmqtool.check.options import ValidateOptions
 from rmqtool.check.validate import validate
 from rmqtool.errors import UnreadablePath
 from rmqtool.formats import java
+from rmqtool.ledger.numbers import LostNumbers
 from rmqtool.library import open_store
 from rmqtool.query import lost
 from rmqtool.query.lost import DOUBTFUL, LOST, UNKNOWN, UNLISTED, lost_messages
@@ -127,3 +131,28 @@ def test_past_all_numbers() -> None:
     """A file whose name puts its end past the largest number holds what comes before that."""
     places = lost.DoubtfulPlaces([(2**63 - 4096, 2**63 + 4096, None), (2**64, 2**65, None)])
     assert [False, True] == places.holds(np.array([4096, 2**63 - 2])).tolist()
+
+
+def test_many_numbers() -> None:
+    """A queue that has lost half of its messages, one by one, is listed as it is counted."""
+    count = 50_000
+    row: dict[str, Any] = dict.fromkeys(LOST_MESSAGES.names)
+    rows = [
+        {**row, "fate": LOST, "topic": "t", "queue_id": 0, "messages": 1, "sources": []}
+        | {"queue_offset": 2 * number, "physical_offset": number}
+        for number in range(count)
+    ]
+    numbers = [LostNumbers("t", 0, 4 * number, 2) for number in range(count // 2)]
+    told = lost.as_counted(rows, numbers)
+    found = Counter(row["fate"] for row in told)
+    assert {LOST: count // 2 + lost.LISTED, DOUBTFUL: count // 2} == found
+
+
+def test_index_alone(tmp_path: Path) -> None:
+    """Without queues the index tells what was in files that the log has lost at its end."""
+    store = fixture_store(TRAFFIC, tmp_path)
+    gone = inflict.segment_at(store, -1)
+    gone.unlink()
+    shutil.rmtree(store / "consumequeue")
+    rows = lost_messages(open_tree(str(store)), list(validate(ValidateOptions(str(store)))))
+    assert [row for row in rows if row["physical_offset"] >= int(gone.name)]
