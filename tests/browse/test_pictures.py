@@ -16,6 +16,8 @@ PICTURES: Final = ROOT / "docs"
 STORE: Final = Path("fixtures/tour/store")
 FONTS: Final = re.compile(r"@font-face \{.*?\}\s*", re.DOTALL)  # of a server
 WORDS: Final = re.compile(r"<text [^>]*>(.*?)</text>")
+# The end of a scroll bar's handle, drawn with an eighth of a cell, and only while it moves.
+BAR: Final = re.compile("[▁▂▃▄▅▆▇]{2}")
 # What is pressed, after the diagnosis is there.
 KEYS: Final = {
     "browse-overview": (),
@@ -50,4 +52,4 @@ def test_picture(name: str, monkeypatch: pytest.MonkeyPatch, *, update_golden: b
 def words(picture: str) -> list[str]:
     """Give the texts of a picture; where they stand is the library's to say."""
     texts = [html.unescape(text).replace("\xa0", " ").strip() for text in WORDS.findall(picture)]
-    return list(filter(None, texts))
+    return [text for text in texts if text and not BAR.fullmatch(text)]

@@ -13,6 +13,7 @@ import json
 import os
 import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final
 
@@ -68,13 +69,24 @@ class PlainQuery:
         if not (self._directory / listed).exists():
             reader = RocketMQStreamReader(self._options, COLUMNS)
             parts = reader.partitions(start, end)
-            found = pa.Table.from_batches([rows for part in parts for rows in reader.read(part)])
-            times = found["store_time"].cast(pa.timestamp("ms", "UTC")).cast(pa.int64())
-            at = found.schema.get_field_index("store_time")
-            path = self._directory / ROWS / f"{number}-{os.getpid()}.parquet"
-            pq.write_table(found.set_column(at, "store_time", times), path)
-            self._write(listed, f"{VERSION}{json.dumps({'path': path.as_uri()})}\n")
+            batches = [rows for part in parts for rows in reader.read(part)]
+            self._write(listed, VERSION + "".join(self._stored(number, batches)))
         self._write(f"{COMMITS}/{number}", VERSION)
+
+    def _stored(self, number: int, batches: list[pa.RecordBatch]) -> Iterator[str]:
+        """Write the rows of a batch, and give the line of its list for their file.
+
+        Where no record begins between two places, only the blank end of a file, there are
+        no rows and no file.
+        """
+        if not batches:
+            return
+        rows = pa.Table.from_batches(batches)
+        times = rows["store_time"].cast(pa.timestamp("ms", "UTC")).cast(pa.int64())
+        at = rows.schema.get_field_index("store_time")
+        path = self._directory / ROWS / f"{number}-{os.getpid()}.parquet"
+        pq.write_table(rows.set_column(at, "store_time", times), path)
+        yield f"{json.dumps({'path': path.as_uri()})}\n"
 
     def _start(self, number: int) -> dict[str, Any]:
         if number:
