@@ -67,6 +67,7 @@ _TO_READ: Final = {
     Trouble.EXPLAINED: "",
 }
 _READABLE: Final = "with a path that is there and may be read: ls -l shows it"
+_DATABASE: Final = "rmqtool validate STORE: it finds what is damaged in a database, file by file"
 _TO_WRITE: Final = {
     Trouble.IN_STORE: "a place outside of the store",
     Trouble.MISSING: "a directory that exists, for the new file or directory in it",
@@ -196,6 +197,11 @@ class UnreadablePath(StoreError, OSError):
 
 class DamagedDatabase(UnreadablePath):
     """RocksDB cannot open a database, or cannot read it to its end."""
+
+    @property
+    def next_step(self) -> str:
+        """What is wrong in it, and what a start would do."""
+        return _DATABASE
 
 
 class UnsupportedStore(StoreError):

@@ -27,11 +27,11 @@ class JsonLines:
 
     count: int  # how many rows
     text: bytes | memoryview  # UTF-8, a line feed after each row and nowhere else
-    damaged: int = 0  # how many of them tell of damage
+    coded: int = 0  # how many of them have the code of a finding
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Travel as bytes: a view of memory does not."""
-        return JsonLines, (self.count, bytes(self.text), self.damaged)
+        return JsonLines, (self.count, bytes(self.text), self.coded)
 
 
 Chunk: TypeAlias = Sequence[Row] | Columns | JsonLines
@@ -83,13 +83,6 @@ def count_of(chunk: Chunk) -> int:
     return chunk.count if isinstance(chunk, JsonLines) else len(rows_of(chunk))
 
 
-def damaged_in(chunk: Chunk) -> int:
-    """Give how many rows of a chunk tell of damage: those with a finding's code."""
-    if isinstance(chunk, JsonLines):
-        return chunk.damaged
-    return sum(1 for row in rows_of(chunk) if row.get("code"))
-
-
 def gap_row(code: object, reason: str | None, **where: object) -> dict[str, object]:
     """Give the row of what cannot be read: where it is, what is wrong with it, and why."""
     return {**where, "extent": "gap", "code": code, "reason": reason}
@@ -120,8 +113,8 @@ def part_of(chunk: Chunk, start: int, end: int) -> Chunk:
         return rows_of(chunk)[start:end]
     lines = bytes(chunk.text).splitlines(keepends=True)[start:end]
     some = JsonLines(len(lines), b"".join(lines))
-    damaged = sum(1 for row in rows_of(some) if row.get("code"))
-    return JsonLines(some.count, some.text, damaged)
+    coded = sum(1 for row in rows_of(some) if row.get("code"))
+    return JsonLines(some.count, some.text, coded)
 
 
 def rows_after(passed: int, chunks: Iterator[Chunk]) -> Iterator[Chunk]:

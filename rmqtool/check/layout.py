@@ -50,11 +50,7 @@ def check(inspection: Inspection) -> Iterator[Finding]:
             yield inspection.unread(oddity.path, no_file(oddity.path, EntryKind.DIRECTORY))
             continue
         yield from _judge(inspection).oddity(oddity)
-    for name in ("commitlog", "old_commitlog", "timer_log", "dledger_index"):
-        try:
-            yield from mapped_files(inspection, getattr(store, name), is_log=name in LOGS)
-        except UnreadablePath as error:
-            yield inspection.unread(inspection.path_of(error.path), error)
+    yield from _named_files(inspection, *LOGS, "timer_log", "dledger_index")
     yield from _odd_files(inspection, _long_queues(inspection))
     yield from _odd_files(inspection, inspection.units("batch_queues").values())
     yield from _odd_files(inspection, inspection.family("ext_queues").values())
@@ -62,6 +58,22 @@ def check(inspection: Inspection) -> Iterator[Finding]:
     yield from _no_log(inspection)
     yield from _lock(inspection)
     yield from orphans.check(inspection)
+
+
+def check_log(inspection: Inspection) -> Iterator[Finding]:
+    """Judge the files of the log alone: what is missing of it is damage of the log, too."""
+    yield from _named_files(inspection, *LOGS)
+    yield from _no_log(inspection)
+
+
+def _named_files(inspection: Inspection, *names: str) -> Iterator[Finding]:
+    for name in names:
+        try:
+            yield from mapped_files(
+                inspection, getattr(inspection.store, name), is_log=name in LOGS
+            )
+        except UnreadablePath as error:
+            yield inspection.unread(inspection.path_of(error.path), error)
 
 
 def _long_queues(inspection: Inspection) -> Iterator[QueueUnits]:

@@ -30,7 +30,7 @@ from rmqtool.check.state import checkpoint, compaction, config, offsets, timer
 from rmqtool.check.state.absent import MissingConfig, may_lack
 from rmqtool.derive.placement import ALL_IN_BOTH, QueuePlacement, placement_of
 from rmqtool.errors import EngineMissing, UnreadablePath
-from rmqtool.findings.catalogue import Severity
+from rmqtool.findings.catalogue import Area, Severity
 from rmqtool.findings.finding import At, finding
 from rmqtool.findings.registry_layout import FS_OWNER
 from rmqtool.formats.config_names import DELAYS_JSON, OFFSETS_JSON
@@ -145,7 +145,7 @@ class Findings:
         try:
             read = _refused(checks.inspection, checks.run())
             findings = _once(checks.inspection, _keep_book(checks, self.ledger, read))
-            yield from bounded.take(filter(self._options.keeps, findings))
+            yield from bounded.take(filter(partial(_keeps, self._store, self._options), findings))
             bounded.add(_kept(checks.facts, self._options).items())
             yield from bounded.rest()
             account.since = self._since(checks.facts)
@@ -199,6 +199,18 @@ def validate(
         UnsupportedStore: it is a RocksDB database.
     """
     return Findings(options, watch, observer, place=place)
+
+
+def _keeps(store: Store, options: ValidateOptions, finding: Finding) -> bool:
+    """Tell whether a finding is to be reported: what is missing of a log is of the log, too."""
+    if options.keeps(finding):
+        return True
+    is_of_file = finding.code.area == Area.LAYOUT and finding.code not in options.ignore
+    if not is_of_file or Area.COMMITLOG not in options.only:
+        return False
+    logs = store.branches_of(ArtefactKind.COMMITLOG, ArtefactKind.DLEDGER)
+    names = [artefact.path for artefact in logs] or [Area.COMMITLOG]
+    return any(finding.path == name or finding.path.startswith(f"{name}/") for name in names)
 
 
 def _kept(facts: LogFacts, options: ValidateOptions) -> dict[tuple[Code, Severity], int]:
@@ -300,6 +312,8 @@ class Checks:
         if options.wants("layout"):
             yield from layout.check(inspection)
             yield from check(inspection)
+        elif options.wants("commitlog"):
+            yield from layout.check_log(inspection)
         yield from self._log()
         if options.wants("dledger", "commitlog"):
             yield from dledger.check(inspection)
@@ -308,7 +322,7 @@ class Checks:
             if self._rocksdb is not None:
                 yield from self._rocksdb.after_log(inspection, self.facts)
             yield from inspection.pending()
-        yield from self.facts.lost.findings(options)
+        yield from self.facts.lost.findings(partial(_keeps, inspection.store, options))
         for artefact in inspection.store.branches_of(ArtefactKind.TIERED_INDEX):
             inspection.leave_out(artefact.path, "tiered storage is not validated yet")
 

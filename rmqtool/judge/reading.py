@@ -14,12 +14,13 @@ from rmqtool.broker.dispatch import DispatchRules
 from rmqtool.broker.release import COMMONEST
 from rmqtool.broker.rules import Rules
 from rmqtool.findings.catalogue import Severity
-from rmqtool.findings.registry_commitlog import CL_CHAIN, CL_MAGIC, CL_TAIL
+from rmqtool.findings.registry_commitlog import CL_CHAIN, CL_MAGIC, CL_STALE, CL_TAIL
 from rmqtool.findings.registry_layout import FS_LEN
 from rmqtool.formats.properties import are_torn
 from rmqtool.judge.bridge import is_bridge
 from rmqtool.judge.dledger import DLedgerEntryJudge
 from rmqtool.judge.message import RecordJudge, RecordOptions
+from rmqtool.judge.tail import fits, stale_record, tail_code
 from rmqtool.scan import columns as row
 from rmqtool.scan.batch import Batch, Extent, ScanOptions
 from rmqtool.scan.message import scan
@@ -101,6 +102,8 @@ class _PartJudge:
             self._mark_torn(batch)
             if self._entries is not None:
                 self._mark(batch, self._entries.judge(batch), of_entries=True)
+        elif batch.kind is Extent.GAP and batch.code == CL_TAIL:
+            batch.code = _of_tail(batch)
         elif batch.kind is Extent.UNUSED and self._segment.is_followed and before is not Extent.GAP:
             # Zeros after a gap belong to it; elsewhere a blank closes a file that others follow.
             batch.code = CL_CHAIN if batch.position else CL_MAGIC
@@ -127,7 +130,9 @@ class _PartJudge:
             following = _after(batch)
             # At the end of a log without damage, properties may be as odd as a client makes them.
             if following is not None and following.kind in (LOST if is_zero else {Extent.GAP}):
-                code = following.code or CL_TAIL
+                code = following.code
+                if code in {None, CL_TAIL}:  # a file that others follow has no tail
+                    code = CL_MAGIC if batch.segment.is_followed else CL_TAIL
                 batch.damage.setdefault(value(row.POSITION, last), code)
 
     def end(self) -> Iterator[Batch]:
@@ -139,6 +144,18 @@ class _PartJudge:
             yield missing(segment, FS_LEN)
         if segment.missing_after:
             yield missing(segment, FS_LEN, segment.missing_after)
+
+
+def _of_tail(batch: Batch) -> Code:
+    """Say what lies behind the last record of a file, beside the scan."""
+    segment = batch.segment
+    with segment.open() as file:
+        tail = file, segment, batch.position, batch.length
+        if not segment.is_followed and stale_record(*tail) is not None:
+            return CL_STALE
+        code = tail_code(*tail)
+        is_torn = not segment.is_followed and fits(file, segment, batch.position)
+        return CL_MAGIC if code == CL_TAIL and not is_torn else code
 
 
 def _after(batch: Batch) -> Batch | None:

@@ -52,7 +52,9 @@ class EntryStretch(NamedTuple):
     wanted: int  # how many that the log wants
 
 
-def explain(want: Pairs, have: Pairs, log_start: int | None, *, has_tags: bool) -> EntryStretch:
+def explain(
+    want: Pairs, have: Pairs, log_start: int | None, *, has_tags: bool, limit: int | None = None
+) -> EntryStretch:
     """Find the shortest explanation why entries differ, of which the first ones do.
 
     Args:
@@ -60,6 +62,7 @@ def explain(want: Pairs, have: Pairs, log_start: int | None, *, has_tags: bool) 
         have: likewise, of the next entries of the file.
         log_start: physical offset of the log's first byte; None where a live entry was before.
         has_tags: whether the release indexes tags.
+        limit: physical offset up to which an entry of the file may lie; None where none is known.
     """
     if has_tags and (count := _untagged(want, have)):
         return EntryStretch(EntryVerdict.UNTAGGED, 0, count)
@@ -79,15 +82,15 @@ def explain(want: Pairs, have: Pairs, log_start: int | None, *, has_tags: bool) 
             )
     kind = min(counts, key=counts.__getitem__)
     if (count := counts[kind]) == FAR:
-        return _far_apart(want, have)
+        return _far_apart(want, have, limit)
     entries = 0 if kind is EntryVerdict.MISSING else count
     return EntryStretch(kind, entries, 0 if kind is EntryVerdict.UNASKED else count)
 
 
-def _far_apart(want: Pairs, have: Pairs) -> EntryStretch:
+def _far_apart(want: Pairs, have: Pairs, limit: int | None) -> EntryStretch:
     """Explain where nothing nearby fits, by the order in which offsets must rise."""
     offset, following = int(have[1, 0]), have[1, 1:NEARBY]
-    rises = not following.size or offset <= int(following.min())
+    rises = offset <= int(following.min(initial=offset if limit is None else limit))
     if rises and offset > want[1, 0]:
         return EntryStretch(EntryVerdict.LATER, 0, int(np.searchsorted(want[1], offset)))
     return EntryStretch(EntryVerdict.DAMAGED, 1, int(not rises or offset == want[1, 0]))

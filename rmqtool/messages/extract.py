@@ -54,6 +54,7 @@ class Extracted:
     undecoded: int = 0  # messages that the decoder did not decode; their bytes are written
     gaps: int = 0  # stretches of the log that hold no record, and files of it that are not read
     gap_bytes: int = 0  # their length
+    torn_bytes: int = 0  # of tails: records that were written only in part
     damaged_files: list[Finding] = field(default_factory=list)  # what is wrong with such files
     delivered_copies: int = 0  # delayed copies that were left out
     held_copies: int = 0  # half messages and timer copies that were left out
@@ -83,6 +84,7 @@ class Extracted:
         self.undecoded += messages.undecoded
         self.gaps += len(messages.gaps)
         self.gap_bytes += sum(messages.gaps)
+        self.torn_bytes += sum(messages.torn)
         self.delivered_copies += messages.delivered
         self.held_copies += messages.held
         self.retried_copies += messages.repeated
@@ -278,6 +280,11 @@ def sentences(done: Extracted, group: str | None) -> Iterator[str]:
         yield (
             f"{counted(stretches, 'damaged stretch', 'damaged stretches')} of the log, "
             f"{done.gap_bytes:,} bytes: messages there are not in the file"
+        )
+    if done.torn_bytes:
+        yield (
+            f"{done.torn_bytes:,} bytes at the end of the log were written only in part: what they "
+            "were to hold is not in the file"
         )
     yield from _not_whole(done)
     if done.without_offset:

@@ -11,6 +11,7 @@ import pyarrow as pa
 
 from rmqtool.broker import names
 from rmqtool.errors import UnreadablePath
+from rmqtool.findings.in_rows import tells_of_damage
 from rmqtool.formats import properties
 from rmqtool.formats.compression import DEFAULT_CEILING_BYTES
 from rmqtool.messages.choice import Choice, chosen
@@ -66,6 +67,7 @@ class PartMessages:
     undecoded: int = 0  # messages that a decoder did not decode
     damaged: int = 0  # messages whose body is not what was sent
     gaps: list[int] = field(default_factory=list)  # lengths of stretches that hold no record
+    torn: list[int] = field(default_factory=list)  # likewise, of a tail: no damage
     delivered: int = 0  # delayed copies that were left out
     held: int = 0  # half messages and timer copies that were left out
     repeated: int = 0  # copies of retried and dead messages that were left out
@@ -100,6 +102,7 @@ class PartMessages:
         self.damaged += piece.damaged
         self.undecoded += piece.undecoded
         self.gaps += piece.gaps
+        self.torn += piece.torn
         self.delivered += piece.delivered
         self.held += piece.held
         self.repeated += piece.repeated
@@ -185,7 +188,9 @@ class MessagesSent:
         """Give the messages of a batch, in the order of the log, or the gap that it is."""
         if batch.kind is not Extent.RECORD:
             if is_shown(batch, self.options):
-                yield PartMessages(gaps=[batch.length])
+                is_damage = not batch.code or tells_of_damage(batch.code)
+                lengths = [batch.length]
+                yield PartMessages(gaps=lengths) if is_damage else PartMessages(torn=lengths)
             return
         inner = batch_records(batch, self.options.selection)
         mask = wanted_records(batch, self.options.selection).astype(np.bool_)

@@ -19,11 +19,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from rmqtool.errors import WriteFailed
+from rmqtool.findings.in_rows import damaged_rows
 from rmqtool.reads.export_options import DATE, ExportFormat, ExportOptions
 from rmqtool.reads.fleet import batches
 from rmqtool.reads.options import TableName
 from rmqtool.reads.readers import UNREAD
-from rmqtool.reads.tables import TABLES, chosen, damaged_rows, schema_of
+from rmqtool.reads.tables import TABLES, chosen, schema_of
 from rmqtool.store.place import metered
 from rmqtool.tables.arrow import plain_rows
 from rmqtool.tables.fleet import FLEET

@@ -29,7 +29,7 @@ from rmqtool.reads.tasks import (
 from rmqtool.reads.trimming import CLOCK_SLACK_MS, Trimmer
 from rmqtool.store.artefact import ArtefactKind
 from rmqtool.store.record_heads import HEAD_BYTES, head_of
-from rmqtool.tables.inputs import file_parts, segment_parts, store_of, views_of
+from rmqtool.tables.inputs import file_parts, log_view, segment_parts, store_of
 from rmqtool.tables.selection import EVERYTHING as OPEN
 from rmqtool.tables.views import VIEWS
 
@@ -82,7 +82,7 @@ def _defects_tasks(options: SourceOptions) -> Iterator[DefectsTask]:
     if table in LOG_TABLES:
         if (selection.offsets, selection.store_time) != (OPEN, OPEN):
             return  # a part of the log is read, and nothing of other files
-        word = views_of(store_of(options.path, options.broker_conf, None), None)[0].word
+        word = log_view(store_of(options.path, options.broker_conf, None)).word
         asked = Asked(options.path, options.broker_conf, word, selection)
         if findings := tuple(defects(asked)):  # which names and places show
             yield DefectsTask(asked, findings, 0)
@@ -130,7 +130,7 @@ def log_tasks(options: SourceOptions) -> Iterator[LogTask]:
         StoreError: as with `tasks`.
     """
     store = store_of(options.path, options.broker_conf, None)
-    (view, *_) = views_of(store, None)
+    view = log_view(store)
     if not view.is_messages:
         raise UsageError(option="path", reason=f"{options.path} is {view.word}, no log of messages")
     is_messages = options.table is TableName.MESSAGES

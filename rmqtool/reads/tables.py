@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Final
 
 import pyarrow as pa
 
-from rmqtool.findings.catalogue import Severity
 from rmqtool.findings.finding import FINDINGS
+from rmqtool.findings.in_rows import SEVERITY
 from rmqtool.findings.registry_layout import FS_READ
 from rmqtool.reads.options import SourceOptions, TableName
 from rmqtool.reads.small_tables import SMALL
@@ -33,23 +33,12 @@ TABLES: Final = {
 }
 SCHEMAS: Final = {name: table.arrow for name, table in TABLES.items()}
 CODE: Final = "code"
-DAMAGE_COLUMNS: Final = {TableName.FINDINGS: "severity"}  # others tell of damage by a code
+DAMAGE_COLUMNS: Final = {TableName.FINDINGS: SEVERITY}  # others tell of damage by a code
 # Columns of segments for which no file is opened.
 OF_FILES: Final = frozenset({"segment", "start", "size", "allocated", "modified_time"})
 BODY, EXACT = "body", "body_b64"
 ENCODED: Final = pa.dictionary(pa.int32(), TEXT)
 VIEWS: Final = {TableName.QUEUE_UNITS: "consume-queue", TableName.INDEX_ENTRIES: "index"}
-
-
-def damaged_rows(rows: pa.Table | pa.RecordBatch) -> int:
-    """Count the rows that tell of damage, as far as the columns say.
-
-    Findings below damage have a code, too.
-    """
-    names = rows.schema.names
-    if (severity := DAMAGE_COLUMNS[TableName.FINDINGS]) in names:
-        return sum(level == Severity.DAMAGE for level in rows.column(severity).to_pylist())
-    return rows.num_rows - rows.column(CODE).null_count if CODE in names else 0
 
 
 def unread_rows(rows: pa.RecordBatch) -> int:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from rmqtool.check.written import checked_again
+from rmqtool.findings.in_rows import tells_of_damage
 from rmqtool.findings.registry_consume_queue import CC_BEHIND
 from rmqtool.plural import counted
 from rmqtool.relog.chunk import Reason
@@ -207,7 +208,9 @@ class LogResult:
     @property
     def is_damaged(self) -> bool:
         """Whether a source has damage, or a message of the new log cannot be dispatched."""
-        lost = self.gaps or self.source_defects or any(self.left_out[reason] for reason in LOST)
+        # A log has a tail that may be torn; a file of records ends with a whole one.
+        gaps = any(tells_of_damage(gap.code) or gap.number is not None for gap in self.gaps)
+        lost = gaps or self.source_defects or any(self.left_out[reason] for reason in LOST)
         undispatched = self.built is not None and self.built.undispatched
         untold = self.votes is not None and self.votes.untold
         return bool(lost or undispatched or self.defects or untold)

@@ -24,11 +24,12 @@ from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import StructField, StructType
 
 from rmqtool.errors import UsageError
+from rmqtool.findings.in_rows import damaged_rows
 from rmqtool.plural import meant
 from rmqtool.reads.batches import first_rows, labelled, together
 from rmqtool.reads.options import SourceOptions
 from rmqtool.reads.questions import ReadSoFar
-from rmqtool.reads.tables import chosen, damaged_rows, schema_of, table_of, unread_rows
+from rmqtool.reads.tables import chosen, schema_of, table_of, unread_rows
 from rmqtool.store.place import metered
 from rmqtool.table import comment
 

@@ -16,11 +16,12 @@ import pyarrow as pa
 import pyarrow.dataset
 
 from rmqtool import engine
+from rmqtool.findings.in_rows import damaged_rows
 from rmqtool.reads.fleet import FleetTask, batches, tasks
 from rmqtool.reads.limits import columns_of, conditions, limited
 from rmqtool.reads.options import TableName
 from rmqtool.reads.questions import ReadSoFar
-from rmqtool.reads.tables import CODE, DAMAGE_COLUMNS, chosen, damaged_rows, schema_of, unread_rows
+from rmqtool.reads.tables import CODE, DAMAGE_COLUMNS, chosen, schema_of, unread_rows
 from rmqtool.reads.tasks import FilesTask, LogTask, RocksTask
 from rmqtool.store.place import metered
 from rmqtool.tables.bodies import BodyMode

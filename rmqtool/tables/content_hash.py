@@ -13,6 +13,7 @@ from hashlib import sha256
 from typing import TYPE_CHECKING, Final
 
 from rmqtool.errors import UnreadablePath
+from rmqtool.findings.in_rows import tells_of_damage
 from rmqtool.formats import properties
 from rmqtool.formats.message import MESSAGE_PREFIX, middle_of
 from rmqtool.judge.bridge import BRIDGE_TOPIC
@@ -107,7 +108,7 @@ class HashOf:
                 end = batch.end
                 if batch.kind is Extent.RECORD:
                     _hash_batch(batch, begin_wanted or 0, end_wanted, hash_)
-                elif batch.kind is Extent.GAP or batch.code:
+                elif batch.code and tells_of_damage(batch.code):
                     place = batch.segment.start + batch.position
                     hash_.gaps += end_wanted is None or place < end_wanted
         except UnreadablePath as error:
@@ -154,8 +155,9 @@ def _hash_batch(batch: Batch, begin: int, end: int | None, hash_: ContentHash) -
         if offset < begin or (end is not None and offset >= end):
             continue
         position = int(columns[row.POSITION, number])
-        if position in batch.damage or int(columns[row.TOPIC_NUMBER, number]) in bridges:
-            hash_.gaps += 1
+        code = batch.damage.get(position)
+        if code or int(columns[row.TOPIC_NUMBER, number]) in bridges:
+            hash_.gaps += code is None or tells_of_damage(code)  # a torn tail is past the end
             continue
         total += _hash_of(_raw(batch, number, size), int(columns[row.SYS_FLAG, number]))
         hash_.records += 1

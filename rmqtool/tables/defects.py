@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final
 from rmqtool.broker.rules import Rules
 from rmqtool.errors import UnreadablePath
 from rmqtool.findings.catalogue import Severity
+from rmqtool.findings.finding import At, finding
 from rmqtool.findings.registry_layout import FS_GAP, FS_LEN, FS_READ
 from rmqtool.judge.files import FileJudge, no_log
 from rmqtool.judge.foreign import foreign_segments, of_foreign
@@ -39,9 +40,9 @@ STORE_LOGS: Final = frozenset({ArtefactKind.COMMITLOG, ArtefactKind.DLEDGER})
 IN_THE_LOG: Final = frozenset({FS_GAP, FS_LEN})  # rows of the log say where bytes are missing
 
 
-def is_damage(finding: Finding) -> bool:
+def is_damage(defect: Finding) -> bool:
     """Tell whether a finding keeps a read from being complete and right."""
-    return finding.severity is Severity.DAMAGE or finding.code == FS_READ
+    return defect.severity is Severity.DAMAGE or defect.code == FS_READ
 
 
 def log_defects(store: Store, view: View, selection: Selection) -> Iterator[Finding]:
@@ -64,7 +65,9 @@ def log_defects(store: Store, view: View, selection: Selection) -> Iterator[Find
             if is_damage(file) and file.code not in IN_THE_LOG:
                 yield file
     if view.branch in STORE_LOGS:
-        yield from no_log(store, lambda: _queues_with_files(store))
+        unread: list[UnreadablePath] = []
+        yield from no_log(store, lambda: _queues_with_files(store, unread))
+        yield from (finding(FS_READ, At(error.path), actual=error.reason) for error in unread)
 
 
 def _skips_directories(store: Store) -> bool:
@@ -88,27 +91,32 @@ def log_damage(
     return findings, unread
 
 
-def _queues_with_files(store: Store) -> int:
+def _queues_with_files(store: Store, unread: list[UnreadablePath]) -> int:
+    """Count them; a database that cannot be opened is told of, and has none."""
     from rmqtool.queues.discovery import Queues  # asked for seldom
 
-    with Queues(store) as queues:
-        return sum(bool(queue.files) for source in queues.sources for queue in source.queues())
+    try:
+        with Queues(store) as queues:
+            return sum(bool(queue.files) for source in queues.sources for queue in source.queues())
+    except UnreadablePath as error:
+        unread.append(error)
+        return 0
 
 
-def defect_row(finding: Finding, names: Collection[str]) -> Row:
+def defect_row(defect: Finding, names: Collection[str]) -> Row:
     """Give the row of a finding, in those of the columns that a table has."""
-    unread = finding.actual if finding.code == FS_READ else None
+    unread = defect.actual if defect.code == FS_READ else None
     known = {
-        "file": finding.path,
-        "segment": finding.path,
-        "position": finding.position,
-        "physical_offset": finding.physical_offset,
-        "topic": finding.topic,
-        "queue_id": finding.queue_id,
-        "queue_offset": finding.queue_offset,
+        "file": defect.path,
+        "segment": defect.path,
+        "position": defect.position,
+        "physical_offset": defect.physical_offset,
+        "topic": defect.topic,
+        "queue_id": defect.queue_id,
+        "queue_offset": defect.queue_offset,
         "extent": DEFECT,
-        "code": str(finding.code),
-        "reason": finding.message,
+        "code": str(defect.code),
+        "reason": defect.message,
         "unread": unread,
     }
     return {name: value for name, value in known.items() if name in names}
@@ -118,5 +126,5 @@ def defect_batch(findings: Iterable[Finding], table: Table) -> pa.RecordBatch:
     """Give the same rows with all columns of a table."""
     import pyarrow as pa
 
-    rows = [dict(defect_row(finding, table.names)) for finding in findings]
+    rows = [dict(defect_row(defect, table.names)) for defect in findings]
     return pa.RecordBatch.from_pylist(rows, table.arrow)

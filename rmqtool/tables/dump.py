@@ -13,13 +13,13 @@ from itertools import chain
 from typing import TYPE_CHECKING, Final, TypeAlias, TypeVar
 
 from rmqtool.errors import StoreError, UnreadablePath, UsageError
+from rmqtool.findings.in_rows import damaged_in
 from rmqtool.findings.registry_layout import FS_READ
 from rmqtool.plural import meant
 from rmqtool.rows import (
     JsonLines,
     Rows,
     count_of,
-    damaged_in,
     in_chunks,
     last_of,
     part_of,

@@ -101,6 +101,18 @@ def views_of(store: Store, word: str | None) -> list[View]:
     raise UsageError(option="--as", reason=f"there is no commitlog here; say which of: {words}")
 
 
+def log_view(store: Store) -> View:
+    """Give the view of a store's log; that of a store without one has no rows of messages.
+
+    Raises:
+        UsageError: the path is a part of a store of which nothing says how to show it.
+    """
+    is_root = store.asked.kind is ArtefactKind.STORE
+    if is_root and not store.branches_of(ArtefactKind.COMMITLOG, ArtefactKind.DLEDGER):
+        return VIEWS[str(ArtefactKind.COMMITLOG)]
+    return views_of(store, None)[0]
+
+
 def segment_parts(
     store: Store,
     view: View,

@@ -86,8 +86,8 @@ def json_lines(batch: pa.RecordBatch, columns: Sequence[str]) -> JsonLines:
     lines = (text, facts), (starts, ends)
     out = np.empty(line_kernels.room_for_lines(*lines), np.uint8)
     size = line_kernels.write_lines(*lines, out)
-    damaged = rows - batch["code"].null_count if "code" in batch.schema.names else 0
-    return JsonLines(rows, out[:size].data, damaged)
+    coded = rows - batch["code"].null_count if "code" in batch.schema.names else 0
+    return JsonLines(rows, out[:size].data, coded)
 
 
 def _constant(column: pa.Array) -> bytes | None:

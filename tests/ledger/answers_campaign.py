@@ -37,7 +37,6 @@ DAMAGE: Final = "damage"
 # Findings of a log in which several files claim the same places, or that is not there: places and
 # queue offsets are different questions then.
 NO_PLACES: Final = frozenset({"FS-NAME", "FS-NOLOG", "FS-DUP"})
-TORN: Final = frozenset({"CL-TAIL", "IX-STALE"})  # a row of a table, and no damage
 BROKEN: Final = frozenset({"CL-MAGIC", "CL-SIZE", "CL-CRC", "CL-PHYOFF", "CL-CHAIN"})
 READ: Final = (
     TableName.MESSAGES,
@@ -109,9 +108,7 @@ class Asked:
     def damage(self, begin: str = "") -> set[str]:
         """Give the codes of damage that begin so."""
         return {
-            code
-            for code, severity in self.found
-            if severity == DAMAGE and code.startswith(begin) and code not in TORN
+            code for code, severity in self.found if severity == DAMAGE and code.startswith(begin)
         }
 
     def problems(self) -> Iterator[str]:
@@ -161,7 +158,7 @@ class Asked:
             codes = {row["code"] for row in rows_in(output) if row.get("code")}
             if read.code not in {DONE, DAMAGED, IN_PART}:
                 yield f"export {table} ends with {read.code}: {read.err[:200]}"
-            elif codes - TORN and self.validated.code == DONE:
+            elif read.code == DAMAGED and self.validated.code == DONE:
                 yield f"export {table} has rows of {codes}, for validate all is well"
             elif read.code == DONE and of_table and not self._is_of_batches(table):
                 yield f"export {table} is fine, validate finds {sorted(of_table)}"
@@ -200,7 +197,7 @@ class Asked:
             output = self.beside / f"repaired-{table}"
             read = after.say_export(table, output)
             codes = {row["code"] for row in rows_in(output) if row.get("code")}
-            if read.code != DONE and codes - TORN:
+            if read.code != DONE:
                 yield f"export {table} of a repaired store ends with {read.code}: {codes}"
 
 

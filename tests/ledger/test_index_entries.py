@@ -44,6 +44,15 @@ def test_shortest(there: list[tuple[int, int]], expected: tuple[EntryVerdict, in
     assert expected == explain(pairs(WANTED), pairs(there), START, has_tags=False)
 
 
+def test_last_of_a_file() -> None:
+    """After the last entry none tells that it is too far: the next file, or the log, does."""
+    there = pairs([WILD])
+    later = explain(pairs(WANTED), there, None, has_tags=False, limit=WILD[1])
+    assert (EntryVerdict.LATER, 0, 40) == later
+    damaged = explain(pairs(WANTED), there, None, has_tags=False, limit=WILD[1] - 1)
+    assert (EntryVerdict.DAMAGED, 1, 1) == damaged
+
+
 def test_no_live_one_expires() -> None:
     """After an entry that the log wants, one from before the log is damaged."""
     there = pairs([(99, START - 1), (98, START - 2), (97, 0)])

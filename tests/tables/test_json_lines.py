@@ -8,6 +8,7 @@ import pyarrow as pa
 from hypothesis import given
 from hypothesis import strategies as st
 
+from rmqtool.findings.in_rows import damaged_in
 from rmqtool.render.values import json_line
 from rmqtool.tables.arrow import plain_rows
 from rmqtool.tables.json_line_kernels import SLACK
@@ -140,6 +141,7 @@ def test_lengths() -> None:
 
 
 def test_damage_is_counted() -> None:
-    """Lines know how many of them tell of damage."""
+    """Lines know how many of them have a code, and a torn tail is no damage."""
     batch = pa.RecordBatch.from_pylist([{"code": "CL-CRC"}, {"code": None}, {"code": "CL-TAIL"}])
-    assert 2 == json_lines(batch, ["code"]).damaged
+    lines = json_lines(batch, ["code"])
+    assert (2, 1) == (lines.coded, damaged_in(lines))

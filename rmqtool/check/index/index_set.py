@@ -281,7 +281,9 @@ class IndexComparer:
             reader.pass_over(1)
             return
         log_start = None if reader.has_live else self._facts.start
-        kind, entries, wanted = explain(want, have, log_start, has_tags=self._has_tag_keys)
+        kind, entries, wanted = explain(
+            want, have, log_start, has_tags=self._has_tag_keys, limit=self._limit()
+        )
         if kind is EntryVerdict.EXPIRED:
             reader.pass_over(entries)
         elif kind is EntryVerdict.DAMAGED:
@@ -295,6 +297,12 @@ class IndexComparer:
         else:
             yield from self._missing(reader, want[:, :wanted])
         state[kernel.RUN] += wanted
+
+    def _limit(self) -> int:
+        """Give the physical offset up to which entries of the current file may lie."""
+        if self._next < len(self._files):
+            return self._files[self._next].begin
+        return self._inspection.store.commitlog.end
 
     def _extra(self, reader: FileReader, entries: Pairs) -> Iterator[Finding]:
         """Judge entries that the log does not ask for."""

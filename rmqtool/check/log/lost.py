@@ -20,11 +20,10 @@ from rmqtool.machine.arrays import are_within
 from rmqtool.plural import counted
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     import numpy.typing as npt
 
-    from rmqtool.check.options import ValidateOptions
     from rmqtool.findings.finding import Finding
 
 
@@ -153,11 +152,15 @@ class LostRanges(StretchSet[LostStretch]):
             if stretch is not None:
                 stretch.entries += 1
 
-    def findings(self, options: ValidateOptions) -> Iterator[Finding]:
-        """Give the findings that were held back, with their consequences."""
+    def findings(self, keeps: Callable[[Finding], bool]) -> Iterator[Finding]:
+        """Give the findings that were held back, with their consequences.
+
+        Args:
+            keeps: whether a finding was asked for.
+        """
         hidden = {"units": 0, "entries": 0}
         for stretch in self._stretches:
-            if options.keeps(stretch.finding):
+            if keeps(stretch.finding):
                 yield _with_consequences(stretch)
             elif stretch.finding.severity is not Severity.NOTE:
                 hidden["units"] += stretch.units

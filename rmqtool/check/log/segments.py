@@ -18,7 +18,6 @@ from rmqtool.findings.registry_commitlog import (
     CL_BLANKSIZE,
     CL_CHAIN,
     CL_MAGIC,
-    CL_SIZE,
     CL_STALE,
     CL_TAIL,
 )
@@ -27,13 +26,9 @@ from rmqtool.formats.dledger import DLEDGER_BLANK
 from rmqtool.formats.message import (
     BLANK,
     END_FILE_MIN_BLANK_LENGTH,
-    MESSAGE_MAGIC_CODE,
-    MESSAGE_MAGIC_CODE_V2,
-    MESSAGE_PREFIX,
-    SMALLEST_RECORD,
 )
+from rmqtool.judge.tail import fits, stale_record, tail_code
 from rmqtool.scan.batch import Extent
-from rmqtool.store.record_heads import MAGIC, MAGIC_POSITION
 from rmqtool.store.used import data_stretches
 
 if TYPE_CHECKING:
@@ -43,11 +38,9 @@ if TYPE_CHECKING:
     from rmqtool.check.log.lost import LostRanges
     from rmqtool.derive.runs import Stretch
     from rmqtool.findings.finding import Finding
-    from rmqtool.store.place import OpenFile
     from rmqtool.store.segment import Segment
 
 RECORD_OVERHEAD: Final = 65_536  # MessageExtEncoder: what a record may be longer than its body
-STALE_SEARCHED: Final = 16 << 20  # bytes after the tail that are searched for old records
 ENDS_IN_BLANK: Final = "a blank record"
 
 
@@ -145,19 +138,19 @@ class SegmentJudge:
             self._lose(segment, stretch, _of_gap(stretch.code, segment, stretch))
             return
         with segment.open() as file:
-            head = file.read_at(stretch.position + segment.entry_header, BLANK.size)
-            last = file.read_at(stretch.position + stretch.length - 1, 1)
-            if is_last and (stale := self._find_stale(file, segment, stretch)) is not None:
+            tail = file, segment, stretch.position, stretch.length
+            if is_last and (stale := stale_record(*tail)) is not None:
                 yield stale
                 return
-        is_torn = last == b"\0"  # a record that was accepted, but ends in zeros
-        code = CL_TAIL if is_torn else _tail_code(head, stretch.length - segment.entry_header)
-        if code == CL_TAIL and is_last and not self._is_cut(segment):
+            code = tail_code(*tail)
+            is_torn = is_last and code == CL_TAIL and fits(file, segment, stretch.position)
+        is_cut = self._is_cut(segment)
+        if is_torn and not is_cut:
             crashed = self._inspection.scope.has_crashed
             defect = finding(
                 code, _at(segment, stretch), severity=None if crashed else Severity.WARNING
             )
-        elif code == CL_TAIL and self._is_cut(segment):
+        elif code == CL_TAIL and is_cut:
             # FS-LEN says so
             start = segment.start + stretch.position
             self._lost.begin_earlier(segment.end, start)
@@ -165,22 +158,6 @@ class SegmentJudge:
         else:
             defect = _of_gap(CL_MAGIC if code == CL_TAIL else code, segment, stretch)
         self._lose(segment, stretch, defect)
-
-    def _find_stale(self, file: OpenFile, segment: Segment, stretch: Stretch) -> Finding | None:
-        """Look for a record after the tail that lies elsewhere by its own account."""
-        raw = file.read_at(stretch.position, min(stretch.length, STALE_SEARCHED))
-        for match in MAGIC.finditer(raw):
-            position = match.start() - MAGIC_POSITION
-            if position <= segment.entry_header:
-                continue  # the torn record itself
-            size = MESSAGE_PREFIX["total_size"].of(raw, position)
-            own = MESSAGE_PREFIX["physical_offset"].of(raw, position)
-            place = segment.start + stretch.position + position
-            if SMALLEST_RECORD <= size <= len(raw) - position and own != place:
-                at = At(segment.path, stretch.position + position, size, place)
-                message = "a record past the tail says it belongs elsewhere"
-                return finding(CL_STALE, at, message, expected=place, actual=own)
-        return None
 
     def _unused(self, segment: Segment, stretch: Stretch) -> None:
         """Judge zeros at the end of a segment that others follow."""
@@ -225,14 +202,3 @@ def _at(segment: Segment, stretch: Stretch) -> At:
 def _of_gap(code: Code, segment: Segment, stretch: Stretch) -> Finding:
     """Say that nothing can be read in a gap."""
     return finding(code, _at(segment, stretch), actual=f"{stretch.length:,} bytes are skipped")
-
-
-def _tail_code(head: bytes, length: int) -> Code:
-    """Tell a record that was written in part from one that is damaged."""
-    if len(head) < BLANK.size:
-        return CL_TAIL
-    size, magic = BLANK.packer.unpack(head)
-    if magic not in {MESSAGE_MAGIC_CODE, MESSAGE_MAGIC_CODE_V2}:
-        return CL_TAIL if not any(head) else CL_MAGIC
-    # What was written goes on to the last byte but few: records end in text, not in zeros.
-    return CL_TAIL if size > length else CL_SIZE
