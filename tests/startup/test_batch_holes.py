@@ -9,10 +9,13 @@ from typing import Final
 
 import pytest
 
+from rmqtool.check.options import ValidateOptions
+from rmqtool.check.validate import validate
+from tests import plain_store
 from tests.inflict import write_at
 from tests.startup.oracle import Oracle
 from tests.startup.test_against_stores import ALWAYS, compare, predicted
-from tests.stores import fixture_store, manifest
+from tests.stores import broker_conf, fixture_store, manifest
 
 NAME: Final = "rocketmq-5.3.3-batch-queue"
 QUEUE: Final = "batchconsumequeue/batch-queue/0"
@@ -110,6 +113,26 @@ def test_far(tmp_path: Path) -> None:
     assert FAR in [(outcome.topic, outcome.queue_id, outcome.readable) for outcome in outcomes]
 
 
+def _ahead(place: Path, *, is_killed: bool) -> Path:
+    """Let queues be ahead of the log, whose last records never reached the disk."""
+    place.mkdir()
+    root = fixture_store(NAME, place)
+    for record in plain_store.records(root)[-3:]:
+        write_at(record.path, record.position, bytes(record.size))
+    if is_killed:
+        (root / "abort").touch()
+    return root
+
+
+@pytest.mark.parametrize(("is_killed", "severity"), [(True, "note"), (False, "damage")])
+def test_ahead(is_killed: bool, severity: str, tmp_path: Path) -> None:
+    """After a crash recovery cuts a queue that is ahead of the log, of each kind alike."""
+    root = _ahead(tmp_path / "store", is_killed=is_killed)
+    options = ValidateOptions(root, broker_conf=broker_conf(NAME))
+    said = [(it.code, str(it.severity)) for it in validate(options) if it.code == "CQ-RANGE"]
+    assert [("CQ-RANGE", severity)] * 2 == said
+
+
 @pytest.mark.broker
 def test_judged(oracle: Oracle, tmp_path: Path) -> None:
     """A real store hands out what is said of a queue: of a lost file, noise, and the like."""
@@ -118,7 +141,8 @@ def test_judged(oracle: Oracle, tmp_path: Path) -> None:
     lost = _damaged(tmp_path / "lost", 460, None, is_killed=False)
     more = _damaged(tmp_path / "more", 1840, (0, FILE), is_killed=True)
     others = (_noise(tmp_path / "noise"), _refused(tmp_path / "refused"), _far(tmp_path / "far"))
-    for root in (lost, more, *others):
+    ahead = _ahead(tmp_path / "ahead", is_killed=True)
+    for root in (lost, more, ahead, *others):
         opened = root.with_name("opened")
         shutil.copytree(root, opened)
         compare(oracle, root, opened, SETTINGS)

@@ -16,6 +16,7 @@ from rmqtool.check.next_start import NextStart
 from rmqtool.check.queues.grouping import grouped
 from rmqtool.check.queues.queue_state import StretchJudge, empty_files
 from rmqtool.errors import UnreadablePath
+from rmqtool.findings.catalogue import Severity
 from rmqtool.findings.finding import At, finding
 from rmqtool.findings.registry_commitlog import CL_QOFF_DUP, CL_QOFF_GAP
 from rmqtool.findings.registry_consume_queue import BQ_UNIT, CQ_LAG, CQ_RANGE
@@ -204,8 +205,13 @@ class BatchComparer(StretchJudge[BatchState]):
                 yield from self._unread(other, error)
 
     def _after_the_log(self, state: BatchState) -> Iterator[Finding]:
-        """Judge units after that of the last record; without one all that have not expired."""
+        """Judge units after that of the last record; without one all that have not expired.
+
+        After a crash, a queue may be ahead of the log: recovery cuts it there.
+        Source: BatchConsumeQueue#truncateDirtyLogicFiles, 5.3.3.
+        """
         last, count, first, is_alone = -1, 0, None, state.numbering.next < 0
+        is_cut = self._inspection.scope.has_crashed
         if self._facts.bridges and state.numbering.next > 0:
             last = int(state.units.read(state.numbering.next - 1, 1)["physical_offset"][0])
         for number, units in state.units.used(max(state.numbering.next, 0)):
@@ -220,6 +226,7 @@ class BatchComparer(StretchJudge[BatchState]):
             if rows.size and first is None:
                 first = number + int(rows[0]), units[rows[0]]
             count += rows.size
+            is_cut &= bool((offsets[rows] >= self._facts.end).all())
         if first is None:
             return
         at, beyond = state.at(first[0], count, first[1]), first[1]["physical_offset"]
@@ -229,7 +236,8 @@ class BatchComparer(StretchJudge[BatchState]):
             message = (
                 f"{counted(count, 'unit points', 'units point')} past the end of the commitlog"
             )
-        yield finding(CQ_RANGE if is_beyond else BQ_UNIT, at, message)
+        code, severity = CQ_RANGE if is_beyond else BQ_UNIT, Severity.NOTE if is_cut else None
+        yield finding(code, at, message, severity=severity)
 
 
 def _word(value: object) -> str:
