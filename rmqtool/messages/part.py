@@ -215,7 +215,7 @@ class MessagesSent:
         kept = _columns(columns, choice.numbers)
         if self.format is ExtractFormat.RMQ:
             codes = RecordColumns(batch, kept, None).code
-            damaged = 0 if codes is None else len(codes) - codes.null_count
+            damaged = 0 if codes is None else int(_are_damaged(codes).sum())
             yield PartMessages(messages=kept.shape[1], records=kept.shape[1], damaged=damaged)
             for raw in _raw_records(batch, kept):
                 yield PartMessages(chunks=[raw])
@@ -227,11 +227,12 @@ class MessagesSent:
             if choice.sent_to:
                 places += map(choice.sent_to.get, choice.numbers[begin:end].tolist())
             rows = self._rows(batch, group, places)
-            has_code, has_error, has_bytes = (
+            has_error, has_bytes = (
                 rows[name].is_valid().to_numpy(zero_copy_only=False)
-                for name in ("code", "body_error", "body_b64")
+                for name in ("body_error", "body_b64")
             )
-            is_hurt = has_code | (has_error & ~has_bytes)  # what no decoder decodes is whole
+            # What no decoder decodes is whole.
+            is_hurt = _are_damaged(rows["code"]) | (has_error & ~has_bytes)
             is_table = self.format is ExtractFormat.PARQUET
             yield PartMessages(
                 chunks=[] if is_table else [self._lines(rows)],
@@ -318,11 +319,16 @@ class MessagesSent:
             return
         messages.messages += len(rows)
         messages.records += 1
+        code = batch.damage.get(position)  # no message in a batch has a checksum of its own
+        is_hurt = code is not None and tells_of_damage(code)
+        messages.damaged += len(rows) * is_hurt
         if self.format is ExtractFormat.RMQ:
             messages.chunks += _raw_records(batch, columns)
             return
+        if code is not None:
+            rows = [{**fields, "code": str(code)} for fields in rows]
         wrong = [row["body_b64"] is None for row in rows if row["body_error"] is not None]
-        messages.damaged += sum(wrong)
+        messages.damaged += 0 if is_hurt else sum(wrong)
         messages.undecoded += len(wrong) - sum(wrong)
         if self.format is ExtractFormat.PARQUET:
             messages.tables.append(batch_of(rows))
@@ -353,6 +359,14 @@ class MessagesSent:
 def _columns(columns: Int64s, numbers: Int64s) -> Int64s:
     """Give some of the records, by different numbers in order; no copy of all."""
     return columns if len(numbers) == columns.shape[1] else columns.take(numbers, axis=1)
+
+
+def _are_damaged(codes: pa.Array) -> npt.NDArray[np.bool_]:
+    """Tell which rows are of damaged messages: bool, one a row."""
+    if codes.null_count == len(codes):
+        return np.zeros(len(codes), np.bool_)
+    names = codes.to_pylist()
+    return np.array([name is not None and tells_of_damage(name) for name in names], np.bool_)
 
 
 def _left_out(choice: Choice) -> PartMessages:

@@ -21,6 +21,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+from rmqtool.check.options import AREAS
 from rmqtool.query.lost import DOUBTFUL, LOST, UNLISTED
 from rmqtool.reads.options import TableName
 from tests.cli.run import rmqtool
@@ -117,6 +118,9 @@ class Asked:
         yield from self._numbers()
         yield from self._tables()
         yield from self._itself()
+        yield from self._log()
+        yield from self._areas()
+        yield from self._compared()
         yield from self._written()
 
     def _findings(self) -> Iterator[str]:
@@ -177,6 +181,38 @@ class Asked:
         same = ask("diff", self.store, self.store)
         if same.code != DONE and "could not be read" not in str(same):
             yield f"the store differs from itself: {same}"
+
+    def _log(self) -> Iterator[str]:
+        """Who reads the log, and nothing else, ends as a validation of the log does."""
+        judged = self.say("validate", "--only", "commitlog", "--only", "dledger").code
+        read = {
+            "hash": ask("hash", self.store).code,
+            "extract": self.say("extract", "--output", self.beside / "sent").code,
+        }
+        for command, code in read.items():
+            if code == DONE != judged and self.damage() & BROKEN:
+                yield f"{command} is fine, validate --only commitlog ends with {judged}"
+            if code == DAMAGED and judged == DONE and self.validated.code == DONE:
+                yield f"{command} finds damage, validate --only commitlog none"
+
+    def _areas(self) -> Iterator[str]:
+        """What a whole validation finds, that of one of its areas finds."""
+        of_areas: set[str] = set()
+        for area in AREAS:
+            deep = ("--level", "deep") if area == "commitlog" else ()  # else less is read
+            rows = self.say("validate", "--only", area, *deep).rows
+            of_areas |= {row["code"] for row in rows}
+            if rows and rows[0]["severity"] == DAMAGE and self.validated.code == DONE:
+                yield f"validate --only {area} finds {rows[0]['code']}, validate finds no damage"
+        if hidden := {code for code, _ in self.found} - of_areas:
+            yield f"no area of validate --only has {sorted(hidden)}"
+
+    def _compared(self) -> Iterator[str]:
+        """Queues that are as a rebuild writes them are sound, and so is the index."""
+        for command, begin in (("rebuild-cq", "CQ-"), ("rebuild-index", "IX-")):
+            code = self.say(command, "--check").code
+            if code == DONE and (damage := self.damage(begin)):
+                yield f"{command} --check is fine, validate finds {sorted(damage)}"
 
     def _written(self) -> Iterator[str]:
         log = self.beside / "log"

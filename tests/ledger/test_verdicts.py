@@ -16,6 +16,8 @@ from tests.inflict import write_at
 from tests.stores import fixture_store
 
 TRAFFIC = "rocketmq-5.3.3-traffic"
+INNER_BATCH = 1 << 7  # in sysFlag
+LONG, BODY_CRC = 1000, 8  # bytes; position in a record
 SOUND, DAMAGED, _, IN_PART = range(4)
 
 
@@ -91,6 +93,24 @@ def test_same_verdict(tmp_path: Path, harm: Callable[[Path], None], code: int) -
         "extract": rmqtool(["extract", str(store), "--output", output[2]]),
     }
     assert {code} == set(ends.values()), ends
+
+
+@pytest.mark.parametrize("form", ["jsonl", "parquet", "rmq"])
+def test_batch_record(tmp_path: Path, capfd: pytest.CaptureFixture[str], form: str) -> None:
+    """Messages of a batch record have no checksum but that of its body: all of them are damaged."""
+    store = fixture_store("rocketmq-5.3.3-batch-queue", tmp_path)
+    records = plain_store.records(store)
+    record = next(it for it in records if it.integer("sys_flag") & INNER_BATCH and it.size > LONG)
+    inflict.flip_bits(record.path, record.position + BODY_CRC, 1)
+    assert DAMAGED == rmqtool(["validate", str(store), "--only", "commitlog"])
+    capfd.readouterr()
+    output = tmp_path / f"sent.{form}"
+    assert DAMAGED == rmqtool(["extract", str(store), "--output", str(output)])
+    (summary,) = map(json.loads, capfd.readouterr().out.splitlines())
+    assert 1 < summary["damaged"] < summary["messages"]
+    if form == "jsonl":
+        lines = map(json.loads, output.read_text().splitlines())
+        assert summary["damaged"] == sum(line["code"] == "CL-CRC" for line in lines)
 
 
 def test_past_the_entries(tmp_path: Path) -> None:
