@@ -9,7 +9,7 @@ Source: IndexService#buildIndex, #deleteExpiredFile, 4.9.3 to 5.5.0.
 from __future__ import annotations
 
 import enum
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -31,6 +31,8 @@ MOST_WILD: Final = 8  # damaged entries before those of expired records that do 
 LOOK_AHEAD: Final = 256  # entries in which an explanation is looked for; ten torn sectors
 FAR: Final = LOOK_AHEAD + 1
 NEARBY: Final = 9  # entries whose offsets tell whether one of them is out of order
+Bounds: TypeAlias = tuple[int, int]
+ANYWHERE: Final = (-(1 << 63), (1 << 63) - 1)
 
 
 class EntryVerdict(enum.Enum):
@@ -53,7 +55,7 @@ class EntryStretch(NamedTuple):
 
 
 def explain(
-    want: Pairs, have: Pairs, log_start: int | None, *, has_tags: bool, limit: int | None = None
+    want: Pairs, have: Pairs, log_start: int | None, *, has_tags: bool, bounds: Bounds = ANYWHERE
 ) -> EntryStretch:
     """Find the shortest explanation why entries differ, of which the first ones do.
 
@@ -62,7 +64,7 @@ def explain(
         have: likewise, of the next entries of the file.
         log_start: physical offset of the log's first byte; None where a live entry was before.
         has_tags: whether the release indexes tags.
-        limit: physical offset up to which an entry of the file may lie; None where none is known.
+        bounds: physical offsets of the entry before, and up to which an entry of the file may lie.
     """
     if has_tags and (count := _untagged(want, have)):
         return EntryStretch(EntryVerdict.UNTAGGED, 0, count)
@@ -82,15 +84,18 @@ def explain(
             )
     kind = min(counts, key=counts.__getitem__)
     if (count := counts[kind]) == FAR:
-        return _far_apart(want, have, limit)
+        return _far_apart(want, have, bounds)
     entries = 0 if kind is EntryVerdict.MISSING else count
     return EntryStretch(kind, entries, 0 if kind is EntryVerdict.UNASKED else count)
 
 
-def _far_apart(want: Pairs, have: Pairs, limit: int | None) -> EntryStretch:
+def _far_apart(want: Pairs, have: Pairs, bounds: Bounds) -> EntryStretch:
     """Explain where nothing nearby fits, by the order in which offsets must rise."""
+    before, limit = bounds
     offset, following = int(have[1, 0]), have[1, 1:NEARBY]
-    rises = offset <= int(following.min(initial=offset if limit is None else limit))
+    rises = offset <= int(following.min(initial=limit))
+    if not following.size:  # where others follow, it may be one of many that are too many
+        rises &= before <= offset
     if rises and offset > want[1, 0]:
         return EntryStretch(EntryVerdict.LATER, 0, int(np.searchsorted(want[1], offset)))
     return EntryStretch(EntryVerdict.DAMAGED, 1, int(not rises or offset == want[1, 0]))

@@ -473,7 +473,11 @@ def row_severity(row: Row) -> str:
     Colour says the same as the words `damage` and the finding's code do.
     """
     severity = row.get("severity")
-    if severity == "damage" or (severity is None and row.get("code")):
+    if severity is None and (code := row.get("code")):
+        from rmqtool.findings.in_rows import tells_of_damage  # few rows have a code
+
+        return "damage" if tells_of_damage(str(code)) else "warning"
+    if severity == "damage":
         return "damage"
     return "warning" if severity == "warning" else ""
 

@@ -23,6 +23,8 @@ from pyspark.sql.functions import col, unix_micros
 from pyspark.sql.types import DataType, TimestampType
 
 from rmqtool.errors import UsageError
+from rmqtool.findings.catalogue import Severity
+from rmqtool.findings.in_rows import tells_of_damage
 from rmqtool.reads.options import SourceOptions, TableName
 from rmqtool.reads.questions import (
     ABOUT_NAMES,
@@ -120,8 +122,9 @@ class SparkQuestions:
             if name != OPERATIONS:
                 column = DAMAGE_COLUMNS.get(TableName(name), CODE)
                 rows = self._read(name, Reading({name: (column,)}))
-                where = f"{column} = 'damage'" if column != CODE else f"{column} IS NOT NULL"
-                count += rows.where(where).count()
+                groups = rows.where(f"{column} IS NOT NULL").groupBy(column).count().collect()
+                is_damage = tells_of_damage if column == CODE else Severity.DAMAGE.__eq__
+                count += sum(group["count"] for group in groups if is_damage(group[column]))
         return count
 
     def _put(
