@@ -16,6 +16,7 @@ from tests.inflict import write_at
 from tests.stores import fixture_store
 
 TRAFFIC = "rocketmq-5.3.3-traffic"
+UNIT = 20  # bytes
 INNER_BATCH = 1 << 7  # in sysFlag
 LONG, BODY_CRC = 1000, 8  # bytes; position in a record
 SOUND, DAMAGED, _, IN_PART = range(4)
@@ -111,6 +112,18 @@ def test_batch_record(tmp_path: Path, capfd: pytest.CaptureFixture[str], form: s
     if form == "jsonl":
         lines = map(json.loads, output.read_text().splitlines())
         assert summary["damaged"] == sum(line["code"] == "CL-CRC" for line in lines)
+
+
+def test_late_timer_queue(tmp_path: Path) -> None:
+    """Units that the next start writes count for timers, too, where nothing else was asked for."""
+    store = fixture_store("rocketmq-5.3.3-timer", tmp_path)
+    (path,) = (store / "consumequeue" / "rmq_sys_wheel_timer" / "0").iterdir()
+    units = path.read_bytes()
+    used = len(units.rstrip(b"\0")) // UNIT + 1
+    write_at(path, (used - 4) * UNIT, bytes(4 * UNIT))
+    (store / "abort").touch()
+    for only in ((), ("--only", "timer")):
+        assert SOUND == rmqtool(["validate", str(store), *only]), only
 
 
 def test_past_the_entries(tmp_path: Path) -> None:

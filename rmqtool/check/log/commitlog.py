@@ -51,9 +51,16 @@ if TYPE_CHECKING:
 
 
 # Areas that are judged by what queues hold, and by what the log wants of them.
-WITH_UNITS: Final = ("consumequeue", "index", "offsets", "checkpoint", "compaction", "rocksdb")
+WITH_UNITS: Final = (
+    "consumequeue",
+    "index",
+    "offsets",
+    "checkpoint",
+    "compaction",
+    "timer",
+    "rocksdb",
+)
 WITH_QUEUES: Final = (*WITH_UNITS, "batchconsumequeue", "consumequeue_ext")
-WITH_RECORDS: Final = (*WITH_QUEUES, "timer")
 NOT_READ: Final = "with --only commitlog they are read at --level deep"
 
 
@@ -129,7 +136,7 @@ class LogPass:
         """Whether topics and properties are read."""
         asked, scope = self._inspection.options, self._inspection.scope
         compares = scope.compares_queues or scope.compares_rocksdb or scope.numbers_unread
-        is_asked = asked.reads_records or asked.wants(*WITH_RECORDS)
+        is_asked = asked.reads_records or asked.wants(*WITH_QUEUES)
         return asked.level.is_deep or compares or scope.compares_index or is_asked
 
     def _options(self, last_used: int, log: MappedFiles) -> PartOptions:
