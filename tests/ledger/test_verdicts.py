@@ -67,6 +67,7 @@ def unmounted(store: Path) -> None:
     rmtree(store / "commitlog")
 
 
+@pytest.mark.every_case
 @pytest.mark.parametrize(
     ("harm", "code"),
     [
