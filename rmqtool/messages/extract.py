@@ -54,7 +54,7 @@ class Extracted:
     undecoded: int = 0  # messages that the decoder did not decode; their bytes are written
     gaps: int = 0  # stretches of the log that hold no record, and files of it that are not read
     gap_bytes: int = 0  # their length
-    torn_bytes: int = 0  # of tails: records that were written only in part
+    torn_bytes: int = 0  # at the end of the log, of what is no whole record
     damaged_files: list[Finding] = field(default_factory=list)  # what is wrong with such files
     delivered_copies: int = 0  # delayed copies that were left out
     held_copies: int = 0  # half messages and timer copies that were left out
@@ -283,8 +283,8 @@ def sentences(done: Extracted, group: str | None) -> Iterator[str]:
         )
     if done.torn_bytes:
         yield (
-            f"{done.torn_bytes:,} bytes at the end of the log were written only in part: what they "
-            "were to hold is not in the file"
+            f"{done.torn_bytes:,} bytes at the end of the log are no whole record: nothing of them is "
+            "in the file"
         )
     yield from _not_whole(done)
     if done.without_offset:
