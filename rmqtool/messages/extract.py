@@ -283,8 +283,8 @@ def sentences(done: Extracted, group: str | None) -> Iterator[str]:
         )
     if done.torn_bytes:
         yield (
-            f"{done.torn_bytes:,} bytes at the end of the log are no whole record: nothing of them is "
-            "in the file"
+            f"left out: {done.torn_bytes:,} bytes at the end of the log, a record written only in "
+            "part, or an old one"
         )
     yield from _not_whole(done)
     if done.without_offset:
