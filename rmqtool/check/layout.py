@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 from rmqtool.broker.names import name_in_files
 from rmqtool.check.queues import orphans
 from rmqtool.errors import UnreadablePath
-from rmqtool.findings.catalogue import Severity
+from rmqtool.findings.catalogue import Area, Severity
 from rmqtool.findings.finding import At, finding, of_queue
 from rmqtool.findings.registry_layout import FS_LOCK, FS_NAME
 from rmqtool.judge.files import LENGTHS, FileJudge, is_explained, no_log
@@ -22,7 +22,7 @@ from rmqtool.store.segment import OddityKind
 from rmqtool.store.unread import UnreadStretches, error_of, no_file, unread_stretches
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Collection, Iterable, Iterator
 
     from rmqtool.check.inspection import Inspection
     from rmqtool.check.log.lost import LostRanges
@@ -39,6 +39,15 @@ QUEUE_FAMILIES: Final = (
     ArtefactKind.COMPACTION_LOG,
     ArtefactKind.COMPACTION_QUEUE,
 )
+# Areas that have files of their own, whose names and lengths are judged here.
+FILES_OF: Final = {
+    Area.COMMITLOG: (ArtefactKind.COMMITLOG, ArtefactKind.DLEDGER),
+    Area.DLEDGER: (ArtefactKind.DLEDGER, ArtefactKind.DLEDGER_INDEX),
+    Area.TIMER: (ArtefactKind.TIMER_LOG,),
+    Area.CONSUME_QUEUE: (ArtefactKind.CONSUME_QUEUE,),
+    Area.BATCH_QUEUE: (ArtefactKind.BATCH_QUEUE,),
+    Area.EXTENSION: (ArtefactKind.CONSUME_QUEUE_EXT,),
+}
 NOT_READ: Final = "take it out; a queue that is not there is written from the log"
 
 
@@ -50,20 +59,25 @@ def check(inspection: Inspection) -> Iterator[Finding]:
             yield inspection.unread(oddity.path, no_file(oddity.path, EntryKind.DIRECTORY))
             continue
         yield from _judge(inspection).oddity(oddity)
-    yield from _named_files(inspection, *LOGS, "timer_log", "dledger_index")
-    yield from _odd_files(inspection, _long_queues(inspection))
-    yield from _odd_files(inspection, inspection.units("batch_queues").values())
-    yield from _odd_files(inspection, inspection.family("ext_queues").values())
-    yield from _misnamed_queues(inspection)
-    yield from _no_log(inspection)
+    yield from check_areas(inspection, FILES_OF)
     yield from _lock(inspection)
     yield from orphans.check(inspection)
 
 
-def check_log(inspection: Inspection) -> Iterator[Finding]:
-    """Judge the files of the log alone: what is missing of it is damage of the log, too."""
-    yield from _named_files(inspection, *LOGS)
-    yield from _no_log(inspection)
+def check_areas(inspection: Inspection, areas: Collection[str]) -> Iterator[Finding]:
+    """Judge the files of some areas: what is missing of them is damage of the area, too."""
+    if not {Area.COMMITLOG, Area.DLEDGER}.isdisjoint(areas):
+        yield from _named_files(inspection, *LOGS, "dledger_index")
+        yield from _no_log(inspection)
+    if Area.TIMER in areas:
+        yield from _named_files(inspection, "timer_log")
+    if Area.CONSUME_QUEUE in areas:
+        yield from _odd_files(inspection, _long_queues(inspection))
+        yield from _misnamed_queues(inspection)
+    if Area.BATCH_QUEUE in areas:
+        yield from _odd_files(inspection, inspection.units("batch_queues").values())
+    if Area.EXTENSION in areas:
+        yield from _odd_files(inspection, inspection.family("ext_queues").values())
 
 
 def _named_files(inspection: Inspection, *names: str) -> Iterator[Finding]:

@@ -17,11 +17,12 @@ from rmqtool.broker.conf import TIMER_IN_ROCKSDB
 from rmqtool.check.options import CheckLevel, ValidateOptions
 from rmqtool.errors import NotAStore, UnreadablePath, UnsupportedStore
 from rmqtool.findings.catalogue import Area
+from rmqtool.findings.in_rows import is_damage
 from rmqtool.findings.registry_layout import FS_OWNER, FS_READ
 from rmqtool.findings.registry_rocksdb import RD_KEY
 from rmqtool.formats.rocksdb_databases import MESSAGE_STORE, POP_STORE, QUEUES, SEPARATE_QUEUES
 from rmqtool.store.artefact import TIMER_CHECK, ArtefactKind, FamilyDepth
-from rmqtool.tables.defects import defect_row, is_damage, log_defects
+from rmqtool.tables.defects import defect_row, log_defects
 from rmqtool.tables.inputs import store_of
 from rmqtool.tables.views import LOGS, PENDING_TIMERS, POP_IN_FLIGHT, TRACES, UNDECIDED, VIEWS
 

@@ -32,7 +32,7 @@ from rmqtool.derive.placement import ALL_IN_BOTH, QueuePlacement, placement_of
 from rmqtool.errors import EngineMissing, UnreadablePath
 from rmqtool.findings.catalogue import Area, Severity
 from rmqtool.findings.finding import At, finding
-from rmqtool.findings.registry_layout import FS_OWNER
+from rmqtool.findings.registry_layout import FS_NOLOG, FS_OWNER
 from rmqtool.formats.config_names import DELAYS_JSON, OFFSETS_JSON
 from rmqtool.machine import announce
 from rmqtool.queues.discovery import Queues
@@ -202,14 +202,17 @@ def validate(
 
 
 def _keeps(store: Store, options: ValidateOptions, finding: Finding) -> bool:
-    """Tell whether a finding is to be reported: what is missing of a log is of the log, too."""
+    """Tell whether a finding is to be reported: a file that an area lacks is of the area, too."""
     if options.keeps(finding):
         return True
-    is_of_file = finding.code.area == Area.LAYOUT and finding.code not in options.ignore
-    if not is_of_file or Area.COMMITLOG not in options.only:
+    if finding.code.area != Area.LAYOUT or finding.code in options.ignore:
         return False
-    logs = store.branches_of(ArtefactKind.COMMITLOG, ArtefactKind.DLEDGER)
-    names = [artefact.path for artefact in logs] or [Area.COMMITLOG]
+    kinds = {
+        kind for area, files in layout.FILES_OF.items() if area in options.only for kind in files
+    }
+    names = [artefact.path for artefact in store.branches_of(*kinds)]
+    if finding.code == FS_NOLOG and Area.COMMITLOG in options.only:
+        return True
     return any(finding.path == name or finding.path.startswith(f"{name}/") for name in names)
 
 
@@ -312,8 +315,8 @@ class Checks:
         if options.wants("layout"):
             yield from layout.check(inspection)
             yield from check(inspection)
-        elif options.wants("commitlog"):
-            yield from layout.check_log(inspection)
+        elif areas := options.only & layout.FILES_OF.keys():
+            yield from layout.check_areas(inspection, areas)
         yield from self._log()
         if options.wants("dledger", "commitlog"):
             yield from dledger.check(inspection)

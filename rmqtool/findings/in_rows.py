@@ -20,10 +20,16 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
+    from rmqtool.findings.finding import Finding
     from rmqtool.rows import Chunk
 
 CODE: Final = "code"
 SEVERITY: Final = "severity"  # of a finding: it is decided there
+
+
+def is_damage(defect: Finding) -> bool:
+    """Tell whether a finding keeps a read from being complete and right."""
+    return defect.severity is Severity.DAMAGE or defect.code == FS_READ
 
 
 @cache

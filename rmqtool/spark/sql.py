@@ -122,9 +122,11 @@ class SparkQuestions:
             if name != OPERATIONS:
                 column = DAMAGE_COLUMNS.get(TableName(name), CODE)
                 rows = self._read(name, Reading({name: (column,)}))
-                groups = rows.where(f"{column} IS NOT NULL").groupBy(column).count().collect()
-                is_damage = tells_of_damage if column == CODE else Severity.DAMAGE.__eq__
-                count += sum(group["count"] for group in groups if is_damage(group[column]))
+                for said, number in (
+                    rows.where(f"{column} IS NOT NULL").groupBy(column).count().collect()
+                ):
+                    is_damage = tells_of_damage(said) if column == CODE else said == Severity.DAMAGE
+                    count += number * is_damage
         return count
 
     def _put(

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Final
 
 from rmqtool.broker.rules import Rules
 from rmqtool.errors import UnreadablePath
-from rmqtool.findings.catalogue import Severity
 from rmqtool.findings.finding import At, finding
+from rmqtool.findings.in_rows import is_damage
 from rmqtool.findings.registry_layout import FS_GAP, FS_LEN, FS_READ
 from rmqtool.judge.files import FileJudge, no_log
 from rmqtool.judge.foreign import foreign_segments, of_foreign
@@ -38,11 +38,6 @@ if TYPE_CHECKING:
 
 STORE_LOGS: Final = frozenset({ArtefactKind.COMMITLOG, ArtefactKind.DLEDGER})
 IN_THE_LOG: Final = frozenset({FS_GAP, FS_LEN})  # rows of the log say where bytes are missing
-
-
-def is_damage(defect: Finding) -> bool:
-    """Tell whether a finding keeps a read from being complete and right."""
-    return defect.severity is Severity.DAMAGE or defect.code == FS_READ
 
 
 def log_defects(store: Store, view: View, selection: Selection) -> Iterator[Finding]:

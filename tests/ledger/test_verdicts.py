@@ -34,7 +34,7 @@ def crashed(store: Path) -> None:
 
 
 def begun(store: Path) -> None:
-    """Leave the first bytes of a record behind the last one."""
+    """Leave the first bytes of a record after the last one."""
     last = plain_store.records(store)[-1]
     head = last.path.read_bytes()[last.position : last.position + 40]
     write_at(last.path, last.position + last.size, head)
@@ -49,7 +49,7 @@ def stale(store: Path) -> None:
 
 
 def random_bytes(store: Path) -> None:
-    """Leave bytes that are no record's behind the last one."""
+    """Leave bytes that are no record's after the last one."""
     last = plain_store.records(store)[-1]
     write_at(last.path, last.position + last.size, b"\1" * 33)
 
@@ -79,7 +79,9 @@ def unmounted(store: Path) -> None:
         (followed, DAMAGED),
     ],
 )
-def test_same_verdict(tmp_path: Path, harm: Callable[[Path], None], code: int) -> None:
+def test_same_verdict(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str], harm: Callable[[Path], None], code: int
+) -> None:
     """A torn tail is no damage for any command; the same bytes elsewhere are damage for all."""
     store = fixture_store(TRAFFIC, tmp_path)
     harm(store)
@@ -95,6 +97,8 @@ def test_same_verdict(tmp_path: Path, harm: Callable[[Path], None], code: int) -
         "extract": rmqtool(["extract", str(store), "--output", output[2]]),
     }
     assert {code} == set(ends.values()), ends
+    is_left_out = "bytes at the end of the log, a record" in capfd.readouterr().err
+    assert is_left_out == (harm in {begun, stale})
 
 
 @pytest.mark.parametrize("form", ["jsonl", "parquet", "rmq"])
@@ -185,3 +189,26 @@ def test_absent(
     output = str(tmp_path / "table")
     assert DAMAGED == rmqtool(["export", str(store), "--table", "messages", "--output", output])
     assert DAMAGED == rmqtool(["sql", str(store), "select count(*) from messages"])
+
+
+@pytest.mark.parametrize(
+    ("name", "files", "area"),
+    [
+        (TRAFFIC, "consumequeue/traffic-orders/0/*", "consumequeue"),
+        ("rocketmq-5.3.3-batch-queue", "batchconsumequeue/batch-queue/0/*", "batchconsumequeue"),
+        ("rocketmq-5.5.0-ext", "consumequeue_ext/*/*/*", "consumequeue_ext"),
+        ("rocketmq-5.3.3-timer", "timerlog/*", "timer"),
+        ("rocketmq-4.9.3-dledger", "dledger*/data/*", "dledger"),
+    ],
+)
+def test_files_of_areas(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str], name: str, files: str, area: str
+) -> None:
+    """A file that was cut is damage of the area that it belongs to, as it is of the whole."""
+    store = fixture_store(name, tmp_path)
+    (path, *_) = sorted(store.glob(files))
+    inflict.resize(path, path.stat().st_size - 7)
+    for only in ((), ("--only", area)):
+        assert DAMAGED == rmqtool(["validate", str(store), *only])
+        rows = map(json.loads, capfd.readouterr().out.splitlines())
+        assert "FS-LEN" in {row["code"] for row in rows}, only
