@@ -9,7 +9,7 @@ Source: IndexService#buildIndex, #deleteExpiredFile, 4.9.3 to 5.5.0.
 from __future__ import annotations
 
 import enum
-from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
@@ -31,8 +31,7 @@ MOST_WILD: Final = 8  # damaged entries before those of expired records that do 
 LOOK_AHEAD: Final = 256  # entries in which an explanation is looked for; ten torn sectors
 FAR: Final = LOOK_AHEAD + 1
 NEARBY: Final = 9  # entries whose offsets tell whether one of them is out of order
-Bounds: TypeAlias = tuple[int, int]
-ANYWHERE: Final = (-(1 << 63), (1 << 63) - 1)
+ANYWHERE: Final = (1 << 63) - 1
 
 
 class EntryVerdict(enum.Enum):
@@ -55,7 +54,7 @@ class EntryStretch(NamedTuple):
 
 
 def explain(
-    want: Pairs, have: Pairs, log_start: int | None, *, has_tags: bool, bounds: Bounds = ANYWHERE
+    want: Pairs, have: Pairs, log_start: int | None, *, has_tags: bool, limit: int = ANYWHERE
 ) -> EntryStretch:
     """Find the shortest explanation why entries differ, of which the first ones do.
 
@@ -64,7 +63,7 @@ def explain(
         have: likewise, of the next entries of the file.
         log_start: physical offset of the log's first byte; None where a live entry was before.
         has_tags: whether the release indexes tags.
-        bounds: physical offsets of the entry before, and up to which an entry of the file may lie.
+        limit: physical offset up to which an entry of the file may lie.
     """
     if has_tags and (count := _untagged(want, have)):
         return EntryStretch(EntryVerdict.UNTAGGED, 0, count)
@@ -84,18 +83,15 @@ def explain(
             )
     kind = min(counts, key=counts.__getitem__)
     if (count := counts[kind]) == FAR:
-        return _far_apart(want, have, bounds)
+        return _far_apart(want, have, limit)
     entries = 0 if kind is EntryVerdict.MISSING else count
     return EntryStretch(kind, entries, 0 if kind is EntryVerdict.UNASKED else count)
 
 
-def _far_apart(want: Pairs, have: Pairs, bounds: Bounds) -> EntryStretch:
+def _far_apart(want: Pairs, have: Pairs, limit: int) -> EntryStretch:
     """Explain where nothing nearby fits, by the order in which offsets must rise."""
-    before, limit = bounds
     offset, following = int(have[1, 0]), have[1, 1:NEARBY]
     rises = offset <= int(following.min(initial=limit))
-    if not following.size:  # where others follow, it may be one of many that are too many
-        rises &= before <= offset
     if rises and offset > want[1, 0]:
         return EntryStretch(EntryVerdict.LATER, 0, int(np.searchsorted(want[1], offset)))
     return EntryStretch(EntryVerdict.DAMAGED, 1, int(not rises or offset == want[1, 0]))

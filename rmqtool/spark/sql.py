@@ -122,11 +122,12 @@ class SparkQuestions:
             if name != OPERATIONS:
                 column = DAMAGE_COLUMNS.get(TableName(name), CODE)
                 rows = self._read(name, Reading({name: (column,)}))
-                for said, number in (
-                    rows.where(f"{column} IS NOT NULL").groupBy(column).count().collect()
-                ):
-                    is_damage = tells_of_damage(said) if column == CODE else said == Severity.DAMAGE
-                    count += number * is_damage
+                coded = rows.where(f"{column} IS NOT NULL").groupBy(column)
+                for word, number in coded.count().collect():
+                    is_code = column == CODE
+                    count += number * (
+                        tells_of_damage(word) if is_code else word == Severity.DAMAGE
+                    )
         return count
 
     def _put(

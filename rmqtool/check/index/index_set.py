@@ -281,9 +281,8 @@ class IndexComparer:
             reader.pass_over(1)
             return
         log_start = None if reader.has_live else self._facts.start
-        bounds = self._last_offset, self._limit()
         kind, entries, wanted = explain(
-            want, have, log_start, has_tags=self._has_tag_keys, bounds=bounds
+            want, have, log_start, has_tags=self._has_tag_keys, limit=self._limit()
         )
         if kind is EntryVerdict.EXPIRED:
             reader.pass_over(entries)
